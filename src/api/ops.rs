@@ -140,7 +140,7 @@ async fn guard(
 /// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
 async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
     if link.share == Share::HealthOnly {
-        return refused(Rejection::Busy, request.uri().path(), told);
+        return refused(Rejection::Busy, &request, told);
     }
     next.run(request).await
 }
