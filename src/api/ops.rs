@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, get};
 use axum::{Json, Router};
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::api::front::{self, Behind};
 use crate::api::guard::{Access, Link, Rejection, admit};
+use crate::api::places::Share;
 use crate::api::{ApiOptions, Limits, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
@@ -34,6 +35,7 @@ pub fn router(options: ApiOptions) -> Router {
     let Programs { routes, refused: refuse } = options.programs;
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), refuse };
     let programs = routes.layer(from_fn_with_state(gate, guard));
+    let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -45,6 +47,7 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(from_fn_with_state(Gate { keys, access: Access::Needs(Right::Operate), refuse: told }, guard));
     open.with_state(state)
         .merge(programs)
+        .merge(signed)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
@@ -145,6 +148,14 @@ async fn guard(
         }
         Err(refusal) => refused(refusal, &request, refuse),
     }
+}
+
+/// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
+async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
+    if link.share == Share::HealthOnly {
+        return refused(Rejection::Busy, &request, told);
+    }
+    next.run(request).await
 }
 
 fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {
