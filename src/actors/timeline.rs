@@ -1,6 +1,6 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts and numbers of messages only: no text, no person, no
-//! channel.
+//! whoever does the step, read by the pages. It holds moments, labels, counts only: no text, no person, no channel, and no message unless the
+//! operator allows it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ const ROWS: usize = 64;
 /// The record of the last turns. All of it is lost with the process.
 #[derive(Default)]
 pub struct Timeline {
+    /// Whether the number of its message is told with a turn.
+    shows_messages: bool,
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
     today: Mutex<Option<Today>>,
@@ -74,6 +76,12 @@ pub struct Called<'a> {
 }
 
 impl Timeline {
+    /// An empty record, which may tell with each turn which message it answers.
+    #[must_use]
+    pub fn showing_messages(shows_messages: bool) -> Self {
+        Self { shows_messages, ..Self::default() }
+    }
+
     /// Shows how much of this is in use. To be told once for each at the start.
     pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
         self.limits.lock().push((name, max, permits));
@@ -207,7 +215,8 @@ impl Timeline {
     pub fn turns(&self, now: Timestamp) -> Turns {
         let book = self.book.lock();
         let turns = book.turns.iter().enumerate().rev();
-        let turns = turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now)).collect();
+        let turns =
+            turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.shows_messages)).collect();
         let accepted = book.forgotten + book.turns.len() as u64;
         let spent = book.spent.clone();
         drop(book);
@@ -238,7 +247,7 @@ impl Line {
         self.reason = reason.map(str::to_owned);
     }
 
-    fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
+    fn times(&self, number: u64, now: Timestamp, shows_message: bool) -> TurnTimes {
         let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
@@ -251,7 +260,7 @@ impl Line {
         TurnTimes {
             number,
             door: self.id.door.as_str().to_owned(),
-            message: self.id.id.as_str().to_owned(),
+            message: shows_message.then(|| self.id.id.as_str().to_owned()),
             trigger: self.trigger.to_owned(),
             at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
             age_ms: ids::millis(self.accepted.elapsed()),

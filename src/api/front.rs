@@ -12,13 +12,15 @@ use axum::response::{IntoResponse, Response};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::api::guard::Link;
+use crate::api::guard::{Link, Rejection};
 use crate::api::places::Share;
 
 /// How long the program may take to take a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// Paths that are answered while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// The header that says that the program is away.
+const AWAY: HeaderName = HeaderName::from_static("x-staffai-away");
 /// What concerns one connection alone, and what is written anew for the next one.
 const OF_ONE_CONNECTION: [HeaderName; 6] = [
     header::CONNECTION,
@@ -52,10 +54,8 @@ impl Behind {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = without_connection(&parts.headers);
-        // For the program this connection comes from this machine, which not every client does.
         if !link.peer.is_loopback() || !link.own.is_loopback() {
-            let peer = HeaderValue::from_str(&link.peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
-            headers.insert(HeaderName::from_static("x-forwarded-for"), peer);
+            of_another_machine(&mut headers, link);
         }
         let asked = self.client.request(parts.method, format!("http://{address}{path}")).headers(headers);
         let answer = asked.body(reqwest::Body::wrap_stream(body.into_data_stream())).send().await?;
@@ -74,7 +74,8 @@ pub(super) async fn answer(
     request: Request,
 ) -> Response {
     if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
-        return away("all connections are busy; try again in a moment");
+        let (status, why) = Rejection::Busy.answer();
+        return (status, Json(json!({"error": why}))).into_response();
     }
     let address = *behind.address.borrow();
     let Some(address) = address else { return away("the bot is away; it is being started again") };
@@ -84,9 +85,24 @@ pub(super) async fn answer(
     }
 }
 
-/// The program is not there: 502, which it never says itself.
+/// The program is not there, which the header tells from answers of its own.
 fn away(why: &str) -> Response {
-    (StatusCode::BAD_GATEWAY, Json(json!({"error": why}))).into_response()
+    (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], Json(json!({"error": why}))).into_response()
+}
+
+/// For the program this connection comes from this machine and is made to it. Who asks over the network is named, which makes
+/// it need a key; the name under which the page was asked for was looked at here, where it matters.
+fn of_another_machine(headers: &mut HeaderMap, link: Link) {
+    let peer = HeaderValue::from_str(&link.peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+    headers.insert(HeaderName::from_static("x-forwarded-for"), peer);
+    if link.own.is_loopback() {
+        return;
+    }
+    let host = headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+    let own = host.map(|host| [b"http://", host.as_bytes()].concat());
+    if own.is_some_and(|own| headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes() == own)) {
+        headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
+    }
 }
 
 fn without_connection(headers: &HeaderMap) -> HeaderMap {
@@ -120,6 +136,24 @@ mod tests {
         tokio::spawn(async move { api.serve(stopped).await });
         let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
         (format!("http://{address}"), stop)
+    }
+
+    #[test]
+    fn who_asks_over_the_network_is_named_and_meant_for_this_machine() {
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 1].into(), share: Share::Whole };
+        for (origin, passed) in
+            [("http://10.0.0.1:8420", "http://localhost"), ("http://evil.example", "http://evil.example")]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("10.0.0.1:8420"));
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            of_another_machine(&mut headers, link);
+            let of = |name: &str| headers[name].to_str().unwrap().to_owned();
+            assert_eq!(
+                (of("host"), of("origin"), of("x-forwarded-for")),
+                ("localhost".to_owned(), passed.to_owned(), "10.0.0.9".to_owned())
+            );
+        }
     }
 
     #[tokio::test]

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use secrecy::ExposeSecret;
 use tokio_util::sync::CancellationToken;
 
-use self::keeper::Keeper;
+use self::keeper::{Asks, Keeper};
 use self::link::Birth;
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
@@ -20,7 +20,7 @@ use super::system::{self, SystemClock};
 use super::{Cli, Format, exit, keys};
 use crate::api::{Api, Behind};
 use crate::config::sources::Sources;
-use crate::config::{Loaded, Settings};
+use crate::config::{Examined, Loaded};
 use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::playground::chaos::{Chaos, Spells};
 use crate::playground::page;
@@ -62,6 +62,13 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("the page cannot be served at {address}: {error}; set STAFFAI_HTTP_ADDR to a free address");
         return exit::USAGE;
     }
+    let of_keys = match keys::ring(&loaded.settings) {
+        Ok(ring) => RwLock::new(ring),
+        Err(mistake) => {
+            eprintln!("{mistake}");
+            return exit::USAGE;
+        }
+    };
     let token = system::random_token();
     reading.redaction.add(std::slice::from_ref(&token));
     let chat = chat::file(&loaded.settings.store.dir);
@@ -75,6 +82,7 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::GAVE_UP;
         }
     };
+    let of_keys = Arc::new(OfKeys { reading, ring: of_keys });
     let spells = Spells::new(Arc::new(|| SystemClock.now().0));
     let demo = match demo(&loaded, &spells).await {
         Ok(demo) => demo,
@@ -83,10 +91,13 @@ pub async fn run(cli: &Cli) -> u8 {
             return code;
         }
     };
-    let keeping = tokio::spawn(chat::keep(service.clone(), service.subscribe(), chat.clone()));
-    let code = serve(cli, &loaded, &service, (&spells, demo.as_ref())).await;
-    keeping.abort();
-    chat::write(&service, &chat).await;
+    let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
+    let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
+    let at = loaded.settings.http.addr.to_string();
+    let code = serve((&args(cli), at), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
+    end.cancel();
+    // It ends with the write that is under way, and a last one.
+    let _ = keeping.await;
     service.stop().await;
     if let Some(demo) = demo {
         demo.stop().await;
@@ -96,8 +107,12 @@ pub async fn run(cli: &Cli) -> u8 {
 }
 
 /// Serves the page and keeps the bot, until it is told to end.
-async fn serve(cli: &Cli, loaded: &Loaded, service: &Service, (spells, demo): (&Arc<Spells>, Option<&Demo>)) -> u8 {
-    let (keeper, asks) = Keeper::new();
+async fn serve(
+    (args, at): (&[String], String),
+    of_keys: Arc<OfKeys>,
+    (service, spells, demo): (&Service, &Arc<Spells>, Option<&Demo>),
+    (keeper, asks): (Arc<Keeper>, Asks),
+) -> u8 {
     let bot = Arc::clone(&keeper) as _;
     let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), demo.is_some(), bot);
     let page = page::router(service.clone(), Breaking { chaos, token: system::random_token() });
@@ -106,11 +121,9 @@ async fn serve(cli: &Cli, loaded: &Loaded, service: &Service, (spells, demo): (&
         eprintln!("signals cannot be handled");
         return exit::GAVE_UP;
     };
-    let of_keys = OfKeys::new(loaded.settings.clone());
-    let api = Api::in_front(loaded.settings.http.addr.to_string(), page, Arc::clone(&of_keys) as _, behind);
+    let api = Api::in_front(at, page, Arc::clone(&of_keys) as _, behind);
     let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
     let birth = birth(service, demo);
-    let args = args(cli);
     let mut bound = api.bound();
     let (reloaded, connected, demo) = (Arc::clone(&keeper), service.clone(), demo.is_some());
     let _hangups = hangups.each(move || reloaded.reload());
@@ -124,7 +137,7 @@ async fn serve(cli: &Cli, loaded: &Loaded, service: &Service, (spells, demo): (&
         return exit::USAGE;
     }
     let address = *bound.borrow();
-    let kept = keeper.keep(&args, &birth, asks, (stop.clone(), now.clone()));
+    let kept = keeper.keep(args, &birth, asks, (stop.clone(), now.clone()));
     let saying = async {
         if let Some(address) = address {
             say(demo, &connected, address).await;
@@ -200,23 +213,20 @@ async fn demo(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<Demo>, NoD
 
 /// The keys, which the page needs as everything else does.
 struct OfKeys {
-    settings: Settings,
+    reading: Reading,
     ring: RwLock<KeyRing>,
 }
 
 impl OfKeys {
-    fn new(settings: Settings) -> Arc<Self> {
-        let ring = RwLock::new(keys::ring(&settings).unwrap_or_default());
-        Arc::new(Self { settings, ring })
-    }
-
-    /// Reads them again and again. What cannot be read changes nothing, and the bot says so.
+    /// Reads them again and again, with the settings that name some. What cannot be read changes nothing, and the bot says so.
     async fn read_again(self: &Arc<Self>) {
         loop {
             tokio::time::sleep(KEYS_EVERY).await;
             let keys = Arc::clone(self);
             let _ = tokio::task::spawn_blocking(move || {
-                if let Ok(ring) = keys::ring(&keys.settings) {
+                let Examined { loaded, problems, .. } = keys.reading.examine();
+                let settings = loaded.filter(|_| problems.is_empty()).map(|loaded| loaded.settings);
+                if let Some(Ok(ring)) = settings.map(|settings| keys::ring(&settings)) {
                     *keys.ring.write() = ring;
                 }
             })

@@ -147,16 +147,16 @@ pub struct Turns {
     pub limits: Vec<Limit>,
 }
 
-/// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel; the number of
-/// the message tells whoever has the message which turn is its own.
+/// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnTimes {
     /// Its place in the order of acceptance in this process, from one.
     pub number: u64,
     /// The door it came through.
     pub door: String,
-    /// The message that it answers, as its door numbers it.
-    pub message: String,
+    /// The message that it answers, as its door numbers it; none unless that may be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Why it is answered.
     pub trigger: String,
     /// When it was accepted.

@@ -96,6 +96,10 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.until("!document.querySelector('#bots .presence.offline')");
     counts(&browser, 1);
     assert_eq!(answers(&browser), 1);
+    // The next life counts its turns anew: no dot of the last one stays, and the answer leads to its own turn.
+    browser.until("!document.querySelector('.traveller')");
+    browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
+    browser.until("document.querySelector('#board .turn[open] .path')?.innerText.includes('outbox')");
 
     // A kill leaves no time to write anything down, so what was said a moment ago is on the disk already.
     std::thread::sleep(Duration::from_secs(3));

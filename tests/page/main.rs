@@ -222,7 +222,7 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     let path = path.as_str().expect("a path");
     let mut rest = path;
     for stop in [
-        "shard",
+        "discord",
         "gateway",
         "journal",
         "rate_limiter",

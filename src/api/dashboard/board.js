@@ -33,14 +33,14 @@ const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starti
 
 /**
  * Builds the board in `root` and keeps it up to date. `nameOf(id)` may name what an id stands for, `told(readiness)` hears
- * how the program is, `summed(total)` what the tree sums up to; `menu(node)` may give what opens below an actor. None is needed. What it returns can show that an actor was struck.
+ * how the program is, `summed(total)` what the tree sums up to, `followed(turns)` the newest turns; `menu(node)` may give what opens below an actor. None is needed. What it returns can show that an actor was struck.
  */
-export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, menu } = {}) {
+export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu } = {}) {
   const board = build(root);
   board.tree = treeView(board.treeList, nameOf, menu);
   board.turns = turnsView(board.turnList, board.axis);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
-  Object.assign(board, { told, summed, many: false, round: 0, last: null, haste: 0, quick: 0 });
+  Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0 });
   board.all.addEventListener("click", () => {
     board.many = !board.many;
     board.all.textContent = board.many ? "Show fewer" : "Show all";
@@ -185,7 +185,7 @@ async function read(path) {
   const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   // A program that is not ready answers 503 with the same body.
   if (response.status === 401) throw Object.assign(new Error("a key is needed"), { name: "KeyError" });
-  if (response.status === 502) throw Object.assign(new Error("away"), { name: "AwayError" });
+  if (response.headers.has("x-staffai-away")) throw Object.assign(new Error("away"), { name: "AwayError" });
   if (!response.ok && path !== "/readyz") throw new Error(`${path} answered ${response.status}`);
   return path === "/metrics" ? response.text() : response.json();
 }
@@ -228,6 +228,7 @@ function showTurns(board, { turns, accepted }) {
   board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
   board.turns.show(turns);
   board.dots.show(turns.slice(0, FEW));
+  board.followed(turns);
 }
 
 /** The counters of a page of metrics, summed over their labels. */

@@ -12,13 +12,13 @@ const MODEL = "llm_dispatcher";
 
 /**
  * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is null where it
- * still is. `actor` is how the name of the actor begins.
+ * still is. `actor` is how the name of the actor begins; of the `entry` it is the door.
  */
 export function stops(turn) {
   const end = turn.ended_ms;
   const known = turn.answered_ms ?? end;
   const out = [
-    { actor: turn.door === "discord" ? "shard:" : "ops", label: "comes in", from: 0, to: 0 },
+    { actor: turn.door, entry: true, label: "comes in", from: 0, to: 0 },
     { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
     { actor: "journal", label: "takes custody", from: 0, to: 0 },
   ];
@@ -58,7 +58,7 @@ export function pathLines(turn) {
   return make("ol", "path", ...lines.map(([actor, label, took, failed]) => make("li", failed ? "failed" : "", actor, label, took)));
 }
 
-/** Dots on a tree. `rowOf(actor, turn)` gives the element of a row, or nothing. */
+/** Dots on a tree. `rowOf(stop)` gives the element of a row, or nothing. */
 export function dotsOn(tree, rowOf) {
   const going = new Map();
   const begun = new Set();
@@ -111,6 +111,8 @@ export function dotsOn(tree, rowOf) {
     /** Whether any goes. */
     busy: () => going.size > 0,
     forget: () => {
+      for (const dot of going.values()) dot.element.remove();
+      going.clear();
       begun.clear();
       first = true;
     },
@@ -118,7 +120,7 @@ export function dotsOn(tree, rowOf) {
 }
 
 function move(tree, dot, rowOf) {
-  const row = rowOf(dot.stops[dot.at].actor, dot.turn);
+  const row = rowOf(dot.stops[dot.at]);
   if (!row) return;
   const [box, place] = [tree.getBoundingClientRect(), row.getBoundingClientRect()];
   dot.element.style.translate = `${place.right - box.left + 6}px ${place.top - box.top + place.height / 2 - 5}px`;

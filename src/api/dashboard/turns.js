@@ -89,7 +89,8 @@ function newRow(turn) {
 function fill(row, turn, full) {
   const { parts, details } = row;
   parts.when.textContent = `${ago(turn.age_ms)} ago`;
-  const told = `${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
+  row.message = turn.message;
+  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
   if (told === row.told) return;
   row.told = told;
   details.className = `turn ${turn.outcome}`;

@@ -64,6 +64,8 @@ async fn born() -> Option<(Link, Birth)> {
 
 fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.telemetry.endpoint = None;
+    // The page leads from an answer to its turn.
+    settings.log.messages = true;
     settings.tools.brought = vec![example()];
     settings.discord.api_url.clone_from(&birth.api_url);
     settings.discord.token = Some(birth.token.clone().into());

@@ -1,11 +1,14 @@
 //! What was said on the playground's page, kept in its data directory over a restart.
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::watch;
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use crate::app::files;
 use crate::playground::guild::kept::{Kept, VERSION};
@@ -40,27 +43,49 @@ pub(super) fn read(file: &Path) -> Option<Kept> {
 }
 
 fn unread(file: &Path, why: &str) -> Option<Kept> {
-    let file = file.display();
-    tracing::warn!(event = "playground.chat_unread", %file, why, "the page begins without what was said before");
+    let aside = file.with_extension("json.unread");
+    // Where it cannot be put aside it is written over: the page has nothing else to go on with.
+    let moved = std::fs::rename(file, &aside).is_ok();
+    let (file, aside) = (file.display(), aside.display());
+    tracing::warn!(event = "playground.chat_unread", %file, %aside, moved, why, "the page begins without what was said before");
     None
 }
 
-/// Writes what is said, soon after it was, for as long as the service runs.
-pub(super) async fn keep(service: Service, mut changes: Receiver<Change>, file: PathBuf) {
+/// Writes what is said, soon after it was, and all of it at the end, once the bot listens: a bot that does not may be kept from
+/// it by another playground, whose file this is.
+pub(super) async fn keep(
+    service: Service,
+    mut bot: watch::Receiver<Option<SocketAddr>>,
+    file: PathBuf,
+    end: CancellationToken,
+) {
+    let mut changes = service.subscribe();
+    let listens = end.run_until_cancelled(bot.wait_for(Option::is_some)).await;
+    if !matches!(listens, Some(Ok(_))) {
+        return;
+    }
+    drop(listens);
+    while let Some(true) = end.run_until_cancelled(changed(&mut changes)).await {
+        end.run_until_cancelled(sleep(SOON)).await;
+        while !matches!(changes.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+        write(&service, &file).await;
+    }
+    write(&service, &file).await;
+}
+
+/// Waits for something worth writing down; false when nothing can come any more.
+async fn changed(changes: &mut Receiver<Change>) -> bool {
     loop {
         match changes.recv().await {
-            Ok(Change::TypingStarted { .. }) => continue,
-            Ok(_) | Err(RecvError::Lagged(_)) => {}
-            Err(RecvError::Closed) => return,
+            Ok(Change::TypingStarted { .. }) => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => return true,
+            Err(RecvError::Closed) => return false,
         }
-        sleep(SOON).await;
-        while changes.try_recv().is_ok() {}
-        write(&service, &file).await;
     }
 }
 
 /// Writes what was said up to now.
-pub(super) async fn write(service: &Service, file: &Path) {
+async fn write(service: &Service, file: &Path) {
     let (service, path) = (service.clone(), file.to_owned());
     let written = tokio::task::spawn_blocking(move || {
         if let Some(dir) = path.parent() {

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
+use std::pin::pin;
 use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,18 +34,28 @@ const GOOD_LIFE: Duration = Duration::from_secs(20);
 /// Starts in a row for which another process may still use the data directory, which the one before may need to end.
 const IN_USE_FOR: u32 = 6;
 
+/// Signals that wait to be sent.
+const SIGNALS: usize = 4;
+
 type Asked = (BotOrder, oneshot::Sender<Result<(), Refused>>);
+
+/// What waits for the bot.
+pub(super) struct Asks {
+    orders: mpsc::Receiver<Asked>,
+    signals: mpsc::Receiver<Signal>,
+}
 
 /// Keeps one bot.
 pub(super) struct Keeper {
     life: Mutex<Life>,
     address: watch::Sender<Option<SocketAddr>>,
     asked: mpsc::Sender<Asked>,
+    signals: mpsc::Sender<Signal>,
 }
 
 #[derive(Default)]
 struct Life {
-    process: Option<Pid>,
+    runs: bool,
     earlier: Counted,
     now: Counted,
 }
@@ -59,9 +70,10 @@ enum End {
 
 impl Keeper {
     /// Starts nothing yet. What it gives is for [`keep`](Self::keep).
-    pub fn new() -> (Arc<Self>, mpsc::Receiver<Asked>) {
-        let (asked, asks) = mpsc::channel(ORDERS);
-        (Arc::new(Self { life: Mutex::default(), address: watch::Sender::new(None), asked }), asks)
+    pub fn new() -> (Arc<Self>, Asks) {
+        let ((asked, orders), (signals, wanted)) = (mpsc::channel(ORDERS), mpsc::channel(SIGNALS));
+        let keeper = Self { life: Mutex::default(), address: watch::Sender::new(None), asked, signals };
+        (Arc::new(keeper), Asks { orders, signals: wanted })
     }
 
     /// Where the bot listens, while it does.
@@ -75,9 +87,10 @@ impl Keeper {
     }
 
     fn signal(&self, signal: Signal) -> Result<(), Refused> {
-        // The lock is held: once its end was seen, nothing is sent to its number.
-        let life = self.life.lock();
-        life.process.and_then(|process| kill_process(process, signal).ok()).ok_or(Refused::Away)
+        if !self.life.lock().runs {
+            return Err(Refused::Away);
+        }
+        self.signals.try_send(signal).map_err(|_| Refused::Flooded)
     }
 
     /// Lets it live again and again until `stop`, or until it says by its code that a further life would be like this one. Gives
@@ -86,7 +99,7 @@ impl Keeper {
         &self,
         args: &[String],
         birth: &Birth,
-        mut asks: mpsc::Receiver<Asked>,
+        mut asks: Asks,
         (stop, now): (CancellationToken, CancellationToken),
     ) -> u8 {
         let (mut pause, mut in_use) = (PAUSE, 0);
@@ -99,6 +112,7 @@ impl Keeper {
                     return exit::GAVE_UP;
                 }
             };
+            let lived = begun.elapsed();
             in_use = if matches!(ended, End::Itself(Some(exit::IN_USE))) { in_use + 1 } else { 0 };
             match ended {
                 End::Told(code) => return code,
@@ -110,9 +124,13 @@ impl Keeper {
             }
             tokio::select! {
                 () = stop.cancelled() => return exit::FINE,
-                () = sleep(if was_killed(&ended) { PAUSE } else { pause }) => {}
+                () = sleep(if was_killed(&ended) || lived >= GOOD_LIFE { PAUSE } else { pause }) => {}
             }
-            pause = if begun.elapsed() >= GOOD_LIFE { PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            pause = match lived {
+                long if long >= GOOD_LIFE => PAUSE,
+                _ if was_killed(&ended) => pause,
+                _ => (pause * 2).min(LONGEST_PAUSE),
+            };
         }
     }
 
@@ -120,7 +138,7 @@ impl Keeper {
         &self,
         args: &[String],
         birth: &Birth,
-        asks: &mut mpsc::Receiver<Asked>,
+        Asks { orders, signals }: &mut Asks,
         (stop, now): (&CancellationToken, &CancellationToken),
     ) -> std::io::Result<End> {
         let (ours, theirs) = UnixStream::pair()?;
@@ -130,17 +148,23 @@ impl Keeper {
         let mut child = command.process_group(0).spawn()?;
         drop(command);
         let Link { mut heard, mut says } = Link::of(ours)?;
-        self.life.lock().process = child.id().and_then(|id| Pid::from_raw(id.cast_signed()));
+        // What was meant for the life before is over with it.
+        while signals.try_recv().is_ok() {}
+        self.life.lock().runs = true;
         tracing::info!(event = "playground.bot_started", process = child.id(), "the bot is started");
         // A bot that is gone already is seen by its end.
         let _ = says.say(birth).await;
-        let told = tokio::select! {
-            () = self.talk(&mut heard, &mut says, asks) => false,
-            () = ended(&mut child) => false,
-            () = stop.cancelled() => true,
+        let mut talk = pin!(self.talk(&mut heard, &mut says, orders));
+        let told = loop {
+            tokio::select! {
+                () = &mut talk => break false,
+                () = ended(&mut child) => break false,
+                () = stop.cancelled() => break true,
+                Some(signal) = signals.recv() => send(&child, signal),
+            }
         };
         if told {
-            let _ = self.signal(Signal::TERM);
+            send(&child, Signal::TERM);
         }
         let status = tokio::select! {
             status = child.wait() => status?,
@@ -151,7 +175,7 @@ impl Keeper {
         };
         self.address.send_replace(None);
         let mut life = self.life.lock();
-        life.process = None;
+        life.runs = false;
         life.earlier.lost += life.now.lost;
         life.earlier.doubled += life.now.doubled;
         life.now = Counted::default();
@@ -175,7 +199,8 @@ impl Keeper {
                     }
                     None => return,
                 },
-                Some((order, asker)) = asks.recv() => {
+                // Whoever was told that the bot is away waits for nothing any more.
+                Some((order, asker)) = asks.recv() => if !asker.is_closed() {
                     number += 1;
                     waiting.retain(|_, asker: &mut oneshot::Sender<_>| !asker.is_closed());
                     waiting.insert(number, asker);
@@ -185,6 +210,14 @@ impl Keeper {
                 }
             }
         }
+    }
+}
+
+/// Sends a signal, unless the end of the process was seen: then its number may be another's.
+fn send(child: &Child, signal: Signal) {
+    if let Some(process) = child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+        // One that ended meanwhile needs none.
+        let _ = kill_process(process, signal);
     }
 }
 

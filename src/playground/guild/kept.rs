@@ -12,6 +12,8 @@ use super::{Channel, Message};
 pub const VERSION: u32 = 1;
 /// Messages of each channel that are kept, the newest.
 pub const MESSAGES: usize = 200;
+/// Messages of all channels together, the newest: at most some megabytes.
+pub const MESSAGES_IN_ALL: usize = 3_000;
 /// The longest file that is kept, in bytes.
 const FILE_BYTES: usize = 512 * 1024;
 /// All kept files together, in bytes; the newest are kept.

@@ -111,7 +111,10 @@ impl State {
             newest.reverse();
             newest
         };
-        let messages: Vec<Message> = self.channels().flat_map(newest).collect();
+        let mut messages: Vec<Message> = self.channels().flat_map(newest).collect();
+        // Those of a channel stay in their order.
+        messages.sort_by_key(|message| message.id);
+        messages.drain(..messages.len().saturating_sub(kept::MESSAGES_IN_ALL));
         let roles = self.guilds.iter().flat_map(|guild| {
             let of_member = |member: &Member| (guild.id, member.id, member.roles.clone());
             guild.members.iter().map(of_member)

@@ -20,6 +20,8 @@ const ANSWER_MS = 3300;
 const THREAD_LETTERS = 48;
 /** So near the end of the list new messages pull it along. */
 const NEAR_END = 90;
+/** The longest that an answer may be waited for. */
+const OPEN_MS = 180_000;
 
 /** What is wrong as long as nothing can be asked; it ends with the next connection. */
 const AWAY = "The playground cannot be reached. Is it still running?";
@@ -479,9 +481,12 @@ function announce(text) {
 
 async function say(text, reply, files = []) {
   const [member, channel] = [view.me, here];
+  const heard = reaches(text, reply);
   const said = await ask("POST", "/playground/messages", { member, channel, text, reply_to: reply, files });
-  if (reaches(text, reply)) {
+  if (heard) {
     open.set(said.id, { member, channel });
+    // What gets no answer and no turn is not waited for any longer than any turn takes.
+    setTimeout(() => close(said.id), OPEN_MS);
     board?.expect();
   }
   drawTyping();
@@ -679,6 +684,7 @@ function watchTreePanel() {
   });
   board = mountBoard(at("board"), {
     menu: chaos.menu,
+    followed: (turns) => turns.filter((turn) => turn.ended_ms !== null && turn.message).forEach((turn) => close(turn.message)),
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
