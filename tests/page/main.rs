@@ -95,6 +95,7 @@ fn somebody_uses_the_playground() {
         assert_eq!(browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, "{width} wide");
     }
 
+    colours_and_arrows(&browser);
     let requests = browser.requests();
     assert!(requests.len() > 20, "the requests are seen");
     for request in requests {
@@ -107,6 +108,26 @@ fn somebody_uses_the_playground() {
     assert!(told.expect("a signal").success());
     assert_eq!(program.0.wait().expect("an end").code(), Some(0));
     browser.until("document.getElementById('link').textContent !== 'connected'");
+}
+
+fn colours_and_arrows(browser: &Browser) {
+    browser.resize(1440, 900);
+    let paper = || browser.run("return getComputedStyle(document.body).backgroundColor");
+    let as_the_system = paper();
+    browser.click("#theme");
+    assert_ne!(paper(), as_the_system, "dark");
+    browser.go(&browser.run("return location.href").as_str().expect("an address").to_owned());
+    browser.until("document.documentElement.dataset.theme === 'dark'");
+    browser.click("#theme");
+    assert_eq!(paper(), as_the_system, "light");
+    browser.click("#theme");
+    browser.until("!document.documentElement.dataset.theme");
+    browser.until("document.querySelectorAll('#messages > .message').length > 2");
+    browser.keys("#scroll", UP);
+    browser.run("window.first = document.activeElement");
+    browser.until("first === [...document.querySelectorAll('#messages > .message')].at(-1)");
+    browser.keys("#messages > .message:last-child", UP);
+    browser.until("document.activeElement === [...document.querySelectorAll('#messages > .message')].at(-2)");
 }
 
 fn people_talk(browser: &Browser) {

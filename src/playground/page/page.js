@@ -7,6 +7,7 @@ import { openRoles } from "./roles.js";
 import { plain, tickTimes } from "./text.js";
 import { mountBoard } from "/dashboard/board.js";
 import { make } from "/dashboard/dom.js";
+import { themeSwitch } from "/dashboard/theme.js";
 
 /** Messages of a channel that are kept here. */
 const KEPT = 300;
@@ -443,7 +444,7 @@ function deleted(channel, id) {
   const place = messages.findIndex((known) => known.id === id);
   if (place < 0) return;
   messages.splice(place, 1);
-  close(id);
+  answered(id);
   forget(id);
   if (channel !== here) return;
   const box = scroller();
@@ -464,7 +465,7 @@ function settle(message) {
     settling.delete(message.id);
     at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
-    if (now) close(now.reply_to);
+    if (now) answered(now.reply_to);
     if (now && now.channel === here) read(now);
   }, SETTLED_MS));
 }
@@ -486,7 +487,7 @@ async function say(text, reply, files = []) {
   if (heard) {
     open.set(said.id, { member, channel });
     // What gets no answer and no turn is not waited for any longer than any turn takes.
-    setTimeout(() => close(said.id), OPEN_MS);
+    setTimeout(() => answered(said.id), OPEN_MS);
     board?.expect();
   }
   drawTyping();
@@ -497,7 +498,7 @@ function reaches(text, reply) {
   return channelHere()?.kind === "direct" || text.includes(`<@${world.bot}>`) || view.find(reply)?.author === world.bot;
 }
 
-function close(question) {
+function answered(question) {
   if (!open.delete(question)) return;
   drawTyping();
   for (const answer of messagesHere().filter((message) => message.reply_to === question)) {
@@ -662,6 +663,20 @@ function people() {
   return entries.sort((a, b) => Number(Boolean(b.first)) - Number(Boolean(a.first)));
 }
 
+/** Arrows go from message to message, once the list has the focus. */
+function watchArrows() {
+  scroller().addEventListener("keydown", (event) => {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const items = [...at("messages").querySelectorAll("li.message")];
+    if (!step || items.length === 0 || event.target.closest("select")) return;
+    event.preventDefault();
+    const now = items.indexOf(event.target.closest("li.message"));
+    const item = items[now < 0 ? items.length - 1 : Math.min(items.length - 1, Math.max(0, now + step))];
+    item.tabIndex = -1;
+    item.focus();
+  });
+}
+
 function showPanel(open) {
   at("tree-panel").classList.toggle("open", open);
   at("tree-toggle").setAttribute("aria-expanded", String(open));
@@ -684,7 +699,7 @@ function watchTreePanel() {
   });
   board = mountBoard(at("board"), {
     menu: chaos.menu,
-    followed: (turns) => turns.filter((turn) => turn.ended_ms !== null && turn.message).forEach((turn) => close(turn.message)),
+    followed: (turns) => turns.filter((turn) => turn.ended_ms !== null && turn.message).forEach((turn) => answered(turn.message)),
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
@@ -717,5 +732,7 @@ at("messages").addEventListener("click", (event) => {
   if (matchMedia("(hover: none)").matches) item.classList.toggle("touched");
   else if (getSelection().isCollapsed) item.querySelector(".path-of")?.click();
 });
+watchArrows();
+themeSwitch(at("theme"));
 watchTreePanel();
 watchChanges();
