@@ -227,7 +227,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Chat(_) => chat::run(cli).await,
         Command::Playground(_) => playground(cli).await,
         #[cfg(feature = "playground")]
-        Command::PlaygroundBot(_) => playground::bot::run(cli).await,
+        Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
         Command::Check { offline, models, .. } => {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }

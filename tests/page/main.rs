@@ -235,9 +235,7 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     browser.say("@staffai hello!");
     browser.answer("model");
 
-    browser.run(
-        "[...document.querySelectorAll('#messages > .message')].find(one => one.innerText.includes('Rolled')).querySelector('.body').click()",
-    );
+    browser.act("Rolled", "Path");
     browser.until("document.querySelectorAll('#board .turn[open]').length === 1");
     let path = browser.run("return document.querySelector('#board .turn[open] .path').innerText");
     let path = path.as_str().expect("a path");

@@ -115,8 +115,7 @@ impl Keeper {
             let lived = begun.elapsed();
             in_use = if matches!(ended, End::Itself(Some(exit::IN_USE))) { in_use + 1 } else { 0 };
             match ended {
-                End::Told(code) => return code,
-                End::Itself(Some(code @ (exit::USAGE | exit::REFUSED))) => return code,
+                End::Told(code) | End::Itself(Some(code @ (exit::USAGE | exit::REFUSED))) => return code,
                 End::Itself(Some(code @ exit::IN_USE)) if in_use >= IN_USE_FOR => return code,
                 End::Itself(code) => {
                     tracing::warn!(event = "playground.bot_ended", code, "the bot ended and is started again");
