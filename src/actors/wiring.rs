@@ -452,6 +452,7 @@ impl Wiring {
         ConfigWatcher {
             files: Arc::clone(&self.parts.files),
             live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
         }
     }
