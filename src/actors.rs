@@ -40,6 +40,7 @@ pub(crate) mod intake;
 pub(crate) mod in_flight;
 pub(crate) mod in_force;
 pub(crate) mod interjections;
+pub(crate) mod standings;
 
 pub(crate) mod journal;
 
@@ -87,4 +88,4 @@ pub(crate) mod commands;
 pub(crate) mod ops;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;

@@ -22,7 +22,7 @@ use parking_lot::Mutex;
 
 use self::failure::Failure;
 use self::room::Room;
-use crate::domain::api_key::Caller;
+use crate::domain::api_key::{Caller, HOLDERS};
 use crate::domain::ids::{Door, MessageId, Person};
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
@@ -31,7 +31,7 @@ use crate::ports::{
 };
 
 /// The name of this door in ids and keys.
-pub const DOOR: Door = Door::new("api");
+pub const DOOR: Door = HOLDERS;
 /// Our own account at this door.
 const US: &str = "staffai";
 /// The name under which clients ask for whichever model the bot answers with.

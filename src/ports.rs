@@ -31,10 +31,11 @@ pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
+use crate::domain::command::overview::Usage;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
-use crate::domain::ids::{Person, Timestamp};
+use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
@@ -384,6 +385,13 @@ pub trait Keys: Send + Sync {
 pub trait ModelsInForce: Send + Sync {
     /// The models; a reload replaces them.
     fn models(&self) -> Arc<dyn Models>;
+}
+
+/// What members used, and how they stand against their limits.
+#[async_trait]
+pub trait UsageOf: Send + Sync {
+    /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
+    async fn usage(&self, person: &Person, place: &Place) -> Usage;
 }
 
 // === Pages ===

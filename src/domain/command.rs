@@ -76,6 +76,8 @@ pub struct Caller {
     pub roles: Vec<String>,
     /// The language of their own client, such as `en-US`.
     pub locale: Option<String>,
+    /// Their door vouches that they operate the bot.
+    pub operator: bool,
 }
 
 impl Caller {
@@ -182,7 +184,9 @@ impl Operators<'_> {
     /// Whether somebody is one.
     #[must_use]
     pub fn include(self, caller: &Caller) -> bool {
-        self.accounts.contains(&caller.person.id) || caller.roles.iter().any(|role| self.super_roles.contains(role))
+        caller.operator
+            || self.accounts.contains(&caller.person.id)
+            || caller.roles.iter().any(|role| self.super_roles.contains(role))
     }
 
     /// Whether this caller may run this command.

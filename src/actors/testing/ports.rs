@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::limits;
 use crate::domain::limits::member_windows::MemberWindows;
 use crate::domain::model::Row;
@@ -482,6 +482,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         draw: None,
         tools: true,
         given: None,
+        models: WantedModels::default(),
     }
 }
 

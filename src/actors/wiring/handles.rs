@@ -77,6 +77,12 @@ impl Handles {
         }
     }
 
+    /// Who knows how members stand against their limits.
+    #[must_use]
+    pub(crate) fn rate_limiter(&self) -> Handle<RateLimiterMsg> {
+        self.rate_limiter.clone()
+    }
+
     /// The way in for doors that are asked.
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {

@@ -8,15 +8,30 @@ use serde_json::Value;
 use tower::Service;
 
 use super::*;
+use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
+use crate::domain::api_key::{ApiKey, KeyRing};
+use crate::domain::command::overview::Usage;
 use crate::domain::gate::Decision;
-use crate::domain::ids::Person;
-use crate::ports::{Batch, Clock};
+use crate::domain::ids::{Door, Person, Place};
+use crate::domain::incoming::Incoming;
+use crate::ports::{Batch, Models, NotAccepted};
 
-struct Still;
+/// Nothing was used.
+struct Unused;
 
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+#[async_trait]
+impl UsageOf for Unused {
+    async fn usage(&self, _person: &Person, _place: &Place) -> Usage {
+        Usage::default()
+    }
+}
+
+/// One model.
+struct One(Arc<ScriptedModels>);
+
+impl ModelsInForce for One {
+    fn models(&self) -> Arc<dyn Models> {
+        Arc::clone(&self.0) as _
     }
 }
 
@@ -48,7 +63,21 @@ impl TurnEventLog for Silent {
 }
 
 async fn ask(method: &str, path: &str, body: &str) -> Response {
-    let mut routes = router(Arc::new(Sessions::new(Arc::new(Still))), Arc::new(Closed), Arc::new(Silent));
+    asked(&Caller::Local, method, path, body).await
+}
+
+async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Response {
+    let clock = Arc::new(ManualClock::new());
+    let kept_for = Arc::new(|| std::time::Duration::from_secs(60));
+    let mut routes = router(Parts {
+        sessions: Arc::new(Sessions::new(clock, Arc::new(MemoryStore::new()), kept_for)),
+        intake: Arc::new(Closed),
+        events: Arc::new(Silent),
+        models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
+        vitals: Arc::new(NoVitals),
+        usage: Arc::new(Unused),
+    })
+    .layer(Extension(caller.clone()));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
     answered.unwrap()
@@ -97,11 +126,42 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("DELETE", "/api/v1/sessions/101", "", 404),
         ("DELETE", "/api/v1/messages/1", "", 503),
         ("POST", "/api/v1/gate/x", r#"{"approve": true}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", r#"{"name": "b"}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", "{}", 422),
     ] {
         let answer = ask(method, path, body).await;
         assert_eq!(answer.status().as_u16(), status, "{method} {path} {body}");
         assert_eq!(answer.headers()["content-type"], "application/problem+json", "{method} {path} {body}");
         let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
         assert_eq!((body["status"].as_u64(), body["detail"].is_string()), (Some(u64::from(status)), true));
+    }
+}
+
+#[tokio::test]
+async fn a_key_for_another_door_does_not_come_through_this_one() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    let of = |doors: &[&str]| {
+        let doors = doors.iter().map(|door| (*door).to_owned()).collect();
+        Caller::Key(Arc::new(ApiKey { doors, ..(*key).clone() }))
+    };
+    assert_eq!(asked(&of(&["api"]), "GET", "/api/v1/sessions", "").await.status(), 403);
+    assert_eq!(asked(&of(&[Door::new("terminal").as_str()]), "GET", "/api/v1/sessions", "").await.status(), 200);
+}
+
+#[tokio::test]
+async fn what_there_is_to_know_has_the_form_of_the_document() {
+    for (path, schema) in [
+        ("/api/v1/models", "Models"),
+        ("/api/v1/usage", "Usage"),
+        ("/api/v1/health", "Health"),
+        ("/api/v1/sessions", "Sessions"),
+    ] {
+        let answer = ask("GET", path, "").await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let mut schema = document()["components"]["schemas"][schema].clone();
+        schema["components"] = document()["components"].clone();
+        assert!(jsonschema::is_valid(&schema, &body), "{path}: {body}");
     }
 }
