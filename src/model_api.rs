@@ -8,6 +8,7 @@
 mod asking;
 mod body;
 mod failure;
+mod kept;
 mod ollama;
 mod openai;
 mod room;
@@ -17,17 +18,19 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 
 use self::failure::Failure;
+use self::kept::Responses;
 use self::room::Room;
 use crate::domain::api_key::{Caller, HOLDERS};
+use crate::domain::given::Conversation;
 use crate::domain::ids::{Door, MessageId, Person};
-use crate::domain::model::Row;
+use crate::domain::model::{Row, ToolMode};
 use crate::domain::outgoing::Capabilities;
 use crate::ports::{
-    Clock, Dice, Intake, ModelsInForce, PostError, PostReply, PostRequest, PostResult, Poster, TurnEventLog,
+    Clock, Dice, Intake, ModelsInForce, PostError, PostReply, PostRequest, PostResult, Poster, Store, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.
@@ -47,6 +50,8 @@ pub struct Parts {
     pub events: Arc<dyn TurnEventLog>,
     /// The models that clients may name.
     pub models: Arc<dyn ModelsInForce>,
+    /// Where responses are kept that their askers may go on from.
+    pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// Tells this process from others on the same store.
@@ -57,6 +62,7 @@ pub struct Parts {
 pub struct ModelApi {
     parts: Parts,
     room: Arc<Room>,
+    responses: Responses,
     last_id: Mutex<u64>,
     /// Stands in each id.
     tag: u32,
@@ -70,7 +76,11 @@ pub fn router(api: Arc<ModelApi>) -> Router {
 /// The answer to a request that was not let in.
 pub fn refused(path: &str, status: StatusCode, why: &'static str) -> Response {
     let failure = Failure::NotLetIn(status, why);
-    if openai::speaks(path) { openai::failed(&failure) } else { ollama::failed(&failure) }
+    if openai::speaks(path) {
+        openai::Refusal(failure).into_response()
+    } else {
+        ollama::Refusal(failure).into_response()
+    }
 }
 
 impl ModelApi {
@@ -79,7 +89,8 @@ impl ModelApi {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a draw is in [0, 1)")]
     pub fn new(parts: Parts) -> Self {
         let tag = (parts.dice.roll() * f64::from(u32::MAX)) as u32;
-        Self { parts, room: Room::new(), last_id: Mutex::new(0), tag }
+        let responses = Responses::new(Arc::clone(&parts.store));
+        Self { parts, room: Room::new(), responses, last_id: Mutex::new(0), tag }
     }
 
     /// Rises over restarts too, and differs between processes: the journal remembers ids.
@@ -99,6 +110,17 @@ impl ModelApi {
         let own = name.is_none_or(|name| name.is_empty() || name == OWN_MODEL);
         let found = self.rows(caller).into_iter().find(|row| own || Some(row.key.as_str()) == name);
         found.ok_or_else(|| Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
+    }
+
+    /// The row that a conversation asks for. From now on the conversation names it.
+    fn settle(&self, caller: &Caller, conversation: &mut Conversation, stream: bool) -> Result<Row, Failure> {
+        let row = self.row(caller, conversation.model.as_deref())?;
+        if row.tools == ToolMode::Off && !conversation.tools.is_empty() {
+            let why = format!("the model {:?} takes no tools; leave them out, or ask another model", row.key);
+            return Err(Failure::bad("tools", why));
+        }
+        (conversation.model, conversation.whole) = (Some(row.key.clone()), !stream);
+        Ok(row)
     }
 }
 

@@ -27,6 +27,9 @@ mod sessions;
 #[path = "bot/interjections.rs"]
 mod interjections;
 
+#[path = "bot/triggers.rs"]
+mod triggers;
+
 #[path = "bot/presence.rs"]
 mod presence;
 

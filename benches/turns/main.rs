@@ -1,5 +1,5 @@
 //! What a turn costs beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two minutes,
-//! `-- --only m1,m4` some scenes.
+//! `-- --only m1,m4` some scenes, `-- --program PATH` those of another build.
 //!
 //! A rig in this process plays Discord and an instant model on one clock. The program under test is the real one, as a child
 //! process; beside it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine;
@@ -61,7 +61,14 @@ fn main() -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let on_core = cores > 1 && process::keep_to("1");
     let quick = words.iter().any(|word| word == "--quick");
-    let only = words.iter().position(|word| word == "--only").and_then(|at| words.get(at + 1)).cloned();
+    let value = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
+    let only = value("--only").cloned();
+    if let Some(path) = value("--program")
+        && let Err(error) = process::test_program(path)
+    {
+        eprintln!("{error}");
+        return ExitCode::FAILURE;
+    }
     machine(cores, on_core, quick);
     let mut table = Table::default();
     let result = runtime.block_on(all(on_core, if quick { QUICK } else { FULL }, only.as_deref(), &mut table));
@@ -132,9 +139,7 @@ fn machine(cores: usize, on_core: bool, quick: bool) {
     println!("memory    {}", first("/proc/meminfo", "MemTotal"));
     let pinned = if on_core { "bot on core 0, rig on core 1 (taskset)" } else { "not pinned" };
     println!("pinned    {pinned}");
-    println!(
-        "build     bench profile (release without link-time optimisation); log at WARN unless said, embedded store"
-    );
+    println!("program   {}; log at WARN unless said, embedded store", process::program().display());
     println!("size      {}", if quick { "quick" } else { "full" });
     println!("ratios    median of the rounds [quartiles]");
 }

@@ -3,7 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -16,6 +16,11 @@ use crate::rig::Rig;
 const TICKS: f64 = 100.0;
 /// How long a process may take until it has a session.
 const UP_WITHIN: Duration = Duration::from_secs(20);
+
+/// How long a process may take to end in order.
+const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -137,7 +142,17 @@ impl Bot {
 }
 
 impl Drop for Bot {
+    /// Ends it in order: a build that writes down which paths it took does so at its end.
     fn drop(&mut self) {
+        let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
+        if let Some(pid) = pid {
+            // It may be gone already, which is what is wanted.
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
+        }
+        let asked = Instant::now();
+        while asked.elapsed() < ENDS_WITHIN && matches!(self.child.try_wait(), Ok(None)) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
         self.end();
     }
 }
@@ -155,9 +170,18 @@ pub fn stolen() -> (f64, f64) {
     (ticks.get(7).copied().unwrap_or(0.0), ticks.iter().take(8).sum())
 }
 
-/// The program under test.
+/// The program under test: the one that was named, or that of this build.
 pub fn program() -> PathBuf {
-    PathBuf::from(env!("CARGO_BIN_EXE_staffai"))
+    PROGRAM.get().cloned().unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_staffai")))
+}
+
+/// Names another build as the program under test, before any process starts.
+///
+/// # Errors
+/// There is no such file, or one was named before.
+pub fn test_program(path: &str) -> Result<(), String> {
+    let path = std::fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
+    PROGRAM.set(path).map_err(|_| "name one program".to_owned())
 }
 
 /// Keeps this process, and whatever it starts, to one core. False when that cannot be done.

@@ -156,12 +156,17 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, check, drafted } => {
+            OutboxMsg::Deliver { turn, outgoing, since, check, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
                 state.answered.insert(&turn);
-                self.enqueue(ctx, state, &place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
+                self.enqueue(
+                    ctx,
+                    state,
+                    &place,
+                    Job { check, drawn, since: Some(since), ..Job::new(Task::Turn(turn), outgoing) },
+                );
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
@@ -169,8 +174,9 @@ impl Actor for Outbox {
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
+                let place = draft.place.clone();
                 state.drafts.note(draft);
-                self.sample(ctx, state);
+                self.sample_changed(ctx, state, &place);
                 if !std::mem::replace(&mut state.sampling, true) {
                     ctx.after(SAMPLE_EVERY, OutboxEvent::Sample);
                 }

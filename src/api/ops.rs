@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -13,6 +13,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::guard::{Access, Link, Rejection, admit};
+use crate::api::places::Share;
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
@@ -22,6 +23,9 @@ use crate::ports::{Keys, Vitals};
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
+/// In which a browser says whether its user goes to a page, or a page asks for something.
+const FETCH_MODE: &str = "sec-fetch-mode";
+
 /// All routes. Ours come first; the page gets what is left.
 pub fn router(options: ApiOptions) -> Router {
     let keys = options.keys;
@@ -30,6 +34,7 @@ pub fn router(options: ApiOptions) -> Router {
     let Programs { routes, refused: refuse } = options.programs;
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), refuse };
     let programs = routes.layer(from_fn_with_state(gate, guard));
+    let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -41,6 +46,7 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(from_fn_with_state(Gate { keys, access: Access::Needs(Right::Operate), refuse: told }, guard));
     open.with_state(state)
         .merge(programs)
+        .merge(signed)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
@@ -127,20 +133,32 @@ async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refusal) => refused(refusal, request.uri().path(), refuse),
+        Err(refusal) => refused(refusal, &request, refuse),
     }
+}
+
+/// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
+async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
+    if link.share == Share::HealthOnly {
+        return refused(Rejection::Busy, &request, told);
+    }
+    next.run(request).await
 }
 
 fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {
     (status, Json(json!({"error": text}))).into_response()
 }
 
-fn refused(refusal: Rejection, path: &str, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
+fn refused(refusal: Rejection, request: &Request, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
     let (status, text) = refusal.answer();
-    let mut response = refuse(path, status, text);
+    let mut response = refuse(request.uri().path(), status, text);
     if refusal == Rejection::Key {
-        // A browser asks its user for a password only when it sees this scheme.
-        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"staffai\""));
+        // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
+        // the page says so, and keeps what was typed.
+        if request.headers().get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
+            let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
+            response.headers_mut().append(header::WWW_AUTHENTICATE, basic);
+        }
         response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     }
     response

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 use super::failure::Failure;
 use super::room::Taken;
@@ -22,6 +22,8 @@ use crate::ports::{NotAccepted, Reading, TurnEventReader};
 
 /// The longest that a request may take, whatever the deadlines of turns are; connections live no longer.
 const WITHIN: Duration = Duration::from_secs(590);
+/// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// How often a request is handed in, and the pause between.
 const TRIES: u32 = 3;
@@ -63,6 +65,8 @@ pub(super) struct Asking {
     under_way: UnderWay,
     until: Instant,
     written: Written,
+    /// What was read ahead.
+    first: Option<Progress>,
 }
 
 /// What was given of the answer.
@@ -108,7 +112,8 @@ impl ModelApi {
         let reader = reader.ok_or_else(gone)?;
         under_way.over = false;
         self.hand_in(&posted).await.map_err(|_| gone())?;
-        Ok(Asking { reader, under_way, until: Instant::now() + WITHIN, written: Written::default() })
+        let until = Instant::now() + WITHIN;
+        Ok(Asking { reader, under_way, until, written: Written::default(), first: None })
     }
 
     /// Whoever takes it may just be starting again; its id makes it the same event each time.
@@ -180,8 +185,26 @@ impl Asking {
         &self.under_way.message.id
     }
 
+    /// Waits for the first of it, though not for long.
+    ///
+    /// # Errors
+    /// The failure that it is.
+    pub async fn begin(&mut self) -> Result<(), Failure> {
+        match timeout(HEAD_WITHIN, self.next()).await {
+            Ok(Progress::Failed(failure)) => Err(failure),
+            Ok(progress) => {
+                self.first = Some(progress);
+                Ok(())
+            }
+            Err(_) => Ok(()),
+        }
+    }
+
     /// What comes next. Cancel safe.
     pub async fn next(&mut self) -> Progress {
+        if let Some(first) = self.first.take() {
+            return first;
+        }
         loop {
             let Ok(reading) = timeout_at(self.until, self.reader.next()).await else {
                 return Progress::Failed(Failure::Late("it took too long".to_owned()));

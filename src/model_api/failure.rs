@@ -21,6 +21,10 @@ pub(super) enum Failure {
     TooLarge(usize),
     /// There is no such model, or its asker may not ask it.
     NoModel(String),
+    /// There is no such response, or it is another's.
+    NoResponse(String),
+    /// The same for the response that a request goes on from.
+    NoPrevious(String),
     /// The conversation is longer than what the model takes.
     ContextTooLong,
     /// A content filter stopped it.
@@ -71,9 +75,11 @@ impl Failure {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotLetIn(status, _) => *status,
-            Self::Bad { .. } | Self::ContextTooLong | Self::Filtered(_) => StatusCode::BAD_REQUEST,
+            Self::Bad { .. } | Self::NoPrevious(_) | Self::ContextTooLong | Self::Filtered(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NoModel(_) => StatusCode::NOT_FOUND,
+            Self::NoModel(_) | Self::NoResponse(_) => StatusCode::NOT_FOUND,
             Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
@@ -89,6 +95,10 @@ impl Failure {
             Self::Bad { place: Some(place), why } => format!("{place}: {why}"),
             Self::TooLarge(most) => format!("the body is longer than the {most} bytes that are taken"),
             Self::NoModel(name) => format!("the model {name:?} does not exist, or this key may not ask it"),
+            Self::NoResponse(id) => format!("there is no response {id:?} of this key"),
+            Self::NoPrevious(id) => {
+                format!("there is no response {id:?} of this key any more; send what was said as input")
+            }
             Self::ContextTooLong => "the conversation is longer than what the model takes; send less of it".to_owned(),
             Self::Bad { place: None, why }
             | Self::Filtered(why)

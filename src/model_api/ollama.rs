@@ -4,7 +4,6 @@ mod reading;
 mod writing;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
@@ -15,7 +14,7 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream};
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use self::reading::{Asked, ChatRequest, GenerateRequest, ShowRequest, Style};
 use self::writing::Writer;
@@ -23,9 +22,8 @@ use super::asking::{Asking, Progress};
 use super::failure::Failure;
 use super::{ModelApi, OWN_MODEL, body};
 use crate::domain::api_key::Caller;
+use crate::domain::model::Row;
 
-/// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The version of Ollama's protocol that is spoken: clients refuse to talk to one that is too old for them.
 const PROTOCOL: &str = "0.12.0";
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
@@ -46,8 +44,18 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
 }
 
 /// A failure in the form that clients know.
-pub(super) fn failed(failure: &Failure) -> Response {
-    (failure.status(), Json(writing::error(failure))).into_response()
+pub(super) struct Refusal(pub Failure);
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0.status(), Json(writing::error(&self.0))).into_response()
+    }
 }
 
 async fn version() -> Json<Value> {
@@ -74,16 +82,10 @@ async fn show(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    let shown = async {
-        let (request, _room) = body::read::<ShowRequest>(&api.room, &caller, &headers, body).await?;
-        let row = api.row(&caller, request.name())?;
-        Ok::<_, Failure>(writing::shown(&row, api.parts.clock.now()))
-    };
-    match shown.await {
-        Ok(shown) => Json(shown).into_response(),
-        Err(failure) => failed(&failure),
-    }
+) -> Result<Json<Value>, Refusal> {
+    let (request, _room) = body::read::<ShowRequest>(&api.room, &caller, &headers, body).await?;
+    let row = api.row(&caller, request.name())?;
+    Ok(Json(writing::shown(&row, api.parts.clock.now())))
 }
 
 /// A request for an answer.
@@ -109,38 +111,23 @@ async fn answer<Q: Question>(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    match answered::<Q>(&api, &caller, &headers, body).await {
-        Ok(response) => response,
-        Err(failure) => failed(&failure),
-    }
-}
-
-async fn answered<Q: Question>(
-    api: &Arc<ModelApi>,
-    caller: &Caller,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<Response, Failure> {
-    let (request, room) = body::read::<Q>(&api.room, caller, headers, body).await?;
+) -> Result<Response, Refusal> {
+    let (request, room) = body::read::<Q>(&api.room, &caller, &headers, body).await?;
     let Asked { conversation, style, model, stream } = request.read()?;
-    let row = api.row(caller, model.as_deref())?;
-    let writer = Writer { style, model: model.unwrap_or(row.key.clone()), begun: Instant::now() };
+    let writer = |row: Row| Writer { style, model: model.clone().unwrap_or(row.key), begun: Instant::now() };
     let Some(mut conversation) = conversation else {
+        let writer = writer(api.row(&caller, model.as_deref())?);
         return Ok(Json(writer.loaded(api.parts.clock.now())).into_response());
     };
-    (conversation.model, conversation.whole) = (Some(row.key), !stream);
-    let mut asking = api.ask(caller, conversation, room).await?;
+    conversation.model.clone_from(&model);
+    let writer = writer(api.settle(&caller, &mut conversation, stream)?);
+    let mut asking = api.ask(&caller, conversation, room).await?;
     if !stream {
         let whole = asking.whole().await?;
         return Ok(Json(writer.whole(&whole, api.parts.clock.now())).into_response());
     }
-    let first = match timeout(HEAD_WITHIN, asking.next()).await {
-        Ok(Progress::Failed(failure)) => return Err(failure),
-        Ok(progress) => Some(progress),
-        Err(_) => None,
-    };
-    let body = Body::from_stream(lines(Streamed { api: Arc::clone(api), asking, writer, first, over: false }));
+    asking.begin().await?;
+    let body = Body::from_stream(lines(Streamed { api: Arc::clone(&api), asking, writer, over: false }));
     Ok(([(header::CONTENT_TYPE, LINES)], body).into_response())
 }
 
@@ -149,7 +136,6 @@ struct Streamed {
     api: Arc<ModelApi>,
     asking: Asking,
     writer: Writer,
-    first: Option<Progress>,
     over: bool,
 }
 
@@ -159,10 +145,7 @@ fn lines(begin: Streamed) -> impl Stream<Item = Result<Bytes, std::convert::Infa
         if at.over {
             return None;
         }
-        let progress = match at.first.take() {
-            Some(progress) => progress,
-            None => at.asking.next().await,
-        };
+        let progress = at.asking.next().await;
         at.over = !matches!(progress, Progress::Text(_));
         let lines = at.writer.lines(&progress, at.api.parts.clock.now());
         let text: String = lines.into_iter().map(|line| format!("{line}\n")).collect();

@@ -1,6 +1,7 @@
-//! The endpoints of OpenAI's chat completions.
+//! The endpoints of OpenAI.
 
 pub(super) mod reading;
+mod responses;
 mod writing;
 
 use std::sync::Arc;
@@ -14,7 +15,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream};
-use tokio::time::timeout;
+use serde_json::Value;
 
 use self::reading::{Asked, ChatRequest};
 use self::writing::Writer;
@@ -23,8 +24,6 @@ use super::failure::Failure;
 use super::{ModelApi, OWN_MODEL, body};
 use crate::domain::api_key::Caller;
 
-/// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
-const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// What of a request was left out.
@@ -36,6 +35,7 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
         .route("/v1/models", get(models))
         .route("/v1/models/{id}", get(model))
         .route("/v1/chat/completions", post(chat))
+        .merge(responses::routes())
 }
 
 /// Whether clients of these endpoints ask there.
@@ -44,8 +44,18 @@ pub(super) fn speaks(path: &str) -> bool {
 }
 
 /// A failure in the form that clients know.
-pub(super) fn failed(failure: &Failure) -> Response {
-    (failure.status(), Json(writing::error(failure))).into_response()
+pub(super) struct Refusal(pub Failure);
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Self {
+        Self(failure)
+    }
+}
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        (self.0.status(), Json(writing::error(&self.0))).into_response()
+    }
 }
 
 async fn models(State(api): State<Arc<ModelApi>>, Extension(caller): Extension<Caller>) -> Response {
@@ -59,11 +69,9 @@ async fn model(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
-) -> Response {
-    match api.row(&caller, Some(&id)) {
-        Ok(_) => Json(writing::model(&id)).into_response(),
-        Err(failure) => failed(&failure),
-    }
+) -> Result<Json<Value>, Refusal> {
+    api.row(&caller, Some(&id))?;
+    Ok(Json(writing::model(&id)))
 }
 
 async fn chat(
@@ -71,66 +79,50 @@ async fn chat(
     Extension(caller): Extension<Caller>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
-    match answer(&api, &caller, &headers, body).await {
-        Ok(response) => response,
-        Err(failure) => failed(&failure),
-    }
-}
-
-async fn answer(api: &Arc<ModelApi>, caller: &Caller, headers: &HeaderMap, body: Body) -> Result<Response, Failure> {
-    let (request, room) = body::read::<ChatRequest>(&api.room, caller, headers, body).await?;
+) -> Result<Response, Refusal> {
+    let (request, room) = body::read::<ChatRequest>(&api.room, &caller, &headers, body).await?;
     let Asked { mut conversation, stream, usage, ignored } = request.read()?;
-    let row = api.row(caller, conversation.model.as_deref())?;
-    (conversation.model, conversation.whole) = (Some(row.key.clone()), !stream);
+    let row = api.settle(&caller, &mut conversation, stream)?;
     let created = api.parts.clock.now().0 / 1_000;
-    let mut asking = api.ask(caller, conversation, room).await?;
+    let mut asking = api.ask(&caller, conversation, room).await?;
     let writer = Writer { id: format!("chatcmpl-{}", asking.id()), created, model: row.key, usage };
-    let mut response = if stream {
-        let first = match timeout(HEAD_WITHIN, asking.next()).await {
-            Ok(Progress::Failed(failure)) => return Err(failure),
-            Ok(progress) => Some(progress),
-            Err(_) => None,
-        };
-        let events = streamed(asking, writer, first);
-        Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+    let response = if stream {
+        asking.begin().await?;
+        Sse::new(streamed(asking, writer)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
     } else {
         Json(writer.whole(&asking.whole().await?)).into_response()
     };
+    Ok(warned(response, &ignored))
+}
+
+/// The answer, with a header that names what of its request was left out.
+fn warned(mut response: Response, ignored: &[&str]) -> Response {
     if let Ok(warning) = HeaderValue::from_str(&format!("299 staffai \"ignored: {}\"", ignored.join(", ")))
         && !ignored.is_empty()
     {
         response.headers_mut().insert(WARNING, warning);
     }
-    Ok(response)
+    response
 }
 
 /// Where a stream is.
 struct Streamed {
     asking: Asking,
     writer: Writer,
-    first: Option<Progress>,
     begun: bool,
     over: bool,
 }
 
 /// The chunks as they come.
-fn streamed(
-    asking: Asking,
-    writer: Writer,
-    first: Option<Progress>,
-) -> impl Stream<Item = Result<Event, axum::Error>> + Send {
-    let begin = Streamed { asking, writer, first, begun: false, over: false };
+fn streamed(asking: Asking, writer: Writer) -> impl Stream<Item = Result<Event, axum::Error>> + Send {
+    let begin = Streamed { asking, writer, begun: false, over: false };
     let batches = stream::unfold(begin, |mut at| async {
         if at.over {
             return None;
         }
         let mut chunks = Vec::new();
         if at.begun {
-            let progress = match at.first.take() {
-                Some(progress) => progress,
-                None => at.asking.next().await,
-            };
+            let progress = at.asking.next().await;
             at.over = !matches!(progress, Progress::Text(_));
             chunks.extend(at.writer.chunks(&progress));
         } else {

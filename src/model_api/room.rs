@@ -58,8 +58,7 @@ impl Room {
                 return Err(Failure::OverLimit(format!("this key has {AT_ONCE} requests under way; wait for one")));
             }
             if held.requests > 0 && held.kib + kib > SHARE_KIB {
-                let why = format!("the requests of this key that are under way may hold {SHARE_KIB} KiB; wait for one");
-                return Err(Failure::OverLimit(why));
+                return Err(over_share());
             }
             held.requests += 1;
             held.kib += kib;
@@ -67,7 +66,7 @@ impl Room {
         let mut taken = Taken { room: Arc::clone(self), holder: holder.to_owned(), kib, permit: None };
         let permit = timeout(WITHIN, Arc::clone(&self.all).acquire_many_owned(kib)).await;
         let Ok(Ok(permit)) = permit else {
-            return Err(Failure::Busy("too many long conversations at once; try again in a moment".to_owned()));
+            return Err(full());
         };
         taken.permit = Some(permit);
         Ok(taken)
@@ -75,6 +74,29 @@ impl Room {
 }
 
 impl Taken {
+    /// Takes room for so many bytes more.
+    ///
+    /// # Errors
+    /// The holder has its share already, or all is taken for a while.
+    pub async fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
+        let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
+        {
+            let mut holders = self.room.holders.lock();
+            let Some(held) = holders.get_mut(&self.holder) else { return Ok(()) };
+            if held.kib.saturating_add(kib) > SHARE_KIB {
+                return Err(over_share());
+            }
+            held.kib += kib;
+        }
+        self.kib += kib;
+        let more = timeout(WITHIN, Arc::clone(&self.room.all).acquire_many_owned(kib)).await;
+        let Ok(Ok(more)) = more else { return Err(full()) };
+        if let Some(permit) = &mut self.permit {
+            permit.merge(more);
+        }
+        Ok(())
+    }
+
     /// Gives back what is not needed after all.
     pub fn shrink(&mut self, kib: u32) {
         let spare = self.kib.saturating_sub(kib);
@@ -100,6 +122,14 @@ impl Drop for Taken {
     }
 }
 
+fn over_share() -> Failure {
+    Failure::OverLimit(format!("the requests of this key that are under way may hold {SHARE_KIB} KiB; wait for one"))
+}
+
+fn full() -> Failure {
+    Failure::Busy("too many long conversations at once; try again in a moment".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -115,6 +145,11 @@ mod tests {
         assert!(more.iter().all(Result::is_ok));
         assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(_))), "places have a bound as well");
         drop((first, more));
+        assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
+        let mut first = room.take("ci", 10).await.ok().unwrap();
+        assert!(first.grow(1_000 << 10).await.is_ok() && room.all.available_permits() == ALL_KIB - 1_010);
+        assert!(matches!(first.grow(8_000 << 10).await, Err(Failure::OverLimit(_))));
+        drop(first);
         assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
     }
 

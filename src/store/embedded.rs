@@ -26,6 +26,7 @@ use crate::ports::{Clock, Write};
 use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
 use absent::Absent;
 use memtable::{Memtable, Row};
+use reads::Reads;
 use tables::{Known, Sweep};
 use wal::Wal;
 
@@ -34,6 +35,8 @@ pub mod opener;
 mod absent;
 
 mod memtable;
+
+mod reads;
 
 mod tables;
 
@@ -51,8 +54,8 @@ pub const LOG_FILE: &str = "staffai.wal";
 /// How long what is in the log alone waits for company before it moves into the tables.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 
-/// How many reads are under way at once. Each takes a thread, and a disk does not get faster by more of them.
-const READS: usize = 8;
+/// How many scans are under way at once. Each takes a thread, and a disk does not get faster by more of them.
+const SCANS: usize = 8;
 
 /// Smaller files are never compacted.
 const COMPACT_FROM_BYTES: u64 = 8 * 1024 * 1024;
@@ -96,26 +99,28 @@ struct Inner {
     checkpointing: AtomicBool,
     /// How far the round is that removes what is over.
     sweep: Mutex<Sweep>,
-    /// One permit for each read under way.
-    reads: Arc<Semaphore>,
+    /// Keys that are looked for in the tables.
+    reads: Mutex<Reads>,
+    /// One permit for each scan under way.
+    scans: Arc<Semaphore>,
     /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
     suspect: Arc<AtomicBool>,
 }
 
 impl Embedded {
     fn new(database: Database, wal: Wal, path: PathBuf, clock: Arc<dyn Clock>, suspect: Arc<AtomicBool>) -> Self {
-        let (database, reads) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(READS)));
+        let (database, scans) = (RwLock::new(Some(database)), Arc::new(Semaphore::new(SCANS)));
         let (wal, memtable, checkpointing) = (Mutex::new(wal), RwLock::default(), AtomicBool::default());
-        let (absent, sweep) = (Mutex::default(), Mutex::default());
-        let inner = Inner { database, path, clock, wal, memtable, absent, checkpointing, sweep, reads, suspect };
+        let (absent, sweep, reads) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let inner = Inner { database, path, clock, wal, memtable, absent, checkpointing, sweep, reads, scans, suspect };
         Self { inner: Arc::new(inner) }
     }
 
-    async fn read<T: Send + 'static>(
+    async fn scan_tables<T: Send + 'static>(
         &self,
         work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
     ) -> Result<T, BackendError> {
-        let permit = Arc::clone(&self.inner.reads).acquire_owned().await;
+        let permit = Arc::clone(&self.inner.scans).acquire_owned().await;
         // The permit goes with the work: a reader that stops waiting leaves its thread busy.
         self.call(move |database, now| {
             let _permit = permit;
@@ -189,14 +194,12 @@ impl Backend for Embedded {
             return Ok(row.living(self.inner.clock.now()).map(|(_, text)| text.to_owned()));
         }
         let Some(since) = self.inner.absent.lock().look(key) else { return Ok(None) };
-        let wanted = key.to_owned();
-        let found = self.read(move |database, now| {
-            let values = database.begin_read()?.open_table(VALUES)?;
-            let Some(row) = values.get(wanted.as_str())? else { return Ok(None) };
-            let (end, text) = row.value();
-            Ok(alive(end, now).then(|| text.to_owned()))
-        });
-        let found = found.await?;
+        let found = match self.inner.look(key.to_owned()).await {
+            Some(found) => found.map_err(|error| self.judge(&error))?,
+            None => {
+                return Err(BackendError::Broken("the thread that looks into the store's file broke off".to_owned()));
+            }
+        };
         if found.is_none() {
             self.inner.absent.lock().learn(key.to_owned(), since);
         }
@@ -213,7 +216,7 @@ impl Backend for Embedded {
         };
         let hidden = known.len();
         let prefix = prefix.to_owned();
-        let kept = self.read(move |database, now| {
+        let kept = self.scan_tables(move |database, now| {
             let values = database.begin_read()?.open_table(VALUES)?;
             let mut found = Vec::new();
             for row in values.range(prefix.as_str()..)? {

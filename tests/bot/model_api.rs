@@ -69,7 +69,8 @@ fn official_clients_need_no_more_than_another_address_and_key() {
         let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
         assert!(done.status.success(), "after {told}:\n{wrong}");
         let steps: Vec<&str> = told.lines().collect();
-        assert_eq!(steps, ["models", "chat", "stream", "tools", "structured", "errors", "ollama"]);
+        let held = ["models", "chat", "stream", "tools", "structured", "errors", "responses", "responses with tools"];
+        assert_eq!(steps, [&held[..], &["ollama"]].concat());
         // What the model saw is what the client gave, and nothing of ours.
         let asks = world.model.asks();
         let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");
@@ -144,6 +145,38 @@ fn a_client_that_goes_away_cancels_its_turn() {
             assert!(tokio::time::Instant::now() < until, "the turn was not cancelled");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
+    });
+}
+
+#[test]
+fn a_response_is_gone_on_from_also_after_a_kill_and_by_its_holder_alone() {
+    story(async {
+        let world = World::without_bot(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
+        world.model.always(streams(WORDS, 1, End::Well));
+        let ask = async |body: Value| {
+            let request = reqwest::Client::new().post(format!("{}/v1/responses", world.http())).bearer_auth(KEY);
+            request.json(&body).send().await.unwrap()
+        };
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+        let told = ask(json!({"input": "My cat is called Tom.", "instructions": "Be brief.", "stream": true})).await;
+        let told = told.text().await.unwrap();
+        let last = told.lines().rev().find_map(|line| line.strip_prefix("data: ")).unwrap();
+        let last: Value = serde_json::from_str(last).unwrap();
+        assert_eq!(last["type"], "response.completed", "{told}");
+        process.kill();
+        let _process = world.process("second").await;
+        world.becomes("ready").await;
+        let previous = &last["response"]["id"];
+        let answer = ask(json!({"input": "What is my cat called?", "previous_response_id": previous})).await;
+        assert_eq!(answer.status(), 200);
+        let talk = world.model.last().talk();
+        let said = format!("user: My cat is called Tom.\nassistant: {WORDS}\nuser: What is my cat called?");
+        assert!(talk.starts_with(&said), "{talk}");
+        assert!(!world.model.last().messages[0].1.starts_with("Be brief."), "instructions hold for one request");
+        let other = ask(json!({"input": "x", "previous_response_id": "resp_1-1"})).await;
+        assert_eq!(other.status(), 400);
+        assert_eq!(other.json::<Value>().await.unwrap()["error"]["code"], "previous_response_not_found");
     });
 }
 

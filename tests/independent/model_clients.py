@@ -134,6 +134,82 @@ def openai_models():
     step("models")
 
 
+def openai_responses():
+    responses = client().responses
+    first = responses.create(model="scripted", input="My cat is called Tom.", instructions="Be brief.", metadata={"a": "b"})
+    assert first.output_text == WORDS and first.status == "completed", first
+    assert (first.usage.input_tokens, first.usage.output_tokens) == (10, 5) and first.model == "scripted"
+    seen = []
+    with responses.stream(model="scripted", input="stream", previous_response_id=first.id) as events:
+        for event in events:
+            seen.append(event.type)
+        second = events.get_final_response()
+    assert second.output_text == WORDS and second.previous_response_id == first.id
+    assert seen[:4] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.content_part.added",
+    ], seen
+    assert seen.count("response.output_text.delta") > 2, "it comes as it grows"
+    assert seen[-4:] == [
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.output_item.done",
+        "response.completed",
+    ], seen
+    kept = responses.retrieve(second.id)
+    assert kept.output_text == WORDS and responses.retrieve(first.id).metadata == {"a": "b"}
+    responses.delete(first.id)
+    for gone in (lambda: responses.retrieve(first.id), lambda: responses.delete(first.id)):
+        try:
+            gone()
+        except openai.NotFoundError:
+            pass
+        else:
+            raise AssertionError("it is still there")
+    try:
+        responses.create(model="scripted", input="tide?", previous_response_id=second.id)
+    except openai.BadRequestError as error:
+        assert (error.code, error.param) == ("previous_response_not_found", "previous_response_id"), error.body
+    else:
+        raise AssertionError("a link of the conversation is gone")
+    unkept = responses.create(model="scripted", input="tide?", store=False)
+    try:
+        responses.retrieve(unkept.id)
+    except openai.NotFoundError:
+        pass
+    else:
+        raise AssertionError("it was not to be kept")
+    step("responses")
+
+
+def openai_responses_tools():
+    responses = client().responses
+    look = {"type": "function", "strict": False, **LOOK["function"]}
+    first = responses.create(model="scripted", input="tools", tools=[look], tool_choice="required")
+    with responses.stream(model="scripted", input="tools", tools=[look]) as events:
+        streamed = events.until_done().get_final_response()
+    for answer in (first, streamed):
+        (call,) = answer.output
+        assert (call.type, call.call_id, call.name, json.loads(call.arguments)) == (
+            "function_call",
+            "c1",
+            "look",
+            {"at": "sea"},
+        ), answer
+    found = {"type": "function_call_output", "call_id": "c1", "output": "a boat"}
+    answer = responses.create(model="scripted", input=[found], tools=[look], previous_response_id=streamed.id)
+    assert answer.output_text == "I see a boat"
+    said = [{"role": "user", "content": "tools"}, *first.output, found]
+    assert responses.create(model="scripted", input=said, tools=[look]).output_text == "I see a boat"
+    parsed = responses.parse(model="scripted", input="structured", text_format=Tide)
+    assert parsed.output_parsed == Tide(hours=12)
+    broken = list(responses.create(model="scripted", input="cut", stream=True))
+    assert broken[-1].type == "response.failed" and broken[-1].response.error.message, broken[-1]
+    step("responses with tools")
+
+
 def ollama_all():
     asked = ollama.Client(host=BASE, headers={"Authorization": f"Bearer {KEY}"})
     assert [model.model for model in asked.list().models] == ["staffai", "scripted"]
@@ -162,7 +238,17 @@ def ollama_all():
     step("ollama")
 
 
-STEPS = [openai_models, openai_chat, openai_stream, openai_tools, openai_structured, openai_errors, ollama_all]
+STEPS = [
+    openai_models,
+    openai_chat,
+    openai_stream,
+    openai_tools,
+    openai_structured,
+    openai_errors,
+    openai_responses,
+    openai_responses_tools,
+    ollama_all,
+]
 
 if __name__ == "__main__":
     for one in STEPS:

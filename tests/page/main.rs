@@ -211,6 +211,54 @@ fn the_board_shows_it(browser: &Browser) {
     );
 }
 
+fn an_answer_is_stopped_and_asked_for_again(browser: &Browser) {
+    browser.say("@staffai tell me a tale");
+    browser.answer("A sailor");
+    // An answer that grows is no edited one, and a cursor stands behind it.
+    browser.until(&format!("{LAST}.classList.contains('growing')"));
+    assert_eq!(browser.run(&format!("return {LAST}.querySelector('.edited')")), Value::Null);
+    browser.click("#stop");
+    browser.until("document.getElementById('draft').value === '@staffai tell me a tale'");
+    browser.until("document.getElementById('stop').hidden");
+    browser.until(&format!("{LAST}.innerText.includes('not shown here') && !{LAST}.innerText.includes('The end')"));
+    browser.run("document.getElementById('draft').value = ''");
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    let again = format!("[...{LAST}.querySelectorAll('.actions button')].find(one => one.innerText === 'Try again')");
+    browser.until(&again);
+    let before = browser.run("return document.querySelectorAll('#messages > .message').length");
+    browser.run(&format!("{again}.click()"));
+    browser.until(&format!("document.querySelectorAll('#messages > .message').length === {before} + 2"));
+    browser.answer("model");
+}
+
+#[test]
+fn who_is_locked_out_by_a_first_key_is_told_and_keeps_what_was_typed() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+    command.args(["key", "add", "ada", "--right", "operate"]).current_dir(home.path()).env_clear();
+    let added = command.env("STAFFAI_DATA_DIR", "data/playground").output().expect("a key");
+    let printed = String::from_utf8_lossy(&added.stdout).into_owned();
+    let key = printed.split_whitespace().find(|word| word.starts_with("sk-staffai-")).expect("a key").to_owned();
+    browser.until("document.querySelector('#board .pill').textContent === 'needs a key'");
+
+    browser.say("@staffai hello!");
+    browser.until("document.getElementById('problem').innerText.includes('needs a key now')");
+    browser.until("document.getElementById('draft').value === '@staffai hello!'");
+    browser.until("document.getElementById('link').textContent === 'needs a key'");
+    // Whoever gives the key finds the words where they were.
+    browser.go(&format!("{}/dashboard", url.replace("http://", &format!("http://ada:{key}@"))));
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.getElementById('draft').value === '@staffai hello!'");
+    browser.click("#send");
+    browser.answer("model");
+}
+
 #[test]
 fn every_kind_of_answer_is_shown() {
     let home = tempfile::tempdir().expect("a folder");
@@ -273,7 +321,10 @@ fn tools_can_be_tried() {
     browser.say("@staffai clear the notes");
     pressed("Deny");
     told("Denied: it does not run.");
-    told("clear_notes did not do it");
+    told("You said no, so example__clear_notes did not run.");
+    // There are no arguments to be shown, and nothing that is meant for a model.
+    let shown = browser.run("return document.getElementById('messages').innerText");
+    assert!(shown.as_str().is_some_and(|shown| !shown.contains("{}") && !shown.contains("Do not call")), "{shown}");
     browser.until("document.querySelectorAll('.buttons button').length === 0");
     browser.say("@staffai clear the notes");
     // It asks the one who asked, and nobody else.
@@ -284,6 +335,13 @@ fn tools_can_be_tried() {
     browser.speak_as("Ada");
     pressed("Approve");
     told("All notes are gone; there were 1.");
+    browser.say("@staffai remember that I like tea");
+    browser.answer("for you alone");
+    browser.say("@staffai what do you know about me?");
+    browser.answer("You told me here:");
+    let facts = browser.run(&format!("return {LAST}.innerText"));
+    assert!(facts.as_str().is_some_and(|facts| facts.contains("I like tea") && !facts.contains('[')), "{facts}");
+    an_answer_is_stopped_and_asked_for_again(&browser);
     browser.say("@staffai draw a boat at sunset");
     browser.answer("drew this");
     browser.until(&format!("{LAST}.querySelector('img.picture')?.naturalWidth === 320"));

@@ -1,7 +1,7 @@
 //! The drafts of a door: which turns have text to show, and what the channel shows of it.
 //!
 //! Places take their turns in a ring, and so do the turns in a place; a place that came to nothing because the budget was used
-//! up is the first next time.
+//! up is the first next time. A place without drafts stays until the ring comes to it, so that the end of one draft looks at no other.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,6 +19,8 @@ use crate::domain::ids::{MessageId, Place, TurnId};
 pub(super) struct Drafts {
     places: HashMap<Place, VecDeque<Entry>>,
     ring: VecDeque<Place>,
+    /// The budget ended before the ring did: places wait for their turn.
+    short: bool,
 }
 
 struct Entry {
@@ -114,23 +116,40 @@ impl Drafts {
 
     /// There are none.
     pub(super) fn is_empty(&self) -> bool {
-        self.places.is_empty()
+        self.places.values().all(VecDeque::is_empty)
     }
 
-    /// How many places have drafts.
+    /// How many places may have drafts: a round of the ring.
     pub(super) fn places(&self) -> usize {
         self.ring.len()
     }
 
     /// The place whose turn it is; it goes to the end of the ring.
     pub(super) fn next_place(&mut self) -> Option<Place> {
-        self.ring.rotate_left(usize::from(!self.ring.is_empty()));
-        self.ring.back().cloned()
+        while let Some(place) = self.ring.pop_front() {
+            if self.places.get(&place).is_some_and(|entries| !entries.is_empty()) {
+                self.ring.push_back(place.clone());
+                return Some(place);
+            }
+            self.places.remove(&place);
+        }
+        None
     }
 
-    /// The place that came last is the first again.
+    /// The place that came last is the first again: the budget had nothing left for it.
     pub(super) fn put_back(&mut self) {
         self.ring.rotate_right(usize::from(!self.ring.is_empty()));
+        self.short = true;
+    }
+
+    /// A round begins, whatever the one before came to.
+    pub(super) const fn begin_round(&mut self) {
+        self.short = false;
+    }
+
+    /// The last round ended before all places had their turn: what is new waits as well.
+    pub(super) const fn is_short(&self) -> bool {
+        self.short
     }
 
     /// Whether a place has something to show that it has room for.
@@ -168,9 +187,7 @@ impl Drafts {
     pub(super) fn remove(&mut self, place: &Place, turn: &TurnId) -> Option<Drawn> {
         let entries = self.places.get_mut(place)?;
         let index = entries.iter().position(|entry| entry.turn == *turn)?;
-        let entry = entries.remove(index);
-        self.tidy();
-        entry.map(|entry| entry.drawn)
+        entries.remove(index).map(|entry| entry.drawn)
     }
 
     /// Drops what did not end in its time.
@@ -178,10 +195,6 @@ impl Drafts {
         for entries in self.places.values_mut() {
             entries.retain(|entry| entry.until > now);
         }
-        self.tidy();
-    }
-
-    fn tidy(&mut self) {
         self.places.retain(|_, entries| !entries.is_empty());
         self.ring.retain(|place| self.places.contains_key(place));
     }
@@ -298,6 +311,22 @@ mod tests {
         assert_eq!(drafts.remove(&place, &turn).unwrap().shown[0].message.id, "99");
         drafts.expire(Instant::now() + Duration::from_secs(61));
         assert!(drafts.is_empty() && drafts.next_place().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_place_whose_drafts_ended_leaves_the_ring_when_its_turn_comes() {
+        let mut drafts = Drafts::default();
+        let ((one, _first), (two, _second)) = (draft("1", "10"), draft("2", "20"));
+        let (place, turn) = (one.place.clone(), one.turn.clone());
+        drafts.note(one);
+        drafts.note(two);
+        drafts.remove(&place, &turn).unwrap();
+        assert!(!drafts.is_empty() && drafts.places() == 2);
+        assert_eq!(drafts.next_place().unwrap().id, "2");
+        assert_eq!(drafts.places(), 1);
+        let (again, _third) = draft("1", "11");
+        drafts.note(again);
+        assert_eq!(drafts.places(), 2, "it comes back once");
     }
 
     #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::courier::Courier;
 use super::drafts::{Drawn, Room, Step};
-use super::found::Shown;
+use super::found::{Anchor, Shown};
 use super::job::Task;
 use super::pace::Track;
 use super::pacer::Slot;
@@ -41,32 +41,46 @@ enum Change {
 impl Outbox {
     /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
     pub(super) fn sample(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
-        let now = Instant::now();
-        let running = self.live.now();
-        let hold = &running.settings.streaming;
+        state.drafts.begin_round();
         for _ in 0..state.drafts.places() {
             let Some(place) = state.drafts.next_place() else { return };
-            let queue = state.lanes.entry(place.clone()).or_default();
-            let redraw = queue.pace.lock().may_redraw(now);
-            let (posts, edits) = (queue.is_free(Track::Posts, now), queue.is_free(Track::Edits, now));
-            let room = Room { now, posts, edits, redraw, hold };
-            if !state.drafts.is_due(&place, room) {
-                continue;
-            }
-            let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else {
+            if !self.sample_place(ctx, state, &place) {
                 state.drafts.put_back();
                 return;
-            };
-            let Some(step) = state.drafts.take_step(&place, room) else { continue };
-            let track = step.track;
-            queue.line(track).out = Some(Task::Draft(step.turn.clone()));
-            let courier = self.courier(queue.pace.clone());
-            let (turn, lost) = (step.turn.clone(), step.drawn.clone().unknown());
-            ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
-                tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
-                OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
-            });
+            }
         }
+    }
+
+    /// Sends a courier with the draft of a place in which something changed, unless other places wait for the budget.
+    pub(super) fn sample_changed(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
+        if !state.drafts.is_short() {
+            // Without room in the budget it is shown in its turn.
+            self.sample_place(ctx, state, place);
+        }
+    }
+
+    /// False when it has something to show and the budget leaves no room for that.
+    fn sample_place(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) -> bool {
+        let now = Instant::now();
+        let running = self.live.now();
+        let queue = state.lanes.entry(place.clone()).or_default();
+        let redraw = queue.pace.lock().may_redraw(now);
+        let (posts, edits) = (queue.is_free(Track::Posts, now), queue.is_free(Track::Edits, now));
+        let room = Room { now, posts, edits, redraw, hold: &running.settings.streaming };
+        if !state.drafts.is_due(place, room) {
+            return true;
+        }
+        let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else { return false };
+        let Some(step) = state.drafts.take_step(place, room) else { return true };
+        let track = step.track;
+        queue.line(track).out = Some(Task::Draft(step.turn.clone()));
+        let courier = self.courier(queue.pace.clone());
+        let (turn, place, lost) = (step.turn.clone(), place.clone(), step.drawn.clone().unknown());
+        ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
+            tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
+            OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
+        });
+        true
     }
 
     pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
@@ -80,7 +94,7 @@ impl Outbox {
         }
         state.drafts.drew(&place, &turn, drawn);
         self.send_couriers(ctx, state, &place);
-        self.sample(ctx, state);
+        self.sample_changed(ctx, state, &place);
     }
 }
 
@@ -164,7 +178,7 @@ impl Courier {
     async fn look_for(&mut self, place: &Place, turn: &TurnId, pieces: &[String], drawn: &mut Drawn) -> bool {
         self.pace.lock().changed(Instant::now());
         let pieces: Vec<Piece> = pieces.iter().map(Piece::text).collect();
-        let Ok(found) = self.find(place, Some(&turn.trigger()), &pieces, Instant::now()).await else {
+        let Ok(found) = self.find(place, Anchor::Trigger(&turn.trigger()), &pieces, Instant::now()).await else {
             return false;
         };
         if !found.pieces.is_empty() {

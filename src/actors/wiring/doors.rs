@@ -10,9 +10,11 @@ use crate::actors::door::{DoorRecord, Pacing, Source};
 use crate::actors::handle::Handle;
 use crate::actors::identify_queue::IdentifyQueue;
 use crate::actors::outbox::{Outbox, Pacer};
+use crate::actors::presence_scheduler::PresenceScheduler;
 use crate::actors::shard::ShardParts;
 use crate::actors::source::SourceActor;
 use crate::actors::supervisor::ChildSpec;
+use crate::actors::timers::Timers;
 use crate::actors::tree::{ROOT, Row, Scope};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
@@ -84,5 +86,27 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             exit: Arc::clone(&self.parts.exit),
         })
+    }
+
+    pub(super) fn presence_scheduler(&self) -> PresenceScheduler {
+        PresenceScheduler {
+            door: self.parts.home.clone(),
+            live: self.parts.live.clone(),
+            clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            slot: Arc::clone(&self.presence),
+        }
+    }
+
+    pub(super) fn timers(&self) -> Timers {
+        Timers {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            intake: Arc::new(self.handles.intake()),
+            process: format!("{:016x}", self.parts.dice.roll().to_bits()).into(),
+        }
     }
 }

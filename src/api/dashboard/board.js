@@ -23,6 +23,7 @@ const MEANINGS = {
   refused: "messages over the limits of members", shed: "work turned away because too much was going on",
   lost: "turns closed without an answer or an apology", doubled: "messages answered twice",
 };
+const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key" };
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
 
 /**
@@ -129,8 +130,8 @@ async function look(board) {
   } catch (error) {
     board.round = 0;
     board.root.classList.add("stale");
-    pill(board.state, "down", error.name === "TimeoutError" ? "does not answer" : "cannot be reached");
-    set(board.stateNote, "trying again");
+    pill(board.state, "down", FAILURES[error.name] ?? "cannot be reached");
+    set(board.stateNote, error.name === "KeyError" ? "load the page again to give it" : "trying again");
     board.summed({ bad: 1 });
   }
 }
@@ -144,6 +145,7 @@ async function lookAtTree(board) {
 async function read(path) {
   const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   // A program that is not ready answers 503 with the same body.
+  if (response.status === 401) throw Object.assign(new Error("a key is needed"), { name: "KeyError" });
   if (!response.ok && path !== "/readyz") throw new Error(`${path} answered ${response.status}`);
   return path === "/metrics" ? response.text() : response.json();
 }

@@ -7,10 +7,12 @@ use crate::domain::outgoing::{Button, ButtonStyle, Part};
 
 /// All of it in one language.
 struct Words {
-    /// Who asks (a mention), the tool, until when.
-    asks: fn(&str, &str, &str) -> String,
-    /// The same for whoever asked and reads along: the tool, until when.
-    asks_you: fn(&str, &str) -> String,
+    /// Who asks (a mention), the tool, with what, until when.
+    asks: fn(&str, &str, &str, &str) -> String,
+    /// The same for whoever asked and reads along: the tool, with what, until when.
+    asks_you: fn(&str, &str, &str) -> String,
+    /// With what: the arguments that follow, or none.
+    with: [&'static str; 2],
     /// Whose decision it is: one mention or several.
     decides: fn(&str) -> String,
     once: &'static str,
@@ -35,10 +37,9 @@ struct Words {
 }
 
 const ENGLISH: Words = Words {
-    asks: |who, tool, until| {
-        format!("{who} needs a yes for the tool `{tool}`, with exactly these arguments. It ends {until}.")
-    },
-    asks_you: |tool, until| format!("The tool {tool} needs your yes, with exactly these arguments. It ends {until}."),
+    asks: |who, tool, with, until| format!("{who} needs a yes for the tool `{tool}`, {with}. It ends {until}."),
+    asks_you: |tool, with, until| format!("The tool {tool} needs your yes, {with}. It ends {until}."),
+    with: ["with exactly these arguments", "without any arguments"],
     decides: |who| format!("Only {who} can decide."),
     once: "Approve",
     hour: "Allow for an hour",
@@ -65,12 +66,11 @@ const ENGLISH: Words = Words {
 };
 
 const SPANISH: Words = Words {
-    asks: |who, tool, until| {
-        format!("{who} necesita un sí para la herramienta `{tool}`, con exactamente estos argumentos. Termina {until}.")
+    asks: |who, tool, with, until| {
+        format!("{who} necesita un sí para la herramienta `{tool}`, {with}. Termina {until}.")
     },
-    asks_you: |tool, until| {
-        format!("La herramienta {tool} necesita tu sí, con exactamente estos argumentos. Termina {until}.")
-    },
+    asks_you: |tool, with, until| format!("La herramienta {tool} necesita tu sí, {with}. Termina {until}."),
+    with: ["con exactamente estos argumentos", "sin ningún argumento"],
     decides: |who| format!("Solo {who} puede decidir."),
     once: "Aprobar",
     hour: "Permitir una hora",
@@ -97,12 +97,11 @@ const SPANISH: Words = Words {
 };
 
 const GERMAN: Words = Words {
-    asks: |who, tool, until| {
-        format!("{who} braucht ein Ja für das Werkzeug `{tool}`, mit genau diesen Argumenten. Das endet {until}.")
+    asks: |who, tool, with, until| {
+        format!("{who} braucht ein Ja für das Werkzeug `{tool}`, {with}. Das endet {until}.")
     },
-    asks_you: |tool, until| {
-        format!("Das Werkzeug {tool} braucht dein Ja, mit genau diesen Argumenten. Das endet {until}.")
-    },
+    asks_you: |tool, with, until| format!("Das Werkzeug {tool} braucht dein Ja, {with}. Das endet {until}."),
+    with: ["mit genau diesen Argumenten", "ohne Argumente"],
     decides: |who| format!("Entscheiden kann nur {who}."),
     once: "Erlauben",
     hour: "Eine Stunde lang erlauben",
@@ -148,19 +147,30 @@ fn deciders(gate: &Gate) -> String {
 fn question(gate: &Gate) -> String {
     let words = words(gate.locale());
     let who = format!("<@{}>", gate.requester.id);
-    let asks = (words.asks)(&who, &gate.tool, &countdown(gate.expires_at));
+    let asks = (words.asks)(&who, &gate.tool, with(gate), &countdown(gate.expires_at));
     format!("{asks} {}", (words.decides)(&deciders(gate)))
 }
 
 /// The same for whoever asked and reads along by events; the arguments follow it.
 #[must_use]
 pub fn question_in_words(gate: &Gate) -> String {
-    (words(gate.locale()).asks_you)(&gate.tool, &countdown(gate.expires_at))
+    (words(gate.locale()).asks_you)(&gate.tool, with(gate), &countdown(gate.expires_at))
 }
 
-/// The arguments as a block that nothing in them can end.
-fn arguments(gate: &Gate) -> Part {
-    Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text: gate.arguments.clone() }
+fn with(gate: &Gate) -> &'static str {
+    let [arguments, none] = words(gate.locale()).with;
+    if is_bare(gate) { none } else { arguments }
+}
+
+/// Whether the call has no arguments.
+fn is_bare(gate: &Gate) -> bool {
+    gate.arguments.split_whitespace().collect::<String>() == "{}"
+}
+
+/// The arguments as a block that nothing in them can end; none where there are none.
+fn arguments(gate: &Gate) -> Option<Part> {
+    let text = gate.arguments.clone();
+    (!is_bare(gate)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
 }
 
 /// The message that asks for a decision.
@@ -176,7 +186,8 @@ pub fn asking(gate: &Gate) -> Vec<Part> {
         Button { name: choice.button(&gate.id), label: label.to_owned(), style }
     };
     let buttons = Choice::ALL.map(button).to_vec();
-    vec![Part::Text { text: question(gate) }, arguments(gate), Part::Buttons { buttons }]
+    let parts = [Some(Part::Text { text: question(gate) }), arguments(gate), Some(Part::Buttons { buttons })];
+    parts.into_iter().flatten().collect()
 }
 
 /// The same message once it is decided: who decided, and no buttons.
@@ -195,7 +206,7 @@ pub fn decided(gate: &Gate, decision: &Decision) -> Vec<Part> {
     // What was asked of a person who wants to be forgotten is not shown any longer.
     match decision {
         Decision::Withdrawn => vec![Part::Text { text }],
-        _ => vec![Part::Text { text }, arguments(gate)],
+        _ => [Some(Part::Text { text }), arguments(gate)].into_iter().flatten().collect(),
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
 use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
@@ -16,6 +16,9 @@ pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
 pub(in crate::model_api) const TOOLS_MAX: usize = 128;
 /// The longest name of a tool, in bytes.
 const NAME_MAX: usize = 64;
+/// The type of the tools that are taken.
+pub(super) const FUNCTION: &str = "function";
+pub(super) const ONLY_FUNCTIONS: &str = "only tools of type function are taken";
 /// The most texts at which an answer ends.
 pub(in crate::model_api) const STOPS_MAX: usize = 4;
 /// The most parameters that are named as left out.
@@ -84,13 +87,13 @@ struct WireMessage {
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum Content {
+pub(super) enum Content {
     Text(String),
     Parts(Vec<Part>),
 }
 
 #[derive(Debug, Deserialize)]
-struct Part {
+pub(super) struct Part {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -120,16 +123,16 @@ pub(in crate::model_api) struct WireTool {
 }
 
 fn function() -> String {
-    "function".to_owned()
+    FUNCTION.to_owned()
 }
 
-#[derive(Debug, Deserialize)]
-struct WireFunction {
-    name: String,
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireFunction {
+    pub name: String,
     #[serde(default)]
-    description: Option<String>,
+    pub description: Option<String>,
     #[serde(default)]
-    parameters: Option<Value>,
+    pub parameters: Option<Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -141,14 +144,14 @@ struct WireForm {
 }
 
 #[derive(Debug, Deserialize)]
-struct WireSchema {
-    name: String,
+pub(super) struct WireSchema {
+    pub name: String,
     #[serde(default)]
-    description: Option<String>,
+    pub description: Option<String>,
     #[serde(default)]
-    strict: Option<bool>,
+    pub strict: Option<bool>,
     #[serde(default)]
-    schema: Option<Value>,
+    pub schema: Option<Value>,
 }
 
 /// A request that was understood.
@@ -187,23 +190,9 @@ impl ChatRequest {
         if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
             return Err(Failure::bad("stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
         }
-        let within = |name: &str, value: Option<&Number>, most: f64| match value.and_then(Number::as_f64) {
-            Some(value) if !(0.0..=most).contains(&value) => Err(Failure::bad(name, format!("send 0 to {most}"))),
-            _ => Ok(()),
-        };
-        within("temperature", self.temperature.as_ref(), 2.0)?;
-        within("top_p", self.top_p.as_ref(), 1.0)?;
         let max_tokens = self.max_completion_tokens.or(self.max_tokens);
-        if max_tokens == Some(0) {
-            return Err(Failure::bad("max_tokens", "send 1 or more, or leave it out"));
-        }
+        let sampling = sampling(self.temperature, self.top_p, max_tokens, "max_tokens")?;
         let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref())?;
-        let sampling = Sampling {
-            temperature: self.temperature,
-            top_p: self.top_p,
-            max_tokens: max_tokens.map(|most| u32::try_from(most).unwrap_or(u32::MAX)),
-            stop,
-        };
         let form = self.response_format.map_or(Ok(None), WireForm::read)?;
         Ok(Asked {
             conversation: Conversation {
@@ -211,7 +200,7 @@ impl ChatRequest {
                 tools,
                 choice,
                 form,
-                sampling,
+                sampling: Sampling { stop, ..sampling },
                 model: self.model,
                 ..Conversation::default()
             },
@@ -222,8 +211,28 @@ impl ChatRequest {
     }
 }
 
+/// How an answer is sampled. `limit` is the name of the bound on its tokens.
+pub(super) fn sampling(
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    max_tokens: Option<u64>,
+    limit: &str,
+) -> Result<Sampling, Failure> {
+    let within = |name: &str, value: Option<&Number>, most: f64| match value.and_then(Number::as_f64) {
+        Some(value) if !(0.0..=most).contains(&value) => Err(Failure::bad(name, format!("send 0 to {most}"))),
+        _ => Ok(()),
+    };
+    within("temperature", temperature.as_ref(), 2.0)?;
+    within("top_p", top_p.as_ref(), 1.0)?;
+    if max_tokens == Some(0) {
+        return Err(Failure::bad(limit, "send 1 or more, or leave it out"));
+    }
+    let max_tokens = max_tokens.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+    Ok(Sampling { temperature, top_p, max_tokens, stop: Vec::new() })
+}
+
 /// Whether a value asks for something.
-fn asks(value: &Value) -> bool {
+pub(super) fn asks(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,
         Value::Number(number) => number.as_f64() != Some(0.0),
@@ -243,11 +252,7 @@ impl WireMessage {
             "tool" => Role::Tool,
             _ => return Err(Failure::bad(&place("role"), "must be system, developer, user, assistant or tool")),
         };
-        let text = match self.content {
-            None => None,
-            Some(Content::Text(text)) => Some(text),
-            Some(Content::Parts(parts)) => Some(joined(parts, &place("content"))?),
-        };
+        let text = self.content.map(|content| content.text(&["text"], &place("content"))).transpose()?;
         let calls: Vec<ToolCall> = self.tool_calls.unwrap_or_default().into_iter().map(WireCall::read).collect();
         let (is_call, is_result) = (!calls.is_empty(), self.tool_call_id.is_some());
         if is_call && role != Role::Assistant {
@@ -266,15 +271,28 @@ impl WireMessage {
     }
 }
 
-fn joined(parts: Vec<Part>, place: &str) -> Result<String, Failure> {
-    let mut texts = Vec::with_capacity(parts.len());
-    for part in parts {
-        match (part.kind.as_str(), part.text, part.refusal) {
-            ("text", Some(text), _) | ("refusal", _, Some(text)) => texts.push(text),
-            (kind, ..) => return Err(Failure::bad(place, format!("parts of type {kind:?} are not taken; send text"))),
+impl Content {
+    /// The text in it, whose parts are of these types.
+    ///
+    /// # Errors
+    /// A part is of another type.
+    pub fn text(self, kinds: &[&str], place: &str) -> Result<String, Failure> {
+        let parts = match self {
+            Self::Text(text) => return Ok(text),
+            Self::Parts(parts) => parts,
+        };
+        let mut texts = Vec::with_capacity(parts.len());
+        for part in parts {
+            match (part.kind.as_str(), part.text, part.refusal) {
+                (kind, Some(text), _) if kinds.contains(&kind) => texts.push(text),
+                ("refusal", _, Some(text)) => texts.push(text),
+                (kind, ..) => {
+                    return Err(Failure::bad(place, format!("parts of type {kind:?} are not taken; send text")));
+                }
+            }
         }
+        Ok(texts.join("\n"))
     }
-    Ok(texts.join("\n"))
 }
 
 impl WireCall {
@@ -289,11 +307,25 @@ pub(in crate::model_api) fn tools(
     wire: Vec<WireTool>,
     choice: Option<&Value>,
 ) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
-    if wire.len() > TOOLS_MAX {
+    at_most(wire.len())?;
+    let tools = wire.into_iter().enumerate().map(|(at, tool)| tool.read(at)).collect::<Result<Vec<_>, _>>()?;
+    chosen(tools, choice)
+}
+
+/// So many tools are not too many.
+pub(super) fn at_most(tools: usize) -> Result<(), Failure> {
+    if tools > TOOLS_MAX {
         return Err(Failure::bad("tools", format!("send at most {TOOLS_MAX}")));
     }
-    let tools = wire.into_iter().enumerate().map(|(at, tool)| tool.read(at)).collect::<Result<Vec<_>, _>>()?;
-    let named = choice.and_then(|choice| choice.get("function")?.get("name")?.as_str());
+    Ok(())
+}
+
+/// The tools as far as this choice lets them be called.
+pub(super) fn chosen(
+    tools: Vec<Arc<ToolSpec>>,
+    choice: Option<&Value>,
+) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
+    let named = choice.and_then(|choice| choice.get("function").unwrap_or(choice).get("name")?.as_str());
     match (choice, choice.and_then(Value::as_str), named) {
         (None | Some(Value::Null), ..) | (_, Some("auto"), _) => Ok((tools, ToolChoice::Auto)),
         (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::None)),
@@ -308,19 +340,30 @@ pub(in crate::model_api) fn tools(
 
 impl WireTool {
     fn read(self, at: usize) -> Result<Arc<ToolSpec>, Failure> {
-        let place = |what: &str| format!("tools[{at}].{what}");
-        let Some(WireFunction { name, description, parameters }) = self.function.filter(|_| self.kind == "function")
-        else {
-            return Err(Failure::bad(&place("type"), "only tools of type function are taken"));
-        };
+        let place = format!("tools[{at}]");
+        match self.function.filter(|_| self.kind == FUNCTION) {
+            Some(function) => function.read(&format!("{place}.function")),
+            None => Err(Failure::bad(&format!("{place}.type"), ONLY_FUNCTIONS)),
+        }
+    }
+}
+
+impl WireFunction {
+    /// The tool, which stands at this place of the request.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(self, place: &str) -> Result<Arc<ToolSpec>, Failure> {
+        let Self { name, description, parameters } = self;
+        let place = |what: &str| format!("{place}.{what}");
         let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
             let why = format!("must be 1 to {NAME_MAX} letters, digits, - or _");
-            return Err(Failure::bad(&place("function.name"), why));
+            return Err(Failure::bad(&place("name"), why));
         }
         let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
         if !parameters.is_object() {
-            return Err(Failure::bad(&place("function.parameters"), "must be a JSON schema"));
+            return Err(Failure::bad(&place("parameters"), "must be a JSON schema"));
         }
         let (description, parameters) = (description.unwrap_or_default(), WrittenJson::new(&parameters));
         Ok(Arc::new(ToolSpec { name, description, parameters }))
@@ -332,13 +375,19 @@ impl WireForm {
         match (self.kind.as_str(), self.json_schema) {
             ("text", _) => Ok(None),
             ("json_object", _) => Ok(Some(json_object())),
-            ("json_schema", Some(WireSchema { name, description, strict, schema })) => {
-                let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
-                Ok(Some(AnswerForm { name, description, strict, schema }))
-            }
+            ("json_schema", Some(schema)) => Ok(Some(schema.form())),
             ("json_schema", None) => Err(Failure::bad("response_format.json_schema", "is missing")),
             _ => Err(Failure::bad("response_format.type", "must be text, json_object or json_schema")),
         }
+    }
+}
+
+impl WireSchema {
+    /// The form that it describes.
+    pub fn form(self) -> AnswerForm {
+        let Self { name, description, strict, schema } = self;
+        let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+        AnswerForm { name, description, strict, schema }
     }
 }
 

@@ -135,6 +135,8 @@ pub(super) fn error(failure: &Failure) -> Value {
         Failure::NotLetIn(..) => ("invalid_request_error", Some("permission_denied")),
         Failure::Bad { .. } | Failure::TooLarge(_) => ("invalid_request_error", None),
         Failure::NoModel(_) => ("invalid_request_error", Some("model_not_found")),
+        Failure::NoResponse(_) => ("invalid_request_error", None),
+        Failure::NoPrevious(_) => ("invalid_request_error", Some("previous_response_not_found")),
         Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),
         Failure::Filtered(_) => ("invalid_request_error", Some("content_filter")),
         Failure::OverLimit(_) => ("rate_limit_error", Some("rate_limit_exceeded")),
@@ -145,6 +147,7 @@ pub(super) fn error(failure: &Failure) -> Value {
     let param = match failure {
         Failure::Bad { place, .. } => place.clone(),
         Failure::NoModel(_) => Some("model".to_owned()),
+        Failure::NoPrevious(_) => Some("previous_response_id".to_owned()),
         _ => None,
     };
     json!({"error": {"message": failure.text(), "type": kind, "param": param, "code": code}})

@@ -44,9 +44,11 @@ export function startComposer(with_) {
     event.preventDefault();
     submit();
   });
+  draft.value = remembered();
   draft.addEventListener("input", () => {
     hint.hidden = true;
     grow();
+    remember();
     offer();
     tellTyping();
   });
@@ -86,12 +88,39 @@ export function forget(id) {
   if (aim && (id === undefined || aim.id === id)) cancel();
 }
 
+/** Puts a text into an empty box, to be changed and sent again. */
+export function takeUp(wire) {
+  if (draft.value.trim() !== "" || aim) return;
+  draft.value = fromWire(wire);
+  remember();
+  grow();
+  draft.focus();
+}
+
 /** Says a text as if it had been typed. */
 export function sayNow(text) {
   draft.value = text;
+  remember();
   grow();
   draft.focus();
   return submit();
+}
+
+/** What was typed outlives a page that has to be loaded again. */
+function remember() {
+  try {
+    sessionStorage.setItem("playground.draft", aim?.kind === "edit" ? kept : draft.value);
+  } catch {
+    // A browser without storage begins with an empty box.
+  }
+}
+
+function remembered() {
+  try {
+    return sessionStorage.getItem("playground.draft") ?? "";
+  } catch {
+    return "";
+  }
 }
 
 function aimAt(next) {
@@ -127,6 +156,7 @@ async function submit() {
     else await sayOrRun(text);
     problem.hidden = true;
     draft.value = "";
+    remember();
     if (aim) cancel();
     typedAt = 0;
     grow();

@@ -256,6 +256,8 @@ function actions(message, view) {
   if (view.mayReply(message)) bar.append(act("Reply", () => view.reply(message.id)));
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", `Message of ${message.author_name}`);
+  const question = view.question(message);
+  if (question) bar.append(act("Try again", () => view.askAgain(question)));
   if (view.mayThread(message)) bar.append(act("Thread", () => view.thread(message.id)));
   if (message.author === view.me) bar.append(act("Edit", () => view.edit(message.id)));
   if (message.only_for) bar.append(act("Dismiss", () => view.remove(message.id)));

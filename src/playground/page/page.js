@@ -1,7 +1,7 @@
 // The chat: what there is, what happens, and who is looking.
 
 import { startChaos } from "./chaos.js";
-import { complain, editMessage, forget, invite, replyTo, sayNow, startComposer } from "./composer.js";
+import { complain, editMessage, forget, invite, replyTo, sayNow, startComposer, takeUp } from "./composer.js";
 import { avatar, dayLine, dots, forMe, messageItem, nameOf, refill, sameDay } from "./message.js";
 import { openRoles } from "./roles.js";
 import { plain, tickTimes } from "./text.js";
@@ -23,12 +23,16 @@ const NEAR_END = 90;
 
 /** What is wrong as long as nothing can be asked; it ends with the next connection. */
 const AWAY = "The playground cannot be reached. Is it still running?";
+/** What is wrong once a key is needed: only going to the page anew lets the browser ask for it. */
+const LOCKED = "This page needs a key now. Load it again, and give a key as the password; the name does not matter. What you typed is kept.";
 
 const at = (id) => document.getElementById(id);
 const world = {
   guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
 };
 const news = new Map();
+/** Questions of members here whose answers are not whole yet: who asked, and where. */
+const open = new Map();
 let here = recall("channel");
 let loads = 0;
 /** Changes that happened while the state was being read; none when it is not. */
@@ -74,6 +78,11 @@ const view = {
     const message = view.find(id);
     if (message) editMessage(id, message.content);
   },
+  question: (message) => {
+    const question = message.author === world.bot && view.find(message.reply_to);
+    return question?.author === view.me && !open.has(question.id) ? question : null;
+  },
+  askAgain: (question) => say(question.content, question.reply_to).catch((error) => complain(error.message)),
   remove: (id) => ask("DELETE", `/playground/messages/${here}/${id}?member=${view.me}`).catch((error) => announce(error.message)),
   jump: (id) => {
     const item = at(`m${id}`);
@@ -138,6 +147,10 @@ async function ask(method, path, body) {
     response = await fetch(path, options);
   } catch {
     throw new Error(AWAY);
+  }
+  if (response.status === 401) {
+    locked();
+    throw new Error(LOCKED);
   }
   const answer = response.status === 204 ? null : await response.json().catch(() => null);
   if (!response.ok) throw new Error(sentence(answer?.error ?? `the playground answered ${response.status}`));
@@ -295,12 +308,16 @@ function drawMessages() {
   toEnd();
 }
 
+/** What cannot be done without somebody's yes. */
+const ASKS_FIRST = "clear the notes";
+
 function welcome() {
   const bot = world.members.get(world.bot)?.name ?? "staffai";
   const channel = world.channels.find((channel) => channel.id === here)?.name ?? "";
-  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "help"].map((idea) => {
+  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "clear the notes", "help"].map((idea) => {
     const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
     button.type = "button";
+    if (idea === ASKS_FIRST) button.append(make("span", "idea-note", "asks you first"));
     button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
     return button;
   });
@@ -402,6 +419,8 @@ function edited(message) {
   const place = messages.findIndex((known) => known.id === message.id);
   if (place < 0) return;
   messages[place] = message;
+  // Who goes on with a message after a crash shows by it that nothing is being typed besides.
+  endTyping(message.channel, message.author);
   const item = message.channel === here && at(`m${message.id}`);
   if (item) {
     refill(item, message, view);
@@ -419,6 +438,7 @@ function deleted(channel, id) {
   const place = messages.findIndex((known) => known.id === id);
   if (place < 0) return;
   messages.splice(place, 1);
+  close(id);
   forget(id);
   if (channel !== here) return;
   const box = scroller();
@@ -439,6 +459,7 @@ function settle(message) {
     settling.delete(message.id);
     at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
+    if (now) close(now.reply_to);
     if (now && now.channel === here) read(now);
   }, SETTLED_MS));
 }
@@ -449,6 +470,40 @@ function read(message) {
 
 function announce(text) {
   at("said").textContent = text;
+}
+
+// Questions that are being answered.
+
+async function say(text, reply, files = []) {
+  const [member, channel] = [view.me, here];
+  const said = await ask("POST", "/playground/messages", { member, channel, text, reply_to: reply, files });
+  if (reaches(text, reply)) open.set(said.id, { member, channel });
+  drawTyping();
+  return { id: said.id, channel };
+}
+
+function reaches(text, reply) {
+  return channelHere()?.kind === "direct" || text.includes(`<@${world.bot}>`) || view.find(reply)?.author === world.bot;
+}
+
+function close(question) {
+  if (!open.delete(question)) return;
+  drawTyping();
+  for (const answer of messagesHere().filter((message) => message.reply_to === question)) {
+    const item = at(`m${answer.id}`);
+    if (item) refill(item, answer, view);
+  }
+}
+
+/** A question that is taken back is not answered any further; its words are there to be sent again. */
+async function stop(question) {
+  const content = view.find(question)?.content ?? "";
+  try {
+    await ask("DELETE", `/playground/messages/${open.get(question).channel}/${question}?member=${view.me}`);
+    takeUp(content);
+  } catch (error) {
+    complain(error.message);
+  }
 }
 
 // Typing.
@@ -472,12 +527,12 @@ function endTyping(channel, user) {
 function drawTyping() {
   const who = [...(world.typing.get(here)?.keys() ?? [])].filter((id) => id !== view.me);
   const names = who.map((id) => world.members.get(id)?.name ?? "somebody");
-  if (names.length === 0) {
-    at("typing").replaceChildren();
-    return;
-  }
+  const mine = [...open].findLast(([, { member, channel }]) => member === view.me && channel === here)?.[0];
   const verb = names.length === 1 ? "is" : "are";
-  at("typing").replaceChildren(dots(), make("strong", "", names.join(", ")), ` ${verb} typing…`);
+  const words = names.length ? [dots(), make("strong", "", names.join(", ")), ` ${verb} typing…`] : [];
+  at("typing").replaceChildren(...words);
+  at("stop").hidden = !mine;
+  at("stop").onclick = () => stop(mine);
 }
 
 // What happens.
@@ -547,7 +602,16 @@ async function interact(path, what) {
   }, ANSWER_MS);
 }
 
+/** Says that a key is needed, and offers to load the page again. */
+function locked() {
+  at("link").textContent = "needs a key";
+  at("link").className = "link no";
+  at("locked").hidden = false;
+}
+
 function linked(yes) {
+  if (!yes && !at("locked").hidden) return;
+  at("locked").hidden = true;
   at("link").textContent = yes ? "connected" : "reconnecting…";
   at("link").className = yes ? "link yes" : "link no";
   if (yes && at("problem").textContent === AWAY) at("problem").hidden = true;
@@ -565,7 +629,10 @@ function watchChanges() {
   });
   source.addEventListener("error", () => {
     linked(false);
-    if (source.readyState === EventSource.CLOSED) setTimeout(watchChanges, RETRY_MS);
+    if (source.readyState !== EventSource.CLOSED) return;
+    // A stream that is refused does not say why.
+    ask("GET", "/playground/chaos").catch(() => null);
+    setTimeout(watchChanges, RETRY_MS);
   });
 }
 
@@ -594,11 +661,7 @@ function watchTreePanel() {
   chaos = startChaos(at("chaos"), {
     bot: () => world.bot,
     complain,
-    say: async (text) => {
-      const channel = here;
-      const said = await ask("POST", "/playground/messages", { member: view.me, channel, text });
-      return { id: said.id, channel };
-    },
+    say: (text) => say(text, null),
     wound: (...struck) => board?.wound(...struck),
   });
   board = mountBoard(at("board"), {
@@ -619,12 +682,13 @@ startComposer({
   learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
   choices,
   run: (command) => interact("/playground/commands", command),
-  reaches: (text, reply) => channelHere()?.kind === "direct" || text.includes(`<@${world.bot}>`) || view.find(reply)?.author === world.bot,
-  say: (text, reply, files) => ask("POST", "/playground/messages", { member: view.me, channel: here, text, reply_to: reply, files }),
+  reaches,
+  say,
   change: (id, text) => ask("PATCH", `/playground/messages/${here}/${id}`, { member: view.me, text }),
   types: () => ask("POST", "/playground/typing", { member: view.me, channel: here }).catch(() => null),
   lastOwn: () => messagesHere().findLast((message) => message.author === view.me),
 });
+at("load-again").addEventListener("click", () => location.reload());
 at("back").addEventListener("click", () => go(channelHere().parent));
 at("newer").addEventListener("click", toEnd);
 watchEnd();

@@ -331,6 +331,7 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
             row.kind,
             ActorKind::Ops
                 | ActorKind::Reporter
+                | ActorKind::Timers
                 | ActorKind::Source
                 | ActorKind::IdentifyQueue
                 | ActorKind::Approvals

@@ -1,0 +1,149 @@
+//! The endpoints of OpenAI's responses: a conversation that the client goes on with by naming the response before.
+
+mod reading;
+mod writing;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use futures_util::stream::{self, Stream};
+use serde_json::Value;
+
+use self::reading::{Asked, CreateRequest};
+use self::writing::Writer;
+use super::{KEEP_ALIVE, Refusal, warned};
+use crate::domain::api_key::Caller;
+use crate::domain::completion::{Role, WrittenJson};
+use crate::domain::given::Message;
+use crate::model_api::asking::{Answered, Asking, Progress};
+use crate::model_api::failure::Failure;
+use crate::model_api::kept::Kept;
+use crate::model_api::{ModelApi, body};
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<ModelApi>> {
+    Router::new().route("/v1/responses", post(create)).route("/v1/responses/{id}", get(retrieve).delete(delete))
+}
+
+async fn create(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let (request, mut room) = body::read::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    let Asked { mut conversation, previous, stream, store, ignored, echo } = request.read()?;
+    let row = api.settle(&caller, &mut conversation, stream)?;
+    let said = if store { conversation.messages.clone() } else { Vec::new() };
+    if let Some(previous) = &previous {
+        let (mut before, bytes) = api.responses.said(caller.name(), previous).await?;
+        room.grow(bytes).await?;
+        before.append(&mut conversation.messages);
+        conversation.messages = before;
+    }
+    if let Some(instructions) = &echo.instructions {
+        conversation.messages.insert(0, Message::new(Role::System, instructions.clone()));
+    }
+    let created = api.parts.clock.now().0 / 1_000;
+    let mut asking = api.ask(&caller, conversation, room).await?;
+    let id = format!("resp_{}", asking.id());
+    let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false };
+    let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: caller.name().to_owned(), previous, said });
+    if !stream {
+        let answered = asking.whole().await?;
+        let response = writer.whole(&answered);
+        if let Some(shelf) = shelf {
+            shelf.keep(&writer, &answered, &response).await;
+        }
+        return Ok(warned(Json(response).into_response(), &ignored));
+    }
+    asking.begin().await?;
+    let events = streamed(asking, writer, shelf);
+    Ok(warned(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response(), &ignored))
+}
+
+async fn retrieve(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<WrittenJson>, Refusal> {
+    let kept = api.responses.get(caller.name(), &id).await;
+    Ok(Json(kept.ok_or(Failure::NoResponse(id))?.response))
+}
+
+async fn delete(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    if !api.responses.remove(caller.name(), &id).await {
+        return Err(Failure::NoResponse(id).into());
+    }
+    Ok(Json(writing::deleted(&id)))
+}
+
+/// Where a response is kept once it is whole.
+struct Shelf {
+    api: Arc<ModelApi>,
+    holder: String,
+    previous: Option<String>,
+    said: Vec<Message>,
+}
+
+impl Shelf {
+    async fn keep(self, writer: &Writer, answered: &Answered, response: &Value) {
+        let Self { api, holder, previous, mut said } = self;
+        said.push(writer.said(answered));
+        let kept = Kept { previous, said, response: WrittenJson::new(response) };
+        api.responses.keep(&holder, &writer.id, &kept).await;
+    }
+}
+
+/// Where a stream is.
+struct Streamed {
+    asking: Asking,
+    writer: Writer,
+    shelf: Option<Shelf>,
+    begun: bool,
+    over: bool,
+}
+
+/// The events as they come. The last one is given when the response can be gone on from.
+fn streamed(
+    asking: Asking,
+    writer: Writer,
+    shelf: Option<Shelf>,
+) -> impl Stream<Item = Result<Event, axum::Error>> + Send {
+    let begin = Streamed { asking, writer, shelf, begun: false, over: false };
+    let batches = stream::unfold(begin, |mut at| async {
+        if at.over {
+            return None;
+        }
+        let events = if at.begun {
+            let progress = at.asking.next().await;
+            at.over = !matches!(progress, Progress::Text(_));
+            let events = at.writer.events(&progress);
+            if let (Progress::Answered(answered), Some(shelf), Some(last)) =
+                (&progress, at.shelf.take_if(|_| at.over), events.last())
+            {
+                shelf.keep(&at.writer, answered, &last["response"]).await;
+            }
+            events
+        } else {
+            at.begun = true;
+            at.writer.created()
+        };
+        let told = |event: Value| {
+            let kind = event["type"].as_str().unwrap_or_default();
+            Event::default().event(kind).json_data(&event)
+        };
+        Some((stream::iter(events.into_iter().map(told).collect::<Vec<_>>()), at))
+    });
+    futures_util::StreamExt::flatten(batches)
+}
