@@ -158,6 +158,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (keys::MODEL_ROWS, "changes of model rows (only on a server)", "for ever, at most 256 KiB".to_owned()),
         (
+            "staffai:response:*`, `staffai:responses:",
+            "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
+            format!("{} days", keys::RESPONSE_TTL.as_secs() / 86_400),
+        ),
+        (
             keys::SESSION_PREFIX,
             "the gateway session of a shard, to be resumed after a restart",
             life(keys::SESSION_TTL),
