@@ -14,6 +14,8 @@ mod built_ins;
 
 mod check;
 
+mod console;
+
 mod commands;
 
 mod doors;

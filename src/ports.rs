@@ -401,6 +401,28 @@ pub trait UsageOf: Send + Sync {
     async fn usage(&self, person: &Person, place: &Place) -> Usage;
 }
 
+/// What an operator sees and changes of the running program.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// What models are told about the bot.
+    fn system_prompt(&self) -> String;
+
+    /// Changes one thing about a model row. It is kept, and in force within seconds.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String>;
+}
+
+/// One thing about a model row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowChange {
+    /// Whether it is offered tools.
+    Tools(bool),
+    /// How long a call of it may take, at least a second.
+    Timeout(Duration),
+}
+
 // === Pages ===
 
 /// Something that listens for HTTP.

@@ -8,6 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use tokio::sync::watch;
 
+use super::console::LiveConsole;
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::audit::Audit;
@@ -189,6 +190,7 @@ fn programs(
         models: Arc::clone(in_force) as _,
         vitals: Arc::clone(vitals) as _,
         usage: Arc::new(usage),
+        console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
     });
     Programs { routes: model_api::router(Arc::new(api)).merge(sessions), refused: not_let_in }
 }

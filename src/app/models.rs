@@ -229,6 +229,7 @@ async fn change(
         None => None,
     };
     let readable = |changed: &ChangedRows| {
+        reload::drafts(settings, changed)?;
         // Without a model it is not known which rows are needed.
         let rows = settings.llm.model.as_ref().map(|_| reload::rows_with(settings, changed, lookup).map(drop));
         rows.unwrap_or(Ok(())).map_err(|mistakes| mistakes.join("\n"))

@@ -69,6 +69,13 @@ impl ChangedRows {
         Changes { path, rows: &self.rows }
     }
 
+    /// Takes back what was changed about one field of a row.
+    pub fn unset(&mut self, row: &str, field: &str) {
+        if let Some(Value::Object(fields)) = self.rows.get_mut(row) {
+            fields.remove(field);
+        }
+    }
+
     /// Changes one field of a row.
     pub fn set(&mut self, row: &str, field: &str, value: Value) {
         let fields = self.rows.entry(row).or_insert_with(|| Value::Object(Map::new()));
@@ -94,10 +101,14 @@ pub(super) async fn change(
     std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
     let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
     lock.try_lock().map_err(|_| "the rows are being changed by another program; try again".to_owned())?;
+    let away = || "the store that processes share cannot be reached; try again when it is back".to_owned();
     let shared = match store {
         Some(store) => store.get(MODEL_ROWS).await,
         None => None,
     };
+    if store.is_some_and(|store| store.status() != StoreStatus::Ready) {
+        return Err(away());
+    }
     let mut changed = match shared {
         Some(text) => parse(&text, Path::new(MODEL_ROWS))?,
         None => read(settings)?,
@@ -115,7 +126,7 @@ pub(super) async fn change(
     if let Some(store) = store {
         let shared = Write::Put { key: MODEL_ROWS.to_owned(), value: text.clone(), ttl: None };
         if !store.write(vec![shared]).await || store.status() != StoreStatus::Ready {
-            return Err("the store that processes share cannot be reached; nothing was changed".to_owned());
+            return Err(away());
         }
     }
     files::replace(&path, &format!("{text}\n")).map_err(failed)

@@ -6,6 +6,8 @@ pub mod overview;
 
 pub mod preferences;
 
+pub mod typed;
+
 use std::collections::HashSet;
 use std::fmt;
 

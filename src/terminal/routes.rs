@@ -5,6 +5,7 @@ mod manage;
 mod problem;
 mod reading;
 mod submit;
+mod typed;
 mod waiting;
 
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use super::DOOR;
 use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
-use crate::ports::{Intake, ModelsInForce, TurnEventLog, UsageOf, Vitals};
+use crate::ports::{Console, Intake, ModelsInForce, TurnEventLog, UsageOf, Vitals};
 
 /// A decision, as a client submits it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -53,6 +54,8 @@ pub struct Parts {
     pub vitals: Arc<dyn Vitals>,
     /// What was used.
     pub usage: Arc<dyn UsageOf>,
+    /// What operators see and change.
+    pub console: Arc<dyn Console>,
 }
 
 /// The routes that `openapi.json` describes. The caller that mounts them authorises requests and says who asks.

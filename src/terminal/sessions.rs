@@ -86,27 +86,26 @@ impl Sessions {
         &self,
         caller: &api_key::Caller,
         place: &Place,
-        text: &str,
+        (text, row): (&str, Option<String>),
         key: Option<&str>,
     ) -> Result<Posted, NotTaken> {
         if text.trim().is_empty() {
             return Err(NotTaken::Empty);
         }
-        self.load(place).await;
+        self.load_or_begin(place).await;
         let (posted, writes) = {
             let mut inner = self.inner.lock();
             let number = inner.next_id(self.clock.now());
             let id = key.map_or_else(|| number.to_string(), |key| keyed(&place.id, key));
             let session = inner.session(place, self.clock.now());
             if let Some(known) = session.find(&id) {
-                let mut posted = known.clone();
-                (posted.models, posted.tools) = (allowed(caller), uses_tools(caller));
-                return Ok(posted);
+                let (models, tools) = (wanted(caller, row), caller.may(Right::Tools));
+                return Ok(Posted { mentions_us: true, models, tools, ..known.clone() });
             }
             let posted = Posted {
                 mentions_us: true,
-                tools: uses_tools(caller),
-                models: allowed(caller),
+                tools: caller.may(Right::Tools),
+                models: wanted(caller, row),
                 ..self.posted(MessageId::new(DOOR, id), place, false, text)
             };
             let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None });
@@ -117,6 +116,12 @@ impl Sessions {
         // The journal writes down the turn behind it, in the same order.
         drop(self.store.write(writes));
         Ok(posted)
+    }
+
+    /// A message was not taken after all: it was not said.
+    pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
+        // What is not there any more needs not to be taken back.
+        let _ = self.take_back(place, &MessageId::new(DOOR, message)).await;
     }
 
     /// A command in a session.
@@ -175,6 +180,14 @@ impl Sessions {
         }
     }
 
+    /// The same, and begins a session again that something is said in after it was over.
+    async fn load_or_begin(&self, place: &Place) {
+        if self.record(place).await.is_none() {
+            self.begin_again(place).await;
+        }
+        self.load(place).await;
+    }
+
     /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
     async fn load(&self, place: &Place) {
         let Some(record) = self.record(place).await else {
@@ -207,10 +220,7 @@ impl Sessions {
     }
 
     async fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
-        if self.record(place).await.is_none() {
-            self.begin_again(place).await;
-        }
-        self.load(place).await;
+        self.load_or_begin(place).await;
         let (id, writes) = {
             let mut inner = self.inner.lock();
             let number = inner.next_id(self.clock.now());
@@ -306,16 +316,10 @@ impl Poster for Sessions {
                 let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX).await;
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            // The answer itself is in the events of turns.
-            PostRequest::Respond { to, .. } => {
-                let place = Place::new(DOOR, to.token.expose());
-                if self.record(&place).await.is_none() {
-                    return Err(gone());
-                }
-                PostResult::Done
-            }
-            // Events tell that a turn runs; nothing is offered here to those who type.
-            PostRequest::Typing { .. }
+            // The answer to a command is in the events, also where its session is gone with it. Events tell that a turn runs; nothing
+            // is offered here to those who type.
+            PostRequest::Respond { .. }
+            | PostRequest::Typing { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
@@ -325,18 +329,13 @@ impl Poster for Sessions {
     }
 }
 
-/// Which models may answer this caller.
-fn allowed(caller: &api_key::Caller) -> WantedModels {
-    WantedModels { row: None, among: caller.rows().to_vec() }
-}
-
-/// Whoever operates the bot may use its tools as well.
-fn uses_tools(caller: &api_key::Caller) -> bool {
-    caller.may(Right::Tools) || caller.may(Right::Operate)
+/// Which models may answer this caller, with the row that they ask for.
+fn wanted(caller: &api_key::Caller, row: Option<String>) -> WantedModels {
+    WantedModels { row, among: caller.rows().to_vec() }
 }
 
 /// The id of the message that a client calls by this key.
-fn keyed(session: &str, key: &str) -> String {
+pub(super) fn keyed(session: &str, key: &str) -> String {
     let digest = Sha256::digest(format!("{session}\0{key}"));
     digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
 }

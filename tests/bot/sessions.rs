@@ -116,7 +116,9 @@ fn sessions_belong_to_a_key_and_outlive_a_kill_with_all_that_was_said() {
         assert_eq!(laptop.sessions().await, [("cats".to_owned(), 101)]);
         assert_eq!(laptop.texts("cats").await.len(), 4);
         // What was said goes when its owner wishes to be forgotten.
-        laptop.says("cats", "/forget").await;
+        let told = laptop.says("cats", "/forget").await;
+        assert_eq!(told["status"], "complete", "{told}");
+        assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
         assert_eq!(laptop.sessions().await, []);
         assert_eq!(ci.sessions().await.len(), 2);
     });
@@ -178,5 +180,63 @@ fn an_answer_that_was_whole_before_a_kill_is_read_after_it() {
         assert_eq!(names, ["missed", "final", "done"]);
         assert_eq!(again[1]["text"], "You said: what then?");
         assert_eq!(world.model.calls(), 1);
+    });
+}
+
+#[test]
+fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
+    story(async {
+        let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
+        let host = world.model.url().to_owned();
+        staffai(&world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
+        let client = |key: String| Client { world: &world, key };
+        let laptop = client(staffai(&world, &["key", "add", "laptop", "--model", "scripted"]));
+        let operator = client(OPERATOR.to_owned());
+        let _process = world.process("first").await;
+        world.becomes("ready").await;
+        operator.says("one", "my cat is called Tom").await;
+        operator.says("one", "@deep what is she called?").await;
+        let asked = world.model.last();
+        assert!(asked.body["model"] == "deep-model" && asked.talk().contains("Tom"), "{}", asked.talk());
+        operator.says("one", "and now?").await;
+        assert_eq!(world.model.last().body["model"], "scripted");
+
+        // What is not understood or not allowed reaches no model.
+        let calls = world.model.calls();
+        for (client, text, status, named) in [
+            (&operator, "@wide hello", 400, "scripted, deep"),
+            (&laptop, "@deep hello", 400, "there are scripted"),
+            (&operator, "!reset\n!nonsense\nhello", 400, "!nonsense"),
+            (&laptop, "!llm_timeout scripted 5\nhello", 403, "operate"),
+        ] {
+            let body = json!({"session": "one", "text": text, "wait": true});
+            let (got, told) = client.asks(reqwest::Method::POST, "submit", Some(body)).await;
+            let detail = told["detail"].as_str().unwrap_or_default();
+            assert!(got == status && detail.contains(named) && !detail.contains("deep, "), "{text}: {told}");
+        }
+        assert_eq!(world.model.calls(), calls);
+
+        let told = operator.says("one", "!MODEL deep\n!reset\nwhat is she called?").await;
+        let said = told["said"].as_str().unwrap();
+        assert!(said.contains("deep") && told["status"] == "complete", "{told}");
+        let asked = world.model.last();
+        assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
+        // What an operator changes of a row is kept, and in force within seconds.
+        operator.says("one", "!llm_timeout deep 7").await;
+        loop {
+            let rows = operator.gets("models").await;
+            if rows["models"].as_array().unwrap().iter().any(|row| row["key"] == "deep" && row["timeout_s"] == 7) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        laptop.says("main", "hello").await;
+        let told = laptop.says("main", "!session").await;
+        assert!(
+            told["text"].as_str().is_some_and(|text| text.contains(" main: 2 messages") && !text.contains("one")),
+            "{told}"
+        );
+        laptop.says("main", "!session main delete").await;
+        assert_eq!(laptop.sessions().await, []);
     });
 }

@@ -19,8 +19,8 @@ use crate::ports::{StoreStatus, Write};
 
 /// The most records of one kind that are looked at.
 const LOOK_MAX: usize = 10_000;
-/// The most lines of transcripts that are looked at: more than all sessions may keep.
-const LINES_MAX: usize = 200_000;
+/// The most lines of transcripts that are looked at: as many as the sessions of one may keep.
+const LINES_MAX: usize = 40_000;
 /// The most counters of all members that are looked at for the communities of one of them.
 const COUNTERS_MAX: usize = 100_000;
 /// How long the journal may take to let go of open turns.

@@ -73,21 +73,29 @@ pub(super) async fn delete(
     Path(session): Path<String>,
 ) -> Response {
     let Some(Found { place, .. }) = parts.sessions.find(&caller, &session).await else { return unknown() };
-    for turn in waiting::open_turns(&*parts.events, &place) {
+    if end(&parts, &caller, &place).await {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment")
+}
+
+/// Cancels the turns of a session and forgets it; false when that cannot be done now.
+pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
+    for turn in waiting::open_turns(&*parts.events, place) {
         // One that cannot be cancelled now ends by itself.
         let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
     }
-    let command = parts.sessions.runs(&caller, &place, "new".to_owned(), Vec::new()).await;
+    let command = parts.sessions.runs(caller, place, "new".to_owned(), Vec::new()).await;
     let id = command.callback.id.id.clone();
-    parts.events.open(&place);
+    parts.events.open(place);
     let begun = parts.intake.accept(Incoming::Command(Box::new(command)), Sessions::us()).await;
-    let end = waiting::end(&parts.events, &place, &id, FORGOTTEN_WITHIN, || parts.sessions.now());
+    let end = waiting::end(&parts.events, place, &id, FORGOTTEN_WITHIN, || parts.sessions.now());
     if begun.is_err() || end.await.0 != waiting::Status::Complete {
-        return problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment");
+        return false;
     }
-    parts.sessions.remove(&place).await;
-    parts.events.close(&place);
-    StatusCode::NO_CONTENT.into_response()
+    parts.sessions.remove(place).await;
+    parts.events.close(place);
+    true
 }
 
 /// Cancels the turn of a message; one that is over stays as it is.

@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::Parts;
 use super::problem::refused;
-use super::submit::Leaving;
+use super::submit::{Leaving, Stop};
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
@@ -44,6 +44,7 @@ pub(super) struct Wanted {
 pub(super) async fn read_along(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
+    stop: Stop,
     Path(session): Path<String>,
     wanted: Result<Query<Wanted>, QueryRejection>,
     headers: HeaderMap,
@@ -61,7 +62,7 @@ pub(super) async fn read_along(
     let Some(reader) = TurnEventReader::new(Arc::clone(&parts.events), found.place.clone(), after) else {
         return unknown();
     };
-    let leaving = cancel_when_gone.then(|| Leaving::cancels(&parts.intake, Vec::new()));
+    let leaving = cancel_when_gone.then(|| Leaving::cancels(&parts.intake, Vec::new(), stop));
     let along = Along { sessions: parts.sessions, place: found.place, reader, leaving, again: VecDeque::new() };
     Sse::new(told(along)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
@@ -81,9 +82,14 @@ impl Along {
         if let Some(event) = self.again.pop_front() {
             return Some(event);
         }
-        let event = match self.reader.next().await? {
-            Reading::Event(event) => written(event, self.sessions.now()).await?,
-            Reading::Missed(number) => {
+        let event = match self.reader.next().await {
+            Some(Reading::Event(event)) => written(event, self.sessions.now()).await?,
+            None => {
+                // A reader that is cut did not go.
+                self.leaving.iter_mut().for_each(Leaving::stays);
+                return None;
+            }
+            Some(Reading::Missed(number)) => {
                 self.again = self.answers(number).await;
                 Event::missed(number)
             }

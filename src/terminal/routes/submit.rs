@@ -10,14 +10,16 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use tokio_util::sync::CancellationToken;
 
 use super::problem::refused;
+use super::typed::{self, Done, Refused};
 use super::{Parts, waiting};
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Incoming;
 use crate::ports::{Intake, NotAccepted};
-use crate::terminal::sessions::{NotTaken, Sessions};
+use crate::terminal::sessions::{NotTaken, Sessions, keyed};
 use crate::terminal::{DOOR, commands};
 
 /// The longest text that is taken, in bytes.
@@ -72,18 +74,26 @@ pub struct Submitted {
     /// It is a command: its answer is not durable, so it comes soon or never.
     #[serde(default)]
     pub command: bool,
+    /// What the commands in front of the message said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
 }
 
 /// Cancels turns when it is dropped before it is over.
 pub(super) struct Leaving {
     intake: Arc<dyn Intake>,
     turns: Vec<String>,
+    /// The service ends: whoever reads along comes back.
+    stop: Stop,
 }
+
+/// Says that the service ends, where its connections tell that.
+pub(super) type Stop = Option<Extension<CancellationToken>>;
 
 impl Leaving {
     /// Cancels these turns unless they are over before.
-    pub(super) fn cancels(intake: &Arc<dyn Intake>, turns: Vec<String>) -> Self {
-        Self { intake: Arc::clone(intake), turns }
+    pub(super) fn cancels(intake: &Arc<dyn Intake>, turns: Vec<String>, stop: Stop) -> Self {
+        Self { intake: Arc::clone(intake), turns, stop }
     }
 
     /// This turn too.
@@ -91,6 +101,11 @@ impl Leaving {
         if !self.turns.iter().any(|known| known == turn) {
             self.turns.push(turn.to_owned());
         }
+    }
+
+    /// It is the service that ends: nothing is cancelled.
+    pub(super) fn stays(&mut self) {
+        self.turns.clear();
     }
 
     /// This turn is over.
@@ -102,7 +117,8 @@ impl Leaving {
 impl Drop for Leaving {
     fn drop(&mut self) {
         let turns = std::mem::take(&mut self.turns);
-        if turns.is_empty() {
+        let ends = self.stop.as_ref().is_some_and(|Extension(stop)| stop.is_cancelled());
+        if turns.is_empty() || ends {
             return;
         }
         let intake = Arc::clone(&self.intake);
@@ -118,6 +134,7 @@ impl Drop for Leaving {
 pub(super) async fn submit(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
+    stop: Stop,
     headers: HeaderMap,
     body: Result<Json<Submit>, JsonRejection>,
 ) -> Response {
@@ -132,65 +149,93 @@ pub(super) async fn submit(
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
         return refused(StatusCode::BAD_REQUEST, "Idempotency-Key has 1 to 128 visible characters");
     }
-    let Heard { incoming, place, message, command } = match incoming(&parts.sessions, &caller, &body, key).await {
-        Ok(heard) => heard,
-        Err(error) => return refused(StatusCode::BAD_REQUEST, &error.to_string()),
+    let bad = |why: NotTaken| refused(StatusCode::BAD_REQUEST, &why.to_string());
+    if body.text.trim().is_empty() {
+        return bad(NotTaken::Empty);
+    }
+    let place = match parts.sessions.open(&caller, &body.session).await {
+        Ok(found) => found.place,
+        Err(why) => return bad(why),
     };
     // A client may read before something happens.
     parts.events.open(&place);
-    let mut open = waiting::open_turns(&*parts.events, &place);
-    open.retain(|turn| *turn != message);
-    match body.busy {
-        Busy::Refuse if !open.is_empty() => {
-            return refused(
-                StatusCode::CONFLICT,
-                "the session is being answered; wait, or send busy: queue or replace",
-            );
+    let open = waiting::open_turns(&*parts.events, &place);
+    let again = |turn: &&String| key.is_some_and(|key| **turn == keyed(&place.id, key));
+    if body.busy == Busy::Refuse && open.iter().any(|turn| !again(&turn)) {
+        let why = "the session is being answered; wait, or send busy: queue or replace";
+        return refused(StatusCode::CONFLICT, why);
+    }
+    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, key).await {
+        Ok((Some(heard), said)) => (heard, said),
+        Ok((None, said)) => return Json(done(&body, said)).into_response(),
+        Err((status, why)) => return refused(status, &why),
+    };
+    if body.busy == Busy::Replace {
+        for turn in open.into_iter().filter(|turn| *turn != message) {
+            // One that cannot be cancelled now is waited for.
+            let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
         }
-        Busy::Replace => {
-            for turn in open {
-                // One that cannot be cancelled now is waited for.
-                let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
-            }
-        }
-        Busy::Queue | Busy::Refuse => {}
     }
     let leaves = body.wait && body.cancel_when_gone;
-    let mut leaving = Leaving::cancels(&parts.intake, leaves.then(|| message.clone()).into_iter().collect());
+    let mut leaving = Leaving::cancels(&parts.intake, leaves.then(|| message.clone()).into_iter().collect(), stop);
     if let Err(NotAccepted) = parts.intake.accept(incoming, Sessions::us()).await {
         leaving.over(&message);
+        if key.is_none() && !command {
+            parts.sessions.was_not_said(&place, &message).await;
+        }
         return refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment");
     }
     if !body.wait {
-        return (StatusCode::ACCEPTED, Json(Submitted { message, command })).into_response();
+        return (StatusCode::ACCEPTED, Json(Submitted { message, command, said })).into_response();
     }
     let within = Duration::from_secs(body.timeout.unwrap_or(WAIT).min(WAIT_MAX));
     let (status, text) = waiting::end(&parts.events, &place, &message, within, || parts.sessions.now()).await;
     leaving.over(&message);
-    Json(json!({"message": message, "command": command, "status": status, "text": text})).into_response()
+    let mut told = json!({"message": message, "command": command, "status": status, "text": text});
+    if let Some(said) = said {
+        told["said"] = said.into();
+    }
+    Json(told).into_response()
+}
+
+/// The answer to a message that had nothing but commands in front.
+fn done(body: &Submit, said: Option<String>) -> serde_json::Value {
+    let mut told = json!({"message": "", "command": true, "said": said});
+    if body.wait {
+        (told["status"], told["text"]) = ("complete".into(), said.unwrap_or_default().into());
+    }
+    told
 }
 
 /// What was said.
 struct Heard {
     incoming: Incoming,
-    place: Place,
     /// The id under which it is answered.
     message: String,
     /// Whether it is a command.
     command: bool,
 }
 
-async fn incoming(sessions: &Sessions, caller: &Caller, body: &Submit, key: Option<&str>) -> Result<Heard, NotTaken> {
-    if body.text.trim().is_empty() {
-        return Err(NotTaken::Empty);
+/// Runs what is typed in front of the message; what is left of it is said. With nothing left there is nothing more to do.
+async fn heard(
+    parts: &Parts,
+    caller: &Caller,
+    place: &Place,
+    body: &Submit,
+    key: Option<&str>,
+) -> Result<(Option<Heard>, Option<String>), Refused> {
+    let Done { said, row, text } = typed::run(parts, caller, place, &body.text).await?;
+    if text.is_empty() {
+        return Ok((None, said));
     }
-    let place = sessions.open(caller, &body.session).await?.place;
-    if let Some((name, options)) = commands::parse(&body.text) {
-        let command = sessions.runs(caller, &place, name, options).await;
+    if let Some((name, options)) = commands::parse(&text) {
+        let command = parts.sessions.runs(caller, place, name, options).await;
         let message = command.callback.id.id.clone();
-        return Ok(Heard { incoming: Incoming::Command(Box::new(command)), place, message, command: true });
+        let incoming = Incoming::Command(Box::new(command));
+        return Ok((Some(Heard { incoming, message, command: true }), said));
     }
-    let posted = sessions.says(caller, &place, &body.text, key).await?;
+    let posted = parts.sessions.says(caller, place, (&text, row), key).await;
+    let posted = posted.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()))?;
     let message = posted.id.id.clone();
-    Ok(Heard { incoming: Incoming::Posted(posted), place, message, command: false })
+    Ok((Some(Heard { incoming: Incoming::Posted(posted), message, command: false }), said))
 }

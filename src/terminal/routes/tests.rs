@@ -26,6 +26,20 @@ impl UsageOf for Unused {
     }
 }
 
+/// Changes nothing.
+struct Fixed;
+
+#[async_trait]
+impl Console for Fixed {
+    fn system_prompt(&self) -> String {
+        "You are staffai.".to_owned()
+    }
+
+    async fn change_row(&self, _row: &str, _change: crate::ports::RowChange) -> Result<(), String> {
+        Err("not here".to_owned())
+    }
+}
+
 /// One model.
 struct One(Arc<ScriptedModels>);
 
@@ -76,6 +90,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
         vitals: Arc::new(NoVitals),
         usage: Arc::new(Unused),
+        console: Arc::new(Fixed),
     })
     .layer(Extension(caller.clone()));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
@@ -121,6 +136,9 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/submit", r#"{"session": "a b", "text": "x"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x", "busy": "never"}"#, 422),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x"}"#, 503),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!nonsense"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
         ("GET", "/api/v1/stream/a", "", 404),
         ("GET", "/api/v1/sessions/a", "", 404),
         ("DELETE", "/api/v1/sessions/101", "", 404),
@@ -164,4 +182,22 @@ async fn what_there_is_to_know_has_the_form_of_the_document() {
         schema["components"] = document()["components"].clone();
         assert!(jsonschema::is_valid(&schema, &body), "{path}: {body}");
     }
+}
+
+#[tokio::test]
+async fn typed_commands_need_their_rights_and_are_answered_in_order() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    let chats = Caller::Key(Arc::new(ApiKey { rights: vec![Right::Chat], ..(*key).clone() }));
+    for text in ["!sysprompt", "!llm_timeout", "!db select 1", "!tools", "!help\n!llm_call main false"] {
+        let body = serde_json::json!({"session": "a", "text": text}).to_string();
+        assert_eq!(asked(&chats, "POST", "/api/v1/submit", &body).await.status(), 403, "{text}");
+    }
+    let text = "!sysprompt\n!LLM_CALL main\n!session";
+    let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+    let answer = ask("POST", "/api/v1/submit", &body).await;
+    assert_eq!(answer.status(), 200);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+    let said = "You are staffai.\n\nmain: true\n\n101 a: 0 messages, quiet for 0 s";
+    assert_eq!((&body["status"], &body["text"]), (&"complete".into(), &said.into()));
 }

@@ -25,6 +25,7 @@ const QUIET_FOR: Duration = Duration::from_secs(3600);
 pub(super) struct Memory {
     pub(super) sessions: HashMap<Place, Session>,
     last_id: u64,
+    last_number: u64,
 }
 
 /// A session with its messages.
@@ -79,11 +80,23 @@ impl Memory {
         self.make_room();
     }
 
-    /// A session has another name from now on.
-    pub(super) fn rename(&mut self, place: &Place, name: &str) {
-        if let Some(session) = self.sessions.get_mut(place) {
-            name.clone_into(&mut session.name);
-        }
+    /// A session has another name from now on; gives it as it is stored.
+    pub(super) fn rename(&mut self, place: &Place, name: &str) -> Option<Record> {
+        let session = self.sessions.get_mut(place)?;
+        name.clone_into(&mut session.name);
+        Some(session.record(session.touched_at))
+    }
+
+    /// A session that is here, as it is stored.
+    pub(super) fn record(&self, place: &Place) -> Option<Record> {
+        self.sessions.get(place).map(|session| session.record(session.touched_at))
+    }
+
+    /// A number for a session above this one and all that were given or are known here.
+    pub(super) fn number_above(&mut self, stored: u64) -> u64 {
+        let known = self.sessions.values().map(|session| session.number).max().unwrap_or_default();
+        self.last_number = self.last_number.max(stored).max(known) + 1;
+        self.last_number
     }
 
     /// A session is not worked with any more.

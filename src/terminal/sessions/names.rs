@@ -1,8 +1,10 @@
 //! Which session is meant, and who may see it. A session belongs to the holder of a key or, while there are no keys, to nobody in
 //! particular; whoever operates the bot sees all.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::fmt;
 
+use futures_util::future::BoxFuture;
 use serde::Serialize;
 
 use super::memory::MESSAGES_MAX;
@@ -11,14 +13,16 @@ use super::{DOOR, NotTaken, Sessions};
 use crate::domain::api_key::{Caller, HOLDERS, Right};
 use crate::domain::ids::{Person, Place};
 use crate::domain::keys::sessions as keys;
-use crate::ports::Write;
+use crate::ports::{StoreStatus, Write};
 
 /// The number of the first session.
 pub(super) const FIRST_NUMBER: u64 = 101;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
-/// The most sessions that are kept; the one that was quiet for longest makes room for another one.
-const KEPT_MAX: usize = 500;
+/// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
+pub(super) const OWN_MAX: usize = 200;
+/// The most sessions that are kept of all together; whoever has most makes room.
+const KEPT_MAX: usize = 1_000;
 /// What stands between the name of a holder and that of a session, in no name of a session.
 const OF: char = '.';
 /// What stands behind the name of a session whose place another one has that was renamed.
@@ -49,6 +53,14 @@ pub(in crate::terminal) struct Listed {
     owner: Option<String>,
 }
 
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { session, number, messages, quiet_s, owner } = self;
+        let owner = owner.as_ref().map(|owner| format!(" of {owner}")).unwrap_or_default();
+        write!(f, "{number} {session}{owner}: {messages} messages, quiet for {quiet_s} s")
+    }
+}
+
 /// A message of a session, as clients are told of it.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(in crate::terminal) struct Said {
@@ -61,6 +73,12 @@ pub(in crate::terminal) struct Said {
     /// The message that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<String>,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", if self.ours { "bot" } else { "you" }, self.text)
+    }
 }
 
 impl Said {
@@ -184,10 +202,12 @@ impl Sessions {
         if others.iter().any(|(place, record)| other(place) && record.name == name) {
             return Err(NotTaken::NameTaken);
         }
-        let Some(record) = self.record(&found.place).await else { return Ok(()) };
-        self.inner.lock().rename(&found.place, name);
-        let record = Record { name: name.to_owned(), ..record };
-        self.put(&found.place, &record).await;
+        self.load(&found.place).await;
+        // What is said at the same time is written behind it, with the new name.
+        let written = self.inner.lock().rename(&found.place, name).map(|record| self.put(&found.place, &record));
+        if let Some(written) = written {
+            written.await;
+        }
         Ok(())
     }
 
@@ -208,8 +228,12 @@ impl Sessions {
 
     /// A session as it is stored.
     pub(super) async fn record(&self, place: &Place) -> Option<Record> {
-        let stored = self.store.get(&keys::session(&owner_of(place), place)).await?;
-        serde_json::from_str(&stored).ok()
+        match self.store.get(&keys::session(&owner_of(place), place)).await {
+            Some(stored) => serde_json::from_str(&stored).ok(),
+            // A store that is away forgets nothing of what is in memory.
+            None if self.store.status() != StoreStatus::Ready => self.inner.lock().record(place),
+            None => None,
+        }
     }
 
     /// The messages of a session as they are stored, by their numbers.
@@ -224,9 +248,13 @@ impl Sessions {
 
     /// Begins a session anew that something is said in after it was over.
     pub(super) async fn begin_again(&self, place: &Place) {
-        let name = place.id.rsplit(OF).next().unwrap_or_default().to_owned();
+        let name = place.id.rsplit(OF).next().unwrap_or_default();
+        let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
         let _alone = self.beginning.lock().await;
-        let number = self.next_number().await;
+        if self.record(place).await.is_some() {
+            return;
+        }
+        let number = self.next_number(place).await;
         self.put(place, &Record { name, number, touched_at: self.now().0, lines: 0 }).await;
     }
 
@@ -245,35 +273,51 @@ impl Sessions {
         }
         let mut place = place_of(caller, name);
         // A session that was renamed keeps its place.
-        for again in 2..=KEPT_MAX {
+        for again in 2..=OWN_MAX {
             if self.record(&place).await.is_none() {
                 break;
             }
             place = place_of(caller, &format!("{name}{AGAIN}{again}"));
         }
-        let number = self.next_number().await;
+        let number = self.next_number(&place).await;
         let record = Record { name: name.to_owned(), number, touched_at: self.now().0, lines: 0 };
         self.put(&place, &record).await;
         found(&place, &record)
     }
 
-    /// The number of the next session. The one that was quiet for longest makes room for it.
-    async fn next_number(&self) -> u64 {
+    /// The number of the next session, which is that of its place.
+    async fn next_number(&self, place: &Place) -> u64 {
         let all = self.all(keys::SESSIONS_PREFIX).await;
-        let used: BTreeSet<u64> = all.iter().map(|(_, record)| record.number).collect();
-        if all.len() >= KEPT_MAX
-            && let Some((place, _)) = all.iter().min_by_key(|(_, record)| record.touched_at)
-        {
-            self.remove(place).await;
+        self.make_room(&all, holder(place)).await;
+        let stored = all.iter().map(|(_, record)| record.number).max().unwrap_or(FIRST_NUMBER - 1);
+        // A store that is away tells of none.
+        self.inner.lock().number_above(stored)
+    }
+
+    /// Sessions of the same holder make room for theirs, and else those of whoever has most.
+    async fn make_room(&self, all: &[(Place, Record)], own: Option<&str>) {
+        let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for (place, _) in all {
+            *many.entry(holder(place)).or_default() += 1;
         }
-        used.last().map_or(FIRST_NUMBER, |last| last + 1)
+        let most = || many.iter().max_by_key(|(_, many)| **many).map(|(holder, _)| *holder);
+        let of = match many.get(&own) {
+            Some(many) if *many >= OWN_MAX => Some(own),
+            _ if all.len() >= KEPT_MAX => most(),
+            _ => None,
+        };
+        let Some(of) = of else { return };
+        let theirs = all.iter().filter(|(place, _)| holder(place) == of);
+        if let Some((quietest, _)) = theirs.min_by_key(|(_, record)| record.touched_at) {
+            self.remove(quietest).await;
+        }
     }
 
     /// Writes down a session; it is visible to others when this returns.
-    async fn put(&self, place: &Place, record: &Record) {
+    fn put(&self, place: &Place, record: &Record) -> BoxFuture<'static, bool> {
         let key = keys::session(&owner_of(place), place);
         let ttl = Some((self.kept_for)());
-        self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }]).await;
+        self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }])
     }
 
     async fn visible(&self, caller: &Caller) -> Vec<(Place, Record)> {
