@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::api::cors::Origins;
 use crate::api::places::Share;
 use crate::domain::api_key::{Caller, Right};
 use crate::ports::Keys;
@@ -100,8 +101,14 @@ impl Rejection {
 /// Decides about one request.
 ///
 /// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
-/// header that gives it away. Without keys it is for this machine alone, and a request that was forwarded is not of it.
-pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -> Result<Caller, Rejection> {
+/// header that gives it away. Pages of these origins may ask as those of this site may. Without keys it is for this machine alone, and a request that was forwarded is not of it.
+pub fn admit(
+    link: Link,
+    headers: &HeaderMap,
+    keys: &dyn Keys,
+    access: Access,
+    origins: &Origins,
+) -> Result<Caller, Rejection> {
     if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
@@ -112,7 +119,7 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -
     if link.own.is_loopback() && !names_this_machine(headers, link.own) {
         return Err(Rejection::Host);
     }
-    if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
+    if headers.contains_key(header::ORIGIN) && !same_origin(headers) && !origins.list(headers) {
         return Err(Rejection::Origin);
     }
     if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {
@@ -215,7 +222,7 @@ pub(super) mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access).map(drop)
+        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default()).map(drop)
     }
 
     #[test]
@@ -313,8 +320,8 @@ pub(super) mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
         let keys = Ring(KeyRing::of_secrets(["first-key"]));
-        assert_eq!(admit(link, &headers, &keys, PRIVATE), Err(Rejection::Busy));
-        assert!(admit(link, &headers, &keys, Access::Open).is_ok());
+        assert_eq!(admit(link, &headers, &keys, PRIVATE, &Origins::default()), Err(Rejection::Busy));
+        assert!(admit(link, &headers, &keys, Access::Open, &Origins::default()).is_ok());
     }
 
     #[test]

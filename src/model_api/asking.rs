@@ -99,10 +99,7 @@ impl ModelApi {
         conversation: Conversation,
         taken: Taken,
     ) -> Result<Asking, Failure> {
-        if !caller.opens(&DOOR) {
-            let why = "this key does not open this door; staffai key add --door api makes one that does";
-            return Err(Failure::NotLetIn(axum::http::StatusCode::FORBIDDEN, why));
-        }
+        self.opens(caller)?;
         let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
         let events = Arc::clone(&self.parts.events);
@@ -225,10 +222,13 @@ impl Asking {
                 }
                 None => return Progress::Failed(lost()),
             };
-            if let Some(progress) = progress {
-                self.under_way.over |= !matches!(progress, Progress::Text(_));
-                return progress;
+            let Some(mut progress) = progress else { continue };
+            self.under_way.over |= !matches!(progress, Progress::Text(_));
+            if let Progress::Failed(Failure::OverLimit(_, wait)) = &mut progress {
+                let UnderWay { api, holder, .. } = &self.under_way;
+                *wait = api.parts.meter.refused_for(&Person::new(DOOR, holder.clone())).await;
             }
+            return progress;
         }
     }
 

@@ -125,6 +125,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
+        listeners: vec![Arc::new(ScriptedListener::default())],
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
         tooling: Arc::default(),
@@ -168,6 +169,7 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
     match row.name {
         Name::Fixed(_) => vec![of(Scope::One)],
         Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
+        Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
         Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
     }
