@@ -32,11 +32,14 @@ impl Origins {
 
     /// Whether the page that asks is of one of them.
     pub fn list(&self, headers: &HeaderMap) -> bool {
+        self.name(headers) || (headers.contains_key(header::ORIGIN) && self.0.iter().any(|listed| listed == ANY))
+    }
+
+    /// Whether the page that asks is of one of them by its name, and not as any other.
+    pub fn name(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         match (origins.next().map(HeaderValue::to_str), origins.next()) {
-            (Some(Ok(origin)), None) => {
-                self.0.iter().any(|listed| listed == ANY || listed.eq_ignore_ascii_case(origin))
-            }
+            (Some(Ok(origin)), None) => self.0.iter().any(|listed| listed.eq_ignore_ascii_case(origin)),
             _ => false,
         }
     }
@@ -73,4 +76,34 @@ pub async fn told(State(origins): State<Origins>, request: Request, next: Next) 
         told.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     }
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_site_is_listed_by_its_whole_name() {
+        let chat = Origins::new(["https://Chat.example/".to_owned()]);
+        let of = |origins: &[&'static str]| {
+            let mut headers = HeaderMap::new();
+            for origin in origins {
+                headers.append(header::ORIGIN, HeaderValue::from_static(origin));
+            }
+            headers
+        };
+        assert!(chat.list(&of(&["https://chat.example"])) && chat.name(&of(&["https://CHAT.example"])));
+        for others in [
+            &["http://chat.example"][..],
+            &["https://chat.example.org"],
+            &["null"],
+            &[],
+            &["https://chat.example", "x"],
+        ] {
+            assert!(!chat.list(&of(others)), "{others:?}");
+        }
+        let any = Origins::new(["*".to_owned()]);
+        assert!(any.list(&of(&["https://chat.example"])) && !any.list(&of(&[])));
+        assert!(!any.name(&of(&["https://chat.example"])), "without a key it has to be named");
+    }
 }

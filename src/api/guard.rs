@@ -101,7 +101,7 @@ impl Rejection {
 /// Decides about one request.
 ///
 /// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
-/// header that gives it away. Pages of these origins may ask as those of this site may. Without keys it is for this machine alone, and a request that was forwarded is not of it.
+/// header that gives it away. Pages of origins that are named may ask as those of this site may. Without keys it is for this machine alone, and a request that was forwarded is not of it.
 pub fn admit(
     link: Link,
     headers: &HeaderMap,
@@ -119,7 +119,7 @@ pub fn admit(
     if link.own.is_loopback() && !names_this_machine(headers, link.own) {
         return Err(Rejection::Host);
     }
-    if headers.contains_key(header::ORIGIN) && !same_origin(headers) && !origins.list(headers) {
+    if headers.contains_key(header::ORIGIN) && !same_origin(headers) && !origins.name(headers) {
         return Err(Rejection::Origin);
     }
     if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {

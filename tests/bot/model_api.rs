@@ -1,5 +1,6 @@
 //! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,6 +22,18 @@ const WORDS: &str = "The tide comes in twice a day.";
 fn python() -> std::path::PathBuf {
     let root = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), Into::into)
+}
+
+/// The steps of a program of clients that held, with blanks between them; all of them did.
+async fn steps_of(world: &World, interpreter: &Path, program: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut clients = tokio::process::Command::new(interpreter);
+    clients.arg(program).current_dir(root).env("STAFFAI_NODE", root.join(".node-tests"));
+    clients.env("STAFFAI_BASE", world.http()).env("STAFFAI_KEY", KEY).kill_on_drop(true);
+    let done = tokio::time::timeout(Duration::from_secs(100), clients.output()).await.expect("in time").unwrap();
+    let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{program} after {told}:\n{wrong}");
+    told.lines().collect::<Vec<_>>().join(" ")
 }
 
 fn streams(content: &str, pause: u64, end: End) -> Act {
@@ -64,15 +77,14 @@ fn official_clients_need_no_more_than_another_address_and_key() {
         let (setup, _folder) = with_embedder();
         let world = begin(setup.set("STAFFAI_API_KEYS", KEY)).await;
         world.model.does(script);
-        let mut clients = tokio::process::Command::new(python());
-        clients.arg("tests/independent/model_clients.py").current_dir(env!("CARGO_MANIFEST_DIR"));
-        clients.env("STAFFAI_BASE", world.http()).env("STAFFAI_KEY", KEY).kill_on_drop(true);
-        let done = tokio::time::timeout(Duration::from_secs(100), clients.output()).await.expect("in time").unwrap();
-        let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success(), "after {told}:\n{wrong}");
-        let steps: Vec<&str> = told.lines().collect();
+        let python = python();
+        let official = steps_of(&world, &python, "tests/independent/model_clients.py");
+        let above = steps_of(&world, &python, "tests/independent/more_clients.py");
+        let from_npm = steps_of(&world, Path::new("node"), "tests/independent/model_clients.cjs");
+        let (steps, above, from_npm) = tokio::join!(official, above, from_npm);
+        assert_eq!((above, from_npm), ("langchain llm".to_owned(), "npm openai ai sdk".to_owned()));
         let held = ["models", "chat", "stream", "tools", "structured", "errors", "responses", "responses with tools"];
-        assert_eq!(steps, [&held[..], &["embeddings", "ollama"]].concat());
+        assert_eq!(steps, [&held[..], &["embeddings", "ollama"]].concat().join(" "));
         // What the model saw is what the client gave, and nothing of ours.
         let asks = world.model.asks();
         let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");

@@ -6,6 +6,7 @@ mod third_door;
 mod two_processes;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
 
@@ -125,7 +126,8 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
-        listeners: vec![Arc::new(ScriptedListener::default())],
+        // Its address is taken at first.
+        listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
         tooling: Arc::default(),
