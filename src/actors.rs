@@ -56,8 +56,10 @@ mod blocking;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;
+pub(crate) mod timers;
 pub(crate) mod tool_cache;
-pub(crate) mod tool_use;
+
+mod tool_use;
 
 pub(crate) mod toolbox;
 pub(crate) mod tools;

@@ -53,6 +53,8 @@ pub struct ApiOptions {
     pub page: Option<Router>,
     /// Further routes for those who operate the program.
     pub routes: Router,
+    /// Routes whose requests prove themselves: no key is asked for.
+    pub signed: Router,
     /// Routes for programs that ask.
     pub programs: Programs,
     /// Bounds on what clients may send.

@@ -44,6 +44,7 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
 use crate::domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
+use crate::domain::webhook::Webhook;
 
 // === Time and chance ===
 
@@ -403,6 +404,12 @@ pub trait Keys: Send + Sync {
 
     /// The key that somebody presents, while it is in force.
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+}
+
+/// The webhooks that are configured at this moment.
+pub trait Webhooks: Send + Sync {
+    /// The webhook of this name; a reload replaces it.
+    fn webhook(&self, name: &str) -> Option<Arc<Webhook>>;
 }
 
 /// The models that are configured at this moment.

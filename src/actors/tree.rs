@@ -143,6 +143,7 @@ pub enum ActorKind {
     PresenceScheduler,
     Commands,
     Reporter,
+    Timers,
     ConfigWatcher,
     Gateway,
     Source,
@@ -278,6 +279,7 @@ pub static TREE: Row = Row {
             "what members run beside talking: a task for each, answered to its caller alone",
         ),
         leaf(ActorKind::Reporter, "reporter", "posts what was used, once in each interval"),
+        leaf(ActorKind::Timers, "timers", "asks what is to be asked at certain times"),
         leaf(
             ActorKind::ConfigWatcher,
             "config_watcher",

@@ -298,6 +298,7 @@ impl Wiring {
             presence_scheduler,
             commands,
             reporter,
+            timers,
             config_watcher,
             gateway,
             discord,
@@ -334,6 +335,7 @@ impl Wiring {
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
             ActorKind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             ActorKind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
+            ActorKind::Timers => ChildSpec::new(row, timers, self.timers(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             // The branch is there for a door that has shards.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -14,6 +14,7 @@ use serde_json::json;
 
 use crate::api::cors::{self, Origins};
 use crate::api::guard::{Access, Link, Rejection, admit};
+use crate::api::places::Share;
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
@@ -35,6 +36,7 @@ pub fn router(options: ApiOptions) -> Router {
     let origins = Origins::new(options.exposure.origins);
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone(), refuse };
     let programs = routes.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
+    let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -46,6 +48,7 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(from_fn_with_state(Gate::for_staff(keys, Access::Needs(Right::Operate)), guard));
     open.with_state(state)
         .merge(programs)
+        .merge(signed)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
@@ -142,6 +145,14 @@ async fn guard(
         }
         Err(refusal) => refused(refusal, &request, refuse),
     }
+}
+
+/// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
+async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
+    if link.share == Share::HealthOnly {
+        return refused(Rejection::Busy, &request, told);
+    }
+    next.run(request).await
 }
 
 fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {

@@ -105,6 +105,7 @@ struct Served {
 
 fn listener(known: &Arc<Known>, keys: Arc<Ring>, page: Option<Router>, limits: Limits) -> Api {
     Api::new(ApiOptions {
+        signed: Router::new(),
         routes: Router::new(),
         exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
         keys,
@@ -474,6 +475,7 @@ async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
 async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
     let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
     let api = Api::new(ApiOptions {
+        signed: Router::new(),
         routes: Router::new(),
         exposure: Exposure {
             address: "127.0.0.1:0".to_owned(),

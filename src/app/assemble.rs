@@ -24,6 +24,7 @@ use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
+use crate::hooks::{self, Hooks};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
@@ -123,17 +124,17 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         metrics,
         page,
         routes: routes(sessions, &handles, &events, &audit),
+        signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::default(),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let built_in = built_in(own, &settings, &facts);
-    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
+        toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
         live,
         files: Arc::new(reread),
-        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -192,6 +193,17 @@ fn programs(
         dice: Arc::clone(dice),
     });
     Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
+}
+
+/// Requests that start a turn and prove themselves by a signature.
+fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, dice: &Arc<dyn Dice>) -> Router {
+    hooks::router(Hooks {
+        intake: Arc::new(handles.intake()),
+        webhooks: Arc::clone(in_force) as _,
+        store: Arc::clone(store),
+        clock: Arc::clone(&in_force.clock),
+        process: format!("{:016x}", dice.roll().to_bits()).into(),
+    })
 }
 
 /// What is known of the program, for those who look after it.

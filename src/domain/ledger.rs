@@ -22,6 +22,9 @@ use super::turn::{Effort, Trigger, Turn};
 /// What the bot spends on messages that nobody asked for.
 pub const INTERJECTIONS: &str = "interjections";
 
+/// What the bot spends on timers and webhooks.
+pub const TRIGGERS: &str = "triggers";
+
 /// What the bot spends on its status line.
 pub const PRESENCE: &str = "presence";
 
@@ -204,6 +207,7 @@ const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
     match trigger {
         Trigger::Reply | Trigger::Mention | Trigger::Alias | Trigger::Direct => None,
         Trigger::Interjection => Some(INTERJECTIONS),
+        Trigger::Timer | Trigger::Webhook => Some(TRIGGERS),
     }
 }
 

@@ -15,6 +15,7 @@ use crate::actors::presence_scheduler::PresenceScheduler;
 use crate::actors::shard::ShardParts;
 use crate::actors::source::SourceActor;
 use crate::actors::supervisor::ChildSpec;
+use crate::actors::timers::Timers;
 use crate::actors::tree::{ROOT, Row, Scope};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
@@ -47,18 +48,6 @@ impl Wiring {
             exit: Arc::clone(&self.parts.exit),
         };
         Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
-    }
-
-    pub(super) fn presence_scheduler(&self) -> PresenceScheduler {
-        PresenceScheduler {
-            door: self.parts.home.clone(),
-            live: self.parts.live.clone(),
-            clock: Arc::clone(&self.parts.clock),
-            board: Arc::clone(&self.parts.board),
-            store: Arc::clone(&self.parts.store),
-            dispatcher: self.handles.llm_dispatcher.clone(),
-            slot: Arc::clone(&self.presence),
-        }
     }
 
     /// An actor for each further address.
@@ -107,5 +96,27 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             exit: Arc::clone(&self.parts.exit),
         })
+    }
+
+    pub(super) fn presence_scheduler(&self) -> PresenceScheduler {
+        PresenceScheduler {
+            door: self.parts.home.clone(),
+            live: self.parts.live.clone(),
+            clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            slot: Arc::clone(&self.presence),
+        }
+    }
+
+    pub(super) fn timers(&self) -> Timers {
+        Timers {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            intake: Arc::new(self.handles.intake()),
+            process: format!("{:016x}", self.parts.dice.roll().to_bits()).into(),
+        }
     }
 }
