@@ -146,6 +146,9 @@ impl ModelApi {
         made.map_err(|not| match not {
             NotEmbedded::OverLimit(wait) => Failure::OverLimit("a limit of this key is used up".to_owned(), wait),
             NotEmbedded::NotCounted => Failure::Busy("not now; try again in a moment".to_owned()),
+            NotEmbedded::TooMany(most) => {
+                Failure::bad("input", format!("the vectors of this model are long; send at most {most} texts"))
+            }
             NotEmbedded::Model(error) => Failure::of(
                 NoAnswer::Ended(Ending::Model(error.kind)),
                 "the model made no vectors; try again".to_owned(),

@@ -187,6 +187,7 @@ fn programs(
             live: in_force.live.clone(),
             store: Arc::clone(store),
             clock: Arc::clone(&in_force.clock),
+            dispatcher: handles.dispatcher(),
         }),
         store: Arc::clone(store),
         clock: Arc::clone(&in_force.clock),

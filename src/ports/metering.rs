@@ -24,8 +24,10 @@ pub struct EmbeddingAsk {
 pub enum NotEmbedded {
     /// Who asks is over a limit, for this long; none when the limit allows nothing at all.
     OverLimit(Option<Duration>),
-    /// The limits could not be asked.
+    /// The limits or the permits could not be asked, or all permits are taken.
     NotCounted,
+    /// So many vectors are too much; at most this many would not be.
+    TooMany(usize),
     /// The model failed.
     Model(ModelError),
 }

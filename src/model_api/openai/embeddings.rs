@@ -1,8 +1,9 @@
 //! The endpoint of OpenAI's embeddings: passed on to the embedding model of a row.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::http::{HeaderMap, header};
 use axum::response::{IntoResponse, Response};
@@ -10,16 +11,21 @@ use axum::routing::post;
 use axum::{Extension, Router};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use futures_util::stream;
 use serde::{Deserialize, Serialize};
 
 use super::Refusal;
 use crate::domain::api_key::Caller;
 use crate::domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 use crate::model_api::failure::Failure;
+use crate::model_api::room::Taken;
 use crate::model_api::{DOOR, ModelApi, OWN_MODEL, body};
 
 /// The most inputs of a request.
 const INPUTS_MAX: usize = 1_000;
+
+/// Bytes of an answer that are handed on at once.
+const PIECE: usize = 64 * 1024;
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
@@ -109,7 +115,7 @@ async fn embed(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (request, _room) = body::read::<EmbeddingsBody>(&api.room, &caller, &headers, body).await?;
+    let (request, mut room) = body::read::<EmbeddingsBody>(&api.room, &caller, &headers, body).await?;
     let EmbeddingsBody { model, input, encoding_format, dimensions } = request;
     api.opens(&caller)?;
     let request = EmbeddingRequest { inputs: input.read()?, dimensions };
@@ -118,7 +124,16 @@ async fn embed(
     let write = move || written(&made, &name, encoding_format);
     let gone = |_| Failure::Internal("the vectors were not written".to_owned());
     let text = tokio::task::spawn_blocking(write).await.map_err(gone)??;
-    Ok(([(header::CONTENT_TYPE, "application/json")], text).into_response())
+    room.grow(text.len()).await?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], held(Bytes::from(text), room)).into_response())
+}
+
+/// A body that gives its room back when all of it was taken to be sent.
+fn held(text: Bytes, room: Taken) -> Body {
+    Body::from_stream(stream::unfold((text, room), |(mut left, room)| async {
+        let piece = left.split_to(left.len().min(PIECE));
+        (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (left, room)))
+    }))
 }
 
 /// The row whose embedding model is meant, by its own name or by that of the row, and the name of that model.
