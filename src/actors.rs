@@ -79,6 +79,7 @@ pub(crate) mod llm_dispatcher;
 
 pub(crate) mod outbox;
 
+pub(crate) mod embeddings;
 pub mod ledger;
 pub(crate) mod presence_scheduler;
 pub(crate) mod reporter;
@@ -87,6 +88,7 @@ pub(crate) mod config_watcher;
 
 pub(crate) mod commands;
 
+pub(crate) mod listening;
 pub(crate) mod ops;
 
 #[cfg(test)]

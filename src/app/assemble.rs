@@ -14,6 +14,7 @@ use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::{DoorRecord, Doors};
+use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::running::{Exit, Live};
@@ -23,7 +24,7 @@ use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -119,8 +120,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
-        address: settings.http.addr.to_string(),
-        health_address: settings.http.health_addr.map(|address| address.to_string()),
+        exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals)),
         vitals: Arc::clone(&vitals) as _,
@@ -151,6 +151,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         home,
         renderer: render::renderer(),
         handles,
+        listeners: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
         listener: Arc::new(listener),
         roster: Arc::clone(&vitals.roster),
         board: Arc::clone(&vitals.board),
@@ -161,6 +162,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// Where the pages are, and for whom.
+fn exposure(settings: &Settings) -> Exposure {
+    let http = &settings.http;
+    Exposure {
+        address: http.addr.to_string(),
+        health_address: http.health_addr.map(|address| address.to_string()),
+        origins: http.origins.clone(),
+    }
 }
 
 /// The doors of programs that ask over HTTP: as they ask a model, and in sessions.
@@ -174,6 +185,12 @@ fn programs(
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
+        meter: Arc::new(Meter {
+            live: in_force.live.clone(),
+            store: Arc::clone(&vitals.store),
+            clock: Arc::clone(&in_force.clock),
+            dispatcher: handles.dispatcher(),
+        }),
         store: Arc::clone(&vitals.store),
         clock: Arc::clone(&in_force.clock),
         dice: Arc::clone(dice),

@@ -85,6 +85,12 @@ impl Handles {
         self.rate_limiter.clone()
     }
 
+    /// Where those ask for a permit who call models beside turns.
+    #[must_use]
+    pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
+        self.llm_dispatcher.clone()
+    }
+
     /// The way in for doors that are asked.
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {
