@@ -209,7 +209,8 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
             (&operator, "!reset\n!nonsense\nhello", 400, "!nonsense"),
             (&laptop, "!llm_timeout scripted 5\nhello", 403, "operate"),
         ] {
-            let body = json!({"session": "one", "text": text, "wait": true});
+            let session = if client.key == OPERATOR { "one" } else { "main" };
+            let body = json!({"session": session, "text": text, "wait": true});
             let (got, told) = client.asks(reqwest::Method::POST, "submit", Some(body)).await;
             let detail = told["detail"].as_str().unwrap_or_default();
             assert!(got == status && detail.contains(named) && !detail.contains("deep, "), "{text}: {told}");

@@ -13,13 +13,13 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
 use serde::Deserialize;
 
-use super::Parts;
 use super::problem::refused;
 use super::submit::{Leaving, Stop};
+use super::{Parts, waiting};
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
-use crate::ports::{Reading, TurnEventReader};
+use crate::ports::{Reading, TurnEventLog, TurnEventReader};
 use crate::terminal::sessions::Sessions;
 use crate::terminal::wire::{Event, Update};
 
@@ -44,8 +44,7 @@ pub(super) struct Wanted {
 pub(super) async fn read_along(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
-    stop: Stop,
-    Path(session): Path<String>,
+    (stop, Path(session)): (Stop, Path<String>),
     wanted: Result<Query<Wanted>, QueryRejection>,
     headers: HeaderMap,
 ) -> Response {
@@ -63,13 +62,15 @@ pub(super) async fn read_along(
         return unknown();
     };
     let leaving = cancel_when_gone.then(|| Leaving::cancels(&parts.intake, Vec::new(), stop));
-    let along = Along { sessions: parts.sessions, place: found.place, reader, leaving, again: VecDeque::new() };
+    let Parts { sessions, events, .. } = parts;
+    let along = Along { sessions, events, place: found.place, reader, leaving, again: VecDeque::new() };
     Sse::new(told(along)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
 /// A reader, and what it still has to be told.
 struct Along {
     sessions: Arc<Sessions>,
+    events: Arc<dyn TurnEventLog>,
     place: Place,
     reader: TurnEventReader,
     leaving: Option<Leaving>,
@@ -104,7 +105,7 @@ impl Along {
         Some(event)
     }
 
-    /// The last answers, for a reader who missed events: among them may be the one that it waited for. They have the number of what
+    /// The last answers that the stream does not tell of, for a reader who missed events: among them may be the one that it waited for. They have the number of what
     /// was missed last, so whoever comes back with it misses nothing.
     async fn answers(&self, number: u64) -> VecDeque<Event> {
         let lines = self.sessions.transcript(&self.place).await;
@@ -119,6 +120,9 @@ impl Along {
                 _ => answered.push((turn, text.to_owned())),
             }
         }
+        // What happened in this life of the process is read anyway.
+        let told = waiting::turns(&*self.events, &self.place, number);
+        answered.retain(|(turn, _)| !told.contains(*turn));
         let skipped = answered.len().saturating_sub(AGAIN_MAX);
         let told = |(turn, text): (&str, String)| {
             let event = |update| Event { number, turn: turn.to_owned(), update };
