@@ -319,6 +319,7 @@ impl Poster for Sessions {
             }
             // Events tell that a turn runs; nothing is offered here to those who type.
             PostRequest::Typing { .. }
+            | PostRequest::React { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
