@@ -56,8 +56,10 @@ mod blocking;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod providers;
+pub(crate) mod timers;
 pub(crate) mod tool_cache;
-pub(crate) mod tool_use;
+
+mod tool_use;
 
 pub(crate) mod toolbox;
 pub(crate) mod tools;
@@ -76,6 +78,7 @@ pub(crate) mod llm_dispatcher;
 
 pub(crate) mod outbox;
 
+pub(crate) mod embeddings;
 pub mod ledger;
 pub(crate) mod presence_scheduler;
 pub(crate) mod reporter;
@@ -84,6 +87,7 @@ pub(crate) mod config_watcher;
 
 pub(crate) mod commands;
 
+pub(crate) mod listening;
 pub(crate) mod ops;
 
 #[cfg(test)]

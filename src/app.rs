@@ -39,6 +39,8 @@ mod tools;
 
 mod traces;
 
+mod triggers;
+
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -17,6 +17,7 @@ mod read;
 pub(crate) mod show;
 pub mod sources;
 pub mod tools;
+pub mod triggers;
 
 #[cfg(test)]
 mod tests;
@@ -60,6 +61,7 @@ pub struct Settings {
     pub tools: tools::Tools,
     pub url_extract: data_tools::UrlExtract,
     pub gates: community::Gates,
+    pub triggers: triggers::Triggers,
 }
 
 impl Settings {

@@ -19,6 +19,14 @@ pub(crate) mod ending;
 
 pub(crate) mod given;
 
+pub(crate) mod fire;
+
+pub(crate) mod signature;
+
+pub(crate) mod timer;
+
+pub(crate) mod webhook;
+
 pub(crate) mod api_key;
 
 pub(crate) mod turn;
@@ -32,6 +40,7 @@ pub mod fact;
 pub mod audit;
 
 pub(crate) mod completion;
+pub(crate) mod embedding;
 
 pub mod tool;
 

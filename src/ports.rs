@@ -4,6 +4,7 @@
 mod connection;
 mod fault;
 mod files;
+mod metering;
 mod model_error;
 mod requests;
 pub mod tools;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
+pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
@@ -32,6 +34,7 @@ use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
 use crate::domain::completion::{Completion, Request};
+use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
 use crate::domain::ids::{Person, Timestamp};
@@ -41,6 +44,7 @@ use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
 use crate::domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
+use crate::domain::webhook::Webhook;
 
 // === Time and chance ===
 
@@ -133,6 +137,28 @@ pub trait Models: Send + Sync {
     async fn stream(&self, row: &str, request: &Request, _heard: DeltaSink) -> Result<Completion, ModelError> {
         self.complete(row, request).await
     }
+
+    /// Vectors by the embedding model of this row. One attempt, bounded by the row's timeout.
+    ///
+    /// # Errors
+    /// See [`ModelError`]; a row without such a model is one.
+    async fn embed(&self, row: &str, _request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
+        let why = format!("the row {row} has no embedding model");
+        Err(ModelError::new(ModelErrorKind::Unsupported, why))
+    }
+}
+
+/// Work of models beside turns. It counts in the limits and in the ledger as that of turns does.
+#[async_trait]
+pub trait Metering: Send + Sync {
+    /// Makes vectors, within five minutes.
+    ///
+    /// # Errors
+    /// See [`NotEmbedded`].
+    async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
+
+    /// How long the limits refuse this person from now on; none when they do not, or for good.
+    async fn refused_for(&self, person: &Person) -> Option<Duration>;
 }
 
 /// The sink of the deltas of a growing answer, in order. Called between two reads from the network, so it must not take
@@ -378,6 +404,12 @@ pub trait Keys: Send + Sync {
 
     /// The key that somebody presents, while it is in force.
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+}
+
+/// The webhooks that are configured at this moment.
+pub trait Webhooks: Send + Sync {
+    /// The webhook of this name; a reload replaces it.
+    fn webhook(&self, name: &str) -> Option<Arc<Webhook>>;
 }
 
 /// The models that are configured at this moment.

@@ -24,6 +24,9 @@ mod talk;
 #[path = "bot/interjections.rs"]
 mod interjections;
 
+#[path = "bot/triggers.rs"]
+mod triggers;
+
 #[path = "bot/presence.rs"]
 mod presence;
 

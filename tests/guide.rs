@@ -173,6 +173,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (ledger::DAILY_PREFIX, "the same of one day", life(ledger::DAILY_TTL)),
         (keys::REPORT_LAST, "when the last reported interval ended", "for ever, one number".to_owned()),
         (
+            keys::TIMER_PREFIX,
+            "up to when a timer is dealt with",
+            format!("{} days after it was due", days(keys::TIMER_TTL)),
+        ),
+        (
             keys::APPLIED_PREFIX,
             "the last increments of one process, so that none is counted twice",
             life(keys::APPLIED_TTL),

@@ -32,6 +32,7 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
 use super::vitals;
+use crate::domain::fire::Fire;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
 use crate::domain::manners::Draw;
@@ -149,6 +150,7 @@ impl Actor for Gateway {
                 Incoming::Command(command) => settle(&self.commands.cast(CommandsMsg::Run(command)), receipt),
                 // So is a decision: whoever pressed a button sees that nothing came of it.
                 Incoming::Decision(click) => settle(&self.approvals.cast(ApprovalsMsg::Decide(click, None)), receipt),
+                Incoming::Fired(fire) => self.fired(*fire, receipt),
                 Incoming::Typing(typing) => settle(&self.commands.cast(CommandsMsg::Suggest(typing)), receipt),
             },
         }
@@ -229,6 +231,25 @@ impl Gateway {
                 self.admit_with(turn, text, receipt);
             }
         }
+    }
+
+    /// What fired becomes a turn at the door of its target; the operator asked for it, so triage has no say.
+    fn fired(&self, fire: Fire, receipt: Receipt) {
+        let running = self.live.now();
+        let Some(rules) = running.rules(&fire.id.door) else {
+            // The dropped receipt tells who fired that it was not taken.
+            tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
+            return;
+        };
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            // The dropped receipt brings it back while it is worth it.
+            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %fire.id, "too many open turns");
+            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            return;
+        };
+        let turn = fire.turn(&rules.policy);
+        // A journal that is down drops the receipt, and the event comes back.
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer: None, permit, receipt })));
     }
 
     /// A restricted member who left and came back is still restricted, and is given the role again.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::running::Live;
 use crate::domain::api_key::ApiKey;
-use crate::ports::{Clock, Keys, Models, ModelsInForce};
+use crate::domain::webhook::Webhook;
+use crate::ports::{Clock, Keys, Models, ModelsInForce, Webhooks};
 
 /// Asks what runs now, each time anew.
 pub struct InForce {
@@ -21,6 +22,12 @@ impl Keys for InForce {
 
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
         self.live.now().keys.find(presented, self.clock.now())
+    }
+}
+
+impl Webhooks for InForce {
+    fn webhook(&self, name: &str) -> Option<Arc<Webhook>> {
+        self.live.now().triggers.hooks.get(name).cloned()
     }
 }
 

@@ -158,12 +158,17 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, check, drafted } => {
+            OutboxMsg::Deliver { turn, outgoing, since, check, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
                 state.answered.insert(&turn);
-                self.enqueue(ctx, state, &place, Job { check, drawn, ..Job::new(Task::Turn(turn), outgoing) });
+                self.enqueue(
+                    ctx,
+                    state,
+                    &place,
+                    Job { check, drawn, since: Some(since), ..Job::new(Task::Turn(turn), outgoing) },
+                );
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),

@@ -246,6 +246,8 @@ impl RateLimiter {
     fn reservation(&self, state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
         let Applied { limits, exempt } =
             running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
+        // What has no author has a budget of its own, which was asked before it became a turn.
+        let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
         let fixed = running.fixed_prompt.saturating_add(self.tool_tokens(running, turn));
         let tokens = state.learned.estimate(&turn.person, &turn.place, fixed, &turn.text);
         let lease = running.settings.turn.queue + running.settings.turn.deadline;

@@ -14,9 +14,11 @@ use crate::domain::limits::rules::Applied;
 use crate::domain::model::Price;
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
+use crate::domain::timer::Timer;
 use crate::domain::tool::limits::ToolLimits;
 use crate::domain::tool::rights::Rule;
 use crate::domain::triage::Rules;
+use crate::domain::webhook::Webhook;
 use crate::ports::Models;
 use crate::ports::tools::ServerEntries;
 
@@ -42,10 +44,21 @@ pub struct Running {
     pub models: Arc<dyn Models>,
     /// The keys of programs: those that were set, and those of the file.
     pub keys: Arc<KeyRing>,
+    /// What starts a turn without a message.
+    pub triggers: Triggers,
     /// The tool servers.
     pub servers: Arc<ServerEntries>,
     /// Names this content: the same content has the same version.
     pub version: String,
+}
+
+/// What starts a turn without a message.
+#[derive(Debug, Clone, Default)]
+pub struct Triggers {
+    /// Timers, in the order of the settings.
+    pub timers: Vec<Arc<Timer>>,
+    /// Webhooks by their names.
+    pub hooks: BTreeMap<String, Arc<Webhook>>,
 }
 
 /// What the operator decided about one door.
@@ -148,6 +161,8 @@ impl Running {
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
+            ("http.listeners", new.http.listeners != old.http.listeners),
+            ("http.origins", new.http.origins != old.http.origins),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

@@ -253,6 +253,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
         keys: Arc::default(),
+        triggers: crate::actors::running::Triggers::default(),
         servers: Arc::default(),
         version: "1".to_owned(),
     }

@@ -127,6 +127,7 @@ pub enum Scope {
 pub enum ActorKind {
     Root,
     Ops,
+    Listener,
     Journal,
     Outbox,
     RateLimiter,
@@ -142,6 +143,7 @@ pub enum ActorKind {
     PresenceScheduler,
     Commands,
     Reporter,
+    Timers,
     ConfigWatcher,
     Gateway,
     Source,
@@ -202,6 +204,12 @@ pub static TREE: Row = Row {
     stop_within: Duration::from_secs(10),
     children: &[
         leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
+        template(
+            ActorKind::Listener,
+            "listener",
+            Instances::Number,
+            "serves the same at a further address, such as the port that clients of Ollama expect",
+        ),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         template(
             ActorKind::Outbox,
@@ -271,6 +279,7 @@ pub static TREE: Row = Row {
             "what members run beside talking: a task for each, answered to its caller alone",
         ),
         leaf(ActorKind::Reporter, "reporter", "posts what was used, once in each interval"),
+        leaf(ActorKind::Timers, "timers", "asks what is to be asked at certain times"),
         leaf(
             ActorKind::ConfigWatcher,
             "config_watcher",

@@ -31,7 +31,7 @@ use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::conversations::ConversationsMsg;
 use super::messages::journal::{JournalMsg, Recovered};
 use super::ops::Ops;
-use super::presence_scheduler::{self, PresenceScheduler};
+use super::presence_scheduler;
 use super::rate_limiter::RateLimiter;
 use super::reporter::Reporter;
 use super::restricted::Restricted;
@@ -73,6 +73,8 @@ pub struct Parts {
     pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
+    /// Serve the same at further addresses.
+    pub listeners: Vec<Arc<dyn Listener>>,
     /// How everything is, as the listener tells it.
     pub vitals: Arc<dyn Vitals>,
     /// Who lives; the listener reads it.
@@ -296,6 +298,7 @@ impl Wiring {
             presence_scheduler,
             commands,
             reporter,
+            timers,
             config_watcher,
             gateway,
             discord,
@@ -304,6 +307,7 @@ impl Wiring {
         let only = match row.kind {
             ActorKind::Root => ChildSpec::new(row, root, Root, below),
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
+            ActorKind::Listener => return self.listeners(row),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             ActorKind::Outbox => {
                 let records = self.parts.doors.iter();
@@ -331,6 +335,7 @@ impl Wiring {
             ActorKind::PresenceScheduler => ChildSpec::new(row, presence_scheduler, self.presence_scheduler(), below),
             ActorKind::Commands => ChildSpec::new(row, commands, self.commands(), below),
             ActorKind::Reporter => ChildSpec::new(row, reporter, self.reporter(), below),
+            ActorKind::Timers => ChildSpec::new(row, timers, self.timers(), below),
             ActorKind::ConfigWatcher => ChildSpec::new(row, config_watcher, self.config_watcher(), below),
             ActorKind::Gateway => ChildSpec::new(row, gateway, self.gateway(), below),
             // The branch is there for a door that has shards.
@@ -474,18 +479,6 @@ impl Wiring {
             interjections: Arc::clone(&self.turn_parts.interjections),
             facts: Arc::clone(&self.parts.facts),
             restricted: Arc::clone(&self.restricted),
-        }
-    }
-
-    fn presence_scheduler(&self) -> PresenceScheduler {
-        PresenceScheduler {
-            door: self.parts.home.clone(),
-            live: self.parts.live.clone(),
-            clock: Arc::clone(&self.parts.clock),
-            board: Arc::clone(&self.parts.board),
-            store: Arc::clone(&self.parts.store),
-            dispatcher: self.handles.llm_dispatcher.clone(),
-            slot: Arc::clone(&self.presence),
         }
     }
 }

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::api::cors::{self, Origins};
 use crate::api::guard::{Access, Link, Rejection, admit};
+use crate::api::places::Share;
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
@@ -31,8 +33,10 @@ pub fn router(options: ApiOptions) -> Router {
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
     let open = open(Arc::clone(&keys));
     let Programs { routes, refused: refuse } = options.programs;
-    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), refuse };
-    let programs = routes.layer(from_fn_with_state(gate, guard));
+    let origins = Origins::new(options.exposure.origins);
+    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone(), refuse };
+    let programs = routes.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
+    let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -41,9 +45,10 @@ pub fn router(options: ApiOptions) -> Router {
         .merge(dashboard::router())
         .merge(options.routes)
         .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
-        .layer(from_fn_with_state(Gate { keys, access: Access::Needs(Right::Operate), refuse: told }, guard));
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Needs(Right::Operate)), guard));
     open.with_state(state)
         .merge(programs)
+        .merge(signed)
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
@@ -61,7 +66,7 @@ fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Gate { keys, access: Access::Open, refuse: told }, guard))
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Open), guard))
 }
 
 #[derive(Clone)]
@@ -116,22 +121,38 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRe
 struct Gate {
     keys: Arc<dyn Keys>,
     access: Access,
+    origins: Origins,
     refuse: fn(&str, StatusCode, &'static str) -> Response,
 }
 
+impl Gate {
+    /// For pages of this program itself: no other site's may ask.
+    fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
+        Self { keys, access, origins: Origins::default(), refuse: told }
+    }
+}
+
 async fn guard(
-    State(Gate { keys, access, refuse }): State<Gate>,
+    State(Gate { keys, access, origins, refuse }): State<Gate>,
     link: axum::Extension<Link>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match admit(*link, request.headers(), &*keys, access) {
+    match admit(*link, request.headers(), &*keys, access, &origins) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
         Err(refusal) => refused(refusal, &request, refuse),
     }
+}
+
+/// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
+async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
+    if link.share == Share::HealthOnly {
+        return refused(Rejection::Busy, &request, told);
+    }
+    next.run(request).await
 }
 
 fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {

@@ -105,9 +105,9 @@ struct Served {
 
 fn listener(known: &Arc<Known>, keys: Arc<Ring>, page: Option<Router>, limits: Limits) -> Api {
     Api::new(ApiOptions {
+        signed: Router::new(),
         routes: Router::new(),
-        address: "127.0.0.1:0".to_owned(),
-        health_address: None,
+        exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
         keys,
         programs: programs(),
         vitals: known.clone(),
@@ -475,9 +475,13 @@ async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
 async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
     let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
     let api = Api::new(ApiOptions {
+        signed: Router::new(),
         routes: Router::new(),
-        address: "127.0.0.1:0".to_owned(),
-        health_address: Some("127.0.0.1:0".to_owned()),
+        exposure: Exposure {
+            address: "127.0.0.1:0".to_owned(),
+            health_address: Some("127.0.0.1:0".to_owned()),
+            ..Exposure::default()
+        },
         keys: Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"]))),
         programs: programs(),
         vitals: known,

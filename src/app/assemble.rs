@@ -11,6 +11,7 @@ use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::door::Doors;
+use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::running::{Exit, Live};
@@ -19,10 +20,11 @@ use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
+use crate::hooks::{self, Hooks};
 use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
@@ -115,25 +117,24 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
-        address: settings.http.addr.to_string(),
-        health_address: settings.http.health_addr.map(|address| address.to_string()),
+        exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         programs: programs(&in_force, &handles, &events, &store, &dice),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
         routes: routes(sessions, &handles, &events, &audit),
+        signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::default(),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let built_in = built_in(own, &settings, &facts);
-    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let parts = Parts {
+        toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
         live,
         files: Arc::new(reread),
-        toolbox,
         built_in,
         servers: servers(&settings, &clock, nats.clone()),
         providers: nats.map(|nats| nats as Arc<dyn ToolProviders>),
@@ -147,6 +148,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         home,
         renderer: render::renderer(),
         handles,
+        listeners: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
         listener: Arc::new(listener),
         roster: Arc::clone(&vitals.roster),
         board: Arc::clone(&vitals.board),
@@ -157,6 +159,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// Where the pages are, and for whom.
+fn exposure(settings: &Settings) -> Exposure {
+    let http = &settings.http;
+    Exposure {
+        address: http.addr.to_string(),
+        health_address: http.health_addr.map(|address| address.to_string()),
+        origins: http.origins.clone(),
+    }
 }
 
 /// The door of programs that ask over HTTP as they ask a model.
@@ -171,11 +183,28 @@ fn programs(
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
+        meter: Arc::new(Meter {
+            live: in_force.live.clone(),
+            store: Arc::clone(store),
+            clock: Arc::clone(&in_force.clock),
+            dispatcher: handles.dispatcher(),
+        }),
         store: Arc::clone(store),
         clock: Arc::clone(&in_force.clock),
         dice: Arc::clone(dice),
     });
     Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
+}
+
+/// Requests that start a turn and prove themselves by a signature.
+fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, dice: &Arc<dyn Dice>) -> Router {
+    hooks::router(Hooks {
+        intake: Arc::new(handles.intake()),
+        webhooks: Arc::clone(in_force) as _,
+        store: Arc::clone(store),
+        clock: Arc::clone(&in_force.clock),
+        process: format!("{:016x}", dice.roll().to_bits()).into(),
+    })
 }
 
 /// What is known of the program, for those who look after it.

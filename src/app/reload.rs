@@ -9,7 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
-use super::{built_ins, doors, files, keys};
+use super::{built_ins, doors, files, keys, triggers};
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
@@ -117,14 +117,16 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let Configured { settings, lookup, redaction } = configured;
     redaction.add(&super::commands::secrets(&settings));
     redaction.add(&built_ins::secrets(&settings, &lookup));
+    redaction.add(&triggers::secrets(&settings, &lookup));
     let mut mistakes = Vec::new();
     let prompts = files::prompts(&settings).map_err(|more| mistakes.extend(more)).ok();
     let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
     let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
     let servers = servers(&settings, &lookup).map_err(|mistake| mistakes.push(mistake)).ok();
     let keys = keys::ring(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries)), Some(keys)) =
-        (prompts, schema, models, servers, keys)
+    let triggers = triggers::read(&settings, &lookup).map_err(|more| mistakes.extend(more)).ok();
+    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries)), Some(keys), Some(triggers)) =
+        (prompts, schema, models, servers, keys, triggers)
     else {
         return Err(mistakes);
     };
@@ -151,6 +153,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
         fixed_prompt,
         models,
         keys: Arc::new(keys),
+        triggers,
         servers,
         version,
     })
@@ -163,6 +166,7 @@ pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     mistakes.extend(files::schema(settings).err());
     mistakes.extend(servers(settings, lookup).err());
     mistakes.extend(built_ins::mistakes(settings, lookup));
+    mistakes.extend(triggers::read(settings, lookup).err().unwrap_or_default());
     mistakes.extend(keys::ring(settings).err());
     // Without a model it is not known which rows are needed.
     if settings.llm.model.is_some() {

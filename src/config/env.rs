@@ -114,6 +114,11 @@ pub const VARIABLES: &[Variable] = &[
         "In the form [{name = 'shop', env_url = 'SHOP_URL', read = ['orders']}].",
     ),
     secret("STAFFAI_NATS_URL", "tools.nats_url", ""),
+    secret(
+        "STAFFAI_HOOKS",
+        "triggers.hooks",
+        "In the form [{name = 'ci', env_secret = 'CI_SECRET', prompt = '{{status}}', target = 'discord:1'}].",
+    ),
 ];
 
 /// Whether the value of a key must never be shown.

@@ -330,6 +330,25 @@ pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option
     })
 }
 
+/// A comma list or TOML list of such addresses.
+pub fn listen_addresses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<SocketAddr>, D::Error> {
+    read(d, "a comma list of addresses and ports such as 127.0.0.1:11434", |plain| {
+        plain.items()?.iter().map(|item| listen(item)).collect()
+    })
+}
+
+/// A comma list or TOML list of sites without a path; `*` stands for all.
+pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    read(d, "a comma list of sites such as https://chat.example, or * for all", |plain| {
+        let is_site = |site: &str| {
+            site.split_once("://")
+                .is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty() && !host.contains('/'))
+        };
+        let sites = plain.items()?;
+        sites.iter().all(|site| site == "*" || is_site(site)).then_some(sites)
+    })
+}
+
 fn listen(text: &str) -> Option<SocketAddr> {
     text.replace("localhost:", "127.0.0.1:").parse().ok()
 }

@@ -258,6 +258,12 @@ impl KeyRing {
         self.keys.is_empty()
     }
 
+    /// A key is in force that opens what operators see and do.
+    #[must_use]
+    pub fn has_operator(&self, now: Timestamp) -> bool {
+        self.keys.iter().any(|key| key.may(Right::Operate) && !key.is_over(now))
+    }
+
     /// The key that somebody presents, while it is in force; one that was set and left empty opens nothing. Takes as long whichever it is.
     #[must_use]
     pub fn find(&self, presented: &str, now: Timestamp) -> Option<Arc<ApiKey>> {

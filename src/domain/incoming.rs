@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::command::{Command, Typing};
+use super::fire::Fire;
 use super::gate::Click;
 use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp};
@@ -24,6 +25,8 @@ pub enum Incoming {
     Typing(Box<Typing>),
     /// Somebody decides about a call that waits.
     Decision(Box<Click>),
+    /// A timer or a webhook fired.
+    Fired(Box<Fire>),
 }
 
 impl Incoming {
@@ -32,6 +35,7 @@ impl Incoming {
     pub const fn subject(&self) -> Option<&MessageId> {
         match self {
             Self::Posted(posted) => Some(&posted.id),
+            Self::Fired(fire) => Some(&fire.id),
             Self::Deleted(message) => Some(message),
             Self::Reacted(_) | Self::Command(_) | Self::Typing(_) | Self::Decision(_) => None,
         }

@@ -44,6 +44,12 @@ const AUDIT_COUNT_PREFIX: &str = "staffai:audit_lines:";
 /// The life of such a count: no line of a day is written much later than that.
 pub const AUDIT_COUNT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
+/// How all records of timers begin.
+pub const TIMER_PREFIX: &str = "staffai:timer:";
+
+/// The life of what is known of a timer: longer than any year, so that a yearly one is not taken for a new one.
+pub const TIMER_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
+
 /// How all gateway sessions begin.
 pub const SESSION_PREFIX: &str = "staffai:session:";
 
@@ -386,6 +392,24 @@ pub fn parse_member(key: &str) -> Option<(String, Person)> {
 pub fn limited(person: &Person, guild: Option<&str>) -> Member {
     let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
     Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
+}
+
+/// Whose entries stand for the processes that took one fire upon themselves.
+#[must_use]
+pub fn claimed(fire: &MessageId) -> Member {
+    Member::new(format!("trigger:claim-{}", fire.id))
+}
+
+/// Whose entries stand for the turns of one timer or webhook within its budget.
+#[must_use]
+pub fn fired(kind: &str, name: &str) -> Member {
+    Member::new(format!("trigger:{kind}-{name}"))
+}
+
+/// Up to when everything about a timer is dealt with.
+#[must_use]
+pub fn timer(name: &str) -> String {
+    format!("{TIMER_PREFIX}{name}")
 }
 
 /// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where

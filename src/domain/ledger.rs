@@ -22,6 +22,9 @@ use super::turn::{Effort, Trigger, Turn};
 /// What the bot spends on messages that nobody asked for.
 pub const INTERJECTIONS: &str = "interjections";
 
+/// What the bot spends on timers and webhooks.
+pub const TRIGGERS: &str = "triggers";
+
 /// What the bot spends on its status line.
 pub const PRESENCE: &str = "presence";
 
@@ -153,12 +156,16 @@ pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
     let (tally, guild) = (Tally::of(effort), turn.guild.as_deref());
     match own_purpose(turn.trigger) {
         Some(purpose) => own(&turn.person.door, guild, purpose, tally, now),
-        None => {
-            let mut writes = ours(&turn.person.door, guild, &member(&turn.person), tally, now);
-            writes.extend(guild.into_iter().flat_map(|guild| legacy(&turn.person, guild, tally.tokens, now)));
-            writes
-        }
+        None => of_member(&turn.person, guild, tally, now),
     }
+}
+
+/// What a member spent in a community.
+#[must_use]
+pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timestamp) -> Vec<Increment> {
+    let mut writes = ours(&person.door, guild, &member(person), tally, now);
+    writes.extend(guild.into_iter().flat_map(|guild| legacy(person, guild, tally.tokens, now)));
+    writes
 }
 
 /// What the bot spent by itself for this purpose, such as [`PRESENCE`].
@@ -200,6 +207,7 @@ const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
     match trigger {
         Trigger::Reply | Trigger::Mention | Trigger::Alias | Trigger::Direct => None,
         Trigger::Interjection => Some(INTERJECTIONS),
+        Trigger::Timer | Trigger::Webhook => Some(TRIGGERS),
     }
 }
 

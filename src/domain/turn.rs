@@ -81,11 +81,11 @@ impl Turn {
         attachment::remembered(&self.text, &self.attachments)
     }
 
-    /// A text reply to this turn's trigger; a plain message when nobody asked.
+    /// A text reply to this turn's trigger; a plain message when that is no message that somebody asked with.
     #[must_use]
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
-        let reply_to = self.trigger.is_asked().then(|| self.id.trigger());
+        let reply_to = self.trigger.has_message().then(|| self.id.trigger());
         Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }] }
     }
 
@@ -119,6 +119,10 @@ pub enum Trigger {
     Direct,
     /// Nothing but chance: nobody asked.
     Interjection,
+    /// A timer of the operator's.
+    Timer,
+    /// A signed request of another program.
+    Webhook,
 }
 
 impl Trigger {
@@ -131,6 +135,17 @@ impl Trigger {
             Self::Alias => "alias",
             Self::Direct => "direct",
             Self::Interjection => "interjection",
+            Self::Timer => "timer",
+            Self::Webhook => "webhook",
+        }
+    }
+
+    /// It is the message of a person: the answer replies to it, and that person can be asked about calls of tools.
+    #[must_use]
+    pub const fn has_message(self) -> bool {
+        match self {
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
+            Self::Interjection | Self::Timer | Self::Webhook => false,
         }
     }
 
@@ -138,7 +153,7 @@ impl Trigger {
     #[must_use]
     pub const fn is_asked(self) -> bool {
         match self {
-            Self::Reply | Self::Mention | Self::Alias | Self::Direct => true,
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct | Self::Timer | Self::Webhook => true,
             Self::Interjection => false,
         }
     }

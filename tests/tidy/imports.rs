@@ -3,10 +3,11 @@
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
 /// Rooms that speak with the outside. None knows another, and none knows the actors.
-const EDGES: [&str; 12] = [
+const EDGES: [&str; 13] = [
     "discord",
     "slack",
     "chat_service",
+    "hooks",
     "model_api",
     "terminal",
     "api",
@@ -37,7 +38,7 @@ const EDGE_USES: [&str; 3] = ["domain", "ports", "nats"];
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 14] = [
+const PURE_CRATES: [&str; 16] = [
     "std",
     "core",
     "alloc",
@@ -48,7 +49,9 @@ const PURE_CRATES: [&str; 14] = [
     "unicode_normalization",
     "unicode_segmentation",
     "sha2",
+    "hmac",
     "jiff",
+    "croner",
     "thiserror",
     "memchr",
     "imagesize",

@@ -74,7 +74,8 @@ impl Journal {
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !self.events.streams(&id.door);
                 entry.visible = Visible::Perhaps;
-                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, check: again, drafted };
+                let since = turn.at;
+                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, since, check: again, drafted };
                 entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }
         }
@@ -93,6 +94,7 @@ impl Journal {
             ActorKind::RateLimiter | ActorKind::Conversations | ActorKind::Conversation => false,
             ActorKind::Root
             | ActorKind::Ops
+            | ActorKind::Listener
             | ActorKind::Journal
             | ActorKind::RestrictionSweeper
             | ActorKind::Tools
@@ -104,6 +106,7 @@ impl Journal {
             | ActorKind::PresenceScheduler
             | ActorKind::Commands
             | ActorKind::Reporter
+            | ActorKind::Timers
             | ActorKind::ConfigWatcher
             | ActorKind::Gateway
             | ActorKind::Source

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use crate::actors::draft::Slot;
 use crate::actors::handle::Reply;
 use crate::domain::ending::Unposted;
-use crate::domain::ids::{MessageId, Place, TurnId};
+use crate::domain::ids::{MessageId, Place, Timestamp, TurnId};
 use crate::domain::outgoing::Outgoing;
 use crate::ports::{PostError, PostRequest, PostResult};
 
@@ -17,6 +17,8 @@ pub enum OutboxMsg {
         turn: TurnId,
         /// What to post.
         outgoing: Outgoing,
+        /// When the turn began: what was posted before is no part of its answer.
+        since: Timestamp,
         /// Look into the channel first: an earlier life may have posted some of it.
         check: bool,
         /// Some of it was shown while it was being written.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::attempt::PostFailure;
 use super::drafts::Drawn;
-use super::found::{Found, Shown};
+use super::found::{Anchor, Found, Shown};
 use super::job::{End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
@@ -94,7 +94,7 @@ impl Courier {
             return Err(PostFailure::Request(Unposted::Nothing));
         }
         if progress.found.pieces.is_empty() && (job.check || progress.doubtful) {
-            progress.found = self.find(&job.outgoing.place, job.outgoing.reply_to.as_ref(), &pieces, until).await?;
+            progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
             if progress.found.pieces.is_empty() && job.check && self.trigger_is_gone(job).await {
                 return Err(PostFailure::TriggerGone);
             }
@@ -219,12 +219,12 @@ impl Courier {
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
-                let (place, trigger) = (&job.outgoing.place, job.outgoing.reply_to.as_ref());
-                if trigger.is_none() {
-                    // A plain message cannot be told from others of ours.
+                let (place, anchor) = (&job.outgoing.place, job.anchor());
+                if matches!(anchor, Anchor::Nothing) {
+                    // A plain message of no turn cannot be told from others of ours.
                     return Err(PostFailure::Request(Unposted::Uncertain));
                 }
-                let found = self.find(place, trigger, pieces, until).await?;
+                let found = self.find(place, anchor, pieces, until).await?;
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
                     return Ok(shown.message);
                 }

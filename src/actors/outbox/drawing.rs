@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::courier::Courier;
 use super::drafts::{Drawn, Room, Step};
-use super::found::Shown;
+use super::found::{Anchor, Shown};
 use super::job::Task;
 use super::pace::Track;
 use super::pacer::Slot;
@@ -178,7 +178,7 @@ impl Courier {
     async fn look_for(&mut self, place: &Place, turn: &TurnId, pieces: &[String], drawn: &mut Drawn) -> bool {
         self.pace.lock().changed(Instant::now());
         let pieces: Vec<Piece> = pieces.iter().map(Piece::text).collect();
-        let Ok(found) = self.find(place, Some(&turn.trigger()), &pieces, Instant::now()).await else {
+        let Ok(found) = self.find(place, Anchor::Trigger(&turn.trigger()), &pieces, Instant::now()).await else {
             return false;
         };
         if !found.pieces.is_empty() {

@@ -1,10 +1,12 @@
 //! What the channel shows of an answer already: posted by an earlier life, or by a request whose answer was lost.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::attempt::PostFailure;
 use super::courier::Courier;
-use crate::domain::ids::{MessageId, Place};
+use crate::domain::ids::{MessageId, Place, Timestamp};
 use crate::domain::incoming::{AuthorKind, Posted};
 use crate::domain::outgoing::Piece;
 use crate::ports::{HistoryRange, PostRequest, PostResult};
@@ -18,6 +20,20 @@ const PAGE: u8 = 100;
 const BEGINNING_MIN: usize = 40;
 /// What closes a code block that a draft was in the middle of.
 const CLOSINGS: [&str; 2] = ["\n```", "```"];
+
+/// How far the clocks of a platform and ours may be apart.
+const CLOCKS_APART: Duration = Duration::from_secs(60);
+
+/// What tells the messages of an answer from others of ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Anchor<'a> {
+    /// The first of them replies to this message.
+    Trigger(&'a MessageId),
+    /// They reply to nothing: the first has the words of the first piece, and was posted since then.
+    Words(Timestamp),
+    /// Nothing does.
+    Nothing,
+}
 
 /// What there is of an answer.
 #[derive(Default)]
@@ -66,17 +82,19 @@ impl Courier {
     pub(super) async fn find(
         &mut self,
         place: &Place,
-        trigger: Option<&MessageId>,
+        anchor: Anchor<'_>,
         pieces: &[Piece],
         until: Instant,
     ) -> Result<Found, PostFailure> {
-        let Some(trigger) = trigger else { return Ok(Found::default()) };
-        let mut after = trigger.clone();
+        let mut range = match anchor {
+            Anchor::Trigger(trigger) => HistoryRange::After(trigger.clone()),
+            Anchor::Words(_) => HistoryRange::Newest,
+            Anchor::Nothing => return Ok(Found::default()),
+        };
         let nothing = Piece::default();
         let mut ours = Vec::new();
         for _ in 0..SEARCH_PAGES {
-            let request =
-                PostRequest::History { place: place.clone(), range: HistoryRange::After(after.clone()), limit: PAGE };
+            let request = PostRequest::History { place: place.clone(), range: range.clone(), limit: PAGE };
             let mut attempt = 0;
             let page = loop {
                 match self.perform(&request).await {
@@ -87,15 +105,27 @@ impl Courier {
                 attempt += 1;
             };
             let full = page.len() >= usize::from(PAGE);
-            if let Some(last) = page.last() {
-                after = last.id.clone();
-            }
-            ours.extend(page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves));
+            let (oldest, newest) = (page.first().map(edge), page.last().map(edge));
+            let mine = page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves);
+            range = match (anchor, oldest, newest) {
+                (Anchor::Words(since), Some((at, oldest)), _) => {
+                    ours.splice(0..0, mine);
+                    if is_before(at, since) {
+                        break;
+                    }
+                    HistoryRange::Before(oldest)
+                }
+                (_, _, Some((_, newest))) => {
+                    ours.extend(mine);
+                    HistoryRange::After(newest)
+                }
+                (_, _, None) => break,
+            };
             if !full {
                 break;
             }
         }
-        Ok(Found::among(ours, trigger, pieces))
+        Ok(Found::among(ours, anchor, pieces))
     }
 }
 
@@ -108,8 +138,13 @@ impl Found {
         }
     }
 
-    fn among(ours: Vec<Posted>, trigger: &MessageId, pieces: &[Piece]) -> Self {
-        let answers = |posted: &Posted| posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger);
+    fn among(ours: Vec<Posted>, anchor: Anchor<'_>, pieces: &[Piece]) -> Self {
+        let words = pieces.first().map_or("", |piece| piece.text.as_str());
+        let answers = |posted: &Posted| match anchor {
+            Anchor::Trigger(trigger) => posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger),
+            Anchor::Words(since) => posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words,
+            Anchor::Nothing => false,
+        };
         let replies = ours.iter().filter(|posted| answers(posted)).count();
         let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
@@ -133,6 +168,15 @@ impl Found {
         }
         found
     }
+}
+
+fn edge(posted: &Posted) -> (Timestamp, MessageId) {
+    (posted.at, posted.id.clone())
+}
+
+/// Whether a message was surely posted before a turn began.
+fn is_before(posted: Timestamp, since: Timestamp) -> bool {
+    since.since(posted) > CLOCKS_APART
 }
 
 /// Whether a message shows a draft of this piece: its beginning, with a code block closed that goes on there.

@@ -1,10 +1,11 @@
 //! What waits in the queue of a place, and what comes of it.
 
 use super::drafts::Drawn;
+use super::found::Anchor;
 use super::pace::Track;
 use crate::actors::messages::outbox::Delivery;
 use crate::domain::ending::Unposted;
-use crate::domain::ids::{MessageId, TurnId};
+use crate::domain::ids::{MessageId, Timestamp, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::rejection::Rejection;
 use crate::ports::Subject;
@@ -14,6 +15,8 @@ use crate::ports::Subject;
 pub(super) struct Job {
     pub task: Task,
     pub outgoing: Outgoing,
+    /// When its turn began; none for what belongs to no turn.
+    pub since: Option<Timestamp>,
     /// Look into the channel before anything is posted.
     pub check: bool,
     /// What the channel shows of it already, as far as that is known.
@@ -27,7 +30,16 @@ pub(super) struct Job {
 impl Job {
     /// A job that no courier has begun.
     pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
-        Self { task, outgoing, check: false, drawn: None, edited: false, panicked: false }
+        Self { task, outgoing, since: None, check: false, drawn: None, edited: false, panicked: false }
+    }
+
+    /// What tells its messages from others in their place.
+    pub(super) fn anchor(&self) -> Anchor<'_> {
+        match (&self.outgoing.reply_to, self.since) {
+            (Some(trigger), _) => Anchor::Trigger(trigger),
+            (None, Some(since)) => Anchor::Words(since),
+            (None, None) => Anchor::Nothing,
+        }
     }
 
     /// Messages of it are known to stand in the channel, so it begins with edits, which wait for no other answer.

@@ -70,7 +70,9 @@ impl World {
     fn deliver_as(&self, id: &str, to: &str, text: &str, check: bool) {
         let turn = turn(id, "7", to);
         let outgoing = turn.reply_with(text);
-        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check, drafted: false }).unwrap();
+        self.outbox
+            .cast(OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check, drafted: false })
+            .unwrap();
     }
 
     /// What the journal is told next: the turn, and the number of messages or the reason.

@@ -98,7 +98,7 @@ impl World {
                 Incoming::Deleted(message) => Some((message.id, receipt)),
                 Incoming::Reacted(place) => Some((place.id, receipt)),
                 Incoming::Command(command) => Some((command.callback.id.id, receipt)),
-                Incoming::Typing(_) | Incoming::Decision(_) => None,
+                Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) => None,
             },
         }
     }

@@ -105,7 +105,7 @@ impl Thinking<'_> {
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let models = &self.running.models;
-        if !self.turn.trigger.is_asked() {
+        if !self.turn.trigger.has_message() {
             return models.complete(row, request).await;
         }
         let unseen = self.slot.withdraw();
@@ -121,7 +121,7 @@ impl Thinking<'_> {
 
     /// Shows what is going on, where nobody reads along by events, until there is text to show.
     pub(super) fn tell_status(&self, status: &str) {
-        if !self.turn.trigger.is_asked() || self.parts.events.streams(&self.turn.place.door) {
+        if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
             return;
         }
         self.slot.tell(status);
@@ -282,7 +282,7 @@ impl Drop for Underway<'_> {
             return;
         }
         let streamed = self.cut_off();
-        if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.is_asked()) {
+        if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.has_message()) {
             // What comes all at once may have been written already: the prompt at least was read.
             let prompt = Usage::of_streamed(self.request.chars(self.row.vision), 0);
             self.thinking.tally.cut_off(self.row, prompt);

@@ -53,7 +53,8 @@ impl Thinking<'_> {
         let decided = tools.access.decide(&ready.entry, &ready.arguments);
         let approvers = tools.access.approvers(decided);
         // Roles in rules are those of doors that know them: elsewhere nobody could decide.
-        let someone = approvers.is_empty() || tools.access.knows_ids();
+        // The requester decides where no roles are named, and a turn without a message has none.
+        let someone = if approvers.is_empty() { turn.trigger.has_message() } else { tools.access.knows_ids() };
         let asks = decided.verdict == Verdict::Ask
             && turn.policy.gates == GatePolicy::Ask
             && someone

@@ -333,7 +333,7 @@ impl Thinking<'_> {
 
     /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do.
     fn progress(&self) -> Option<ProgressSink> {
-        if !self.turn.trigger.is_asked() || self.parts.events.streams(&self.turn.place.door) {
+        if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
             return None;
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));

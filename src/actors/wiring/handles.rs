@@ -40,6 +40,7 @@ pub struct Handles {
     pub(super) presence_scheduler: Handle<PresenceMsg>,
     pub(super) commands: Handle<CommandsMsg>,
     pub(super) reporter: Handle<Infallible>,
+    pub(super) timers: Handle<Infallible>,
     pub(super) config_watcher: Handle<ConfigWatcherMsg>,
     pub(super) gateway: Handle<GatewayMsg>,
     pub(super) discord: Handle<DiscordMsg>,
@@ -70,11 +71,18 @@ impl Handles {
             presence_scheduler: one(ActorKind::PresenceScheduler),
             commands: one(ActorKind::Commands),
             reporter: one(ActorKind::Reporter),
+            timers: one(ActorKind::Timers),
             config_watcher: one(ActorKind::ConfigWatcher),
             gateway: one(ActorKind::Gateway),
             discord: one(ActorKind::Discord),
             identify_queue: one(ActorKind::IdentifyQueue),
         }
+    }
+
+    /// Where those ask for a permit who call models beside turns.
+    #[must_use]
+    pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
+        self.llm_dispatcher.clone()
     }
 
     /// The way in for doors that are asked.

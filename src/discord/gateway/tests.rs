@@ -170,6 +170,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
                 Incoming::Typing(typing) => return (sequence, format!("typing {}", typing.name)),
                 Incoming::Decision(click) => return (sequence, format!("decision {}", click.gate)),
+                Incoming::Fired(fire) => return (sequence, format!("fired {}", fire.id)),
             },
             StreamEvent::Passed { .. } => {}
             other => panic!("{other:?} instead of a message"),

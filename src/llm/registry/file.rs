@@ -154,6 +154,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
             native_mcp: fields.flag("native_mcp").unwrap_or(false),
+            embeddings: fields.read("embeddings", "the name of a model, or null", text),
             timeout: fields
                 .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
                 .unwrap_or(timeout),

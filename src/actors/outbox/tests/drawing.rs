@@ -22,7 +22,9 @@ impl World {
     fn finishes(&self, id: &str, text: &str) {
         let turn = turn(id, "7", "42");
         let outgoing = turn.reply_with(text);
-        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check: false, drafted: true }).unwrap();
+        self.outbox
+            .cast(OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check: false, drafted: true })
+            .unwrap();
     }
 
     /// The texts of our messages in place 42.

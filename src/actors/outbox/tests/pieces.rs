@@ -18,7 +18,9 @@ impl World {
     fn deliver_parts(&self, id: &str, parts: Vec<Part>, check: bool) {
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { parts, ..turn.reply_with("") };
-        self.outbox.cast(OutboxMsg::Deliver { turn: turn.id, outgoing, check, drafted: false }).unwrap();
+        self.outbox
+            .cast(OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check, drafted: false })
+            .unwrap();
     }
 
     /// What each of our messages carries, in order: its text, and the names of its files.

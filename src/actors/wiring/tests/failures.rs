@@ -324,7 +324,9 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
         let without_messages = matches!(
             row.kind,
             ActorKind::Ops
+                | ActorKind::Listener
                 | ActorKind::Reporter
+                | ActorKind::Timers
                 | ActorKind::Source
                 | ActorKind::IdentifyQueue
                 | ActorKind::Approvals

@@ -1,0 +1,193 @@
+//! Timers and webhooks, as the settings say.
+
+use std::collections::BTreeSet;
+
+use secrecy::{ExposeSecret, SecretString};
+
+use super::doors;
+use super::reload::Lookup;
+use crate::actors::running::Triggers;
+use crate::config::Settings;
+use crate::config::check::ids;
+use crate::config::triggers::{HookRow, TimerRow};
+use crate::domain::fire::{Deed, NAME_MAX};
+use crate::domain::ids::Place;
+use crate::domain::signature::SigningKey;
+use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
+use crate::domain::webhook::{SECRET_MIN, WINDOW_MAX, Webhook};
+
+/// The most timers, and the most webhooks.
+const ROWS_MAX: usize = 64;
+
+/// All timers and webhooks.
+///
+/// # Errors
+/// Each mistake as a sentence with its place and fix.
+pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec<String>> {
+    let rows = &settings.triggers;
+    let mut mistakes = Vec::new();
+    let mut triggers = Triggers::default();
+    let mut names = BTreeSet::new();
+    for (number, row) in (1..).zip(&rows.timers) {
+        match timer(row, &mut names) {
+            Ok(timer) => triggers.timers.push(timer.into()),
+            Err(mistake) => mistakes.push(format!("triggers.timers, row {number}: {mistake}")),
+        }
+    }
+    names.clear();
+    for (number, row) in (1..).zip(&rows.hooks) {
+        match hook(row, lookup, &mut names) {
+            Ok(hook) => drop(triggers.hooks.insert(row.name.clone(), hook.into())),
+            Err(mistake) => mistakes.push(format!("triggers.hooks, row {number}: {mistake}")),
+        }
+    }
+    for (key, rows) in [("timers", rows.timers.len()), ("hooks", rows.hooks.len())] {
+        if rows > ROWS_MAX {
+            mistakes
+                .push(format!("triggers.{key}: there are {rows} rows, and at most {ROWS_MAX} may be; leave some out"));
+        }
+    }
+    if mistakes.is_empty() { Ok(triggers) } else { Err(mistakes) }
+}
+
+/// What must never be shown of these settings and of the variables that they name.
+pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+    settings.triggers.hooks.iter().filter_map(|row| secret(row, lookup)).collect()
+}
+
+fn secret(row: &HookRow, lookup: &Lookup) -> Option<SecretString> {
+    row.env_secret.as_deref().map_or_else(|| row.secret.clone(), |variable| lookup(variable))
+}
+
+fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, String> {
+    let TimerRow { name, cron, zone, prompt, target, per_hour, grace, tools, model } = row.clone();
+    named(&name, names)?;
+    if grace > GRACE_MAX {
+        return Err(format!("{name}: grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
+    }
+    let schedule = Schedule::read(&cron, &zone).map_err(|mistake| format!("{name}: {mistake}"))?;
+    let target = place(&name, &target)?;
+    Ok(Timer { deed: Deed { name, target, prompt, per_hour, tools, model }, schedule, grace })
+}
+
+fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<Webhook, String> {
+    let HookRow { name, prompt, target, per_hour, window, tools, model, .. } = row.clone();
+    named(&name, names)?;
+    if window > WINDOW_MAX {
+        return Err(format!("{name}: window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
+    }
+    let secret = match (secret(row, lookup), &row.env_secret) {
+        (Some(secret), _) => secret,
+        (None, Some(variable)) => {
+            return Err(format!("{name}: the variable {variable} that env_secret names is not set"));
+        }
+        (None, None) => {
+            return Err(format!("{name}: set env_secret to the name of the variable that holds its secret"));
+        }
+    };
+    if secret.expose_secret().len() < SECRET_MIN {
+        return Err(format!("{name}: its secret is too short; use {SECRET_MIN} characters or more, drawn at random"));
+    }
+    let target = place(&name, &target)?;
+    let secret = SigningKey::new(secret.expose_secret());
+    Ok(Webhook { deed: Deed { name, target, prompt, per_hour, tools, model }, secret, window })
+}
+
+fn named(name: &str, names: &mut BTreeSet<String>) -> Result<(), String> {
+    let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    if name.len() > NAME_MAX || !name.chars().all(usable) {
+        return Err(format!("{name:?} is no name; use 1 to {NAME_MAX} small letters, digits, - or _"));
+    }
+    if names.insert(name.to_owned()) { Ok(()) } else { Err(format!("{name} is there twice; rename one of them")) }
+}
+
+/// A place at a door where something can be posted that answers no message.
+fn place(name: &str, target: &str) -> Result<Place, String> {
+    let doors = doors::POSTABLE.map(|door| door.to_string()).join(", ");
+    let wanted =
+        || format!("{name}: {target:?} is no target; write door:id, such as discord:<channel id>; doors are {doors}");
+    let place: Place = target.parse().map_err(|_| wanted())?;
+    if !doors::POSTABLE.contains(&place.door) {
+        return Err(wanted());
+    }
+    match ids::mistake_in(place.door.as_str(), &place.id) {
+        Some(mistake) => Err(format!("{name}: the target's id {mistake}")),
+        None => Ok(place),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config;
+    use crate::config::sources::Sources;
+
+    fn read_from(toml: &str) -> Result<Triggers, Vec<String>> {
+        let files = [("staffai.toml".into(), toml.to_owned())].into();
+        let settings = config::load(&Sources::from_maps([].into(), files)).unwrap().settings;
+        let set = |name: &str| (name == "CI_SECRET").then(|| "a secret of some length".to_owned().into());
+        let lookup: Lookup = Arc::new(set);
+        assert!(!format!("{settings:?}").contains("of some length"));
+        read(&settings, &lookup)
+    }
+
+    #[test]
+    fn rows_are_read_with_their_defaults() {
+        let toml = r#"
+            [[triggers.timers]]
+            name = "morning"
+            cron = "0 9 * * MON-FRI"
+            zone = "Europe/Berlin"
+            prompt = "Greet."
+            target = "discord:42"
+            [[triggers.hooks]]
+            name = "ci"
+            env_secret = "CI_SECRET"
+            prompt = "{{status}}"
+            target = "terminal:builds"
+            per_hour = 3
+        "#;
+        let triggers = read_from(toml).unwrap();
+        let timer = &triggers.timers[0];
+        assert_eq!((timer.deed.per_hour, timer.grace.as_secs(), timer.deed.tools), (12, 900, false));
+        let hook = &triggers.hooks["ci"];
+        assert_eq!((hook.deed.target.to_string().as_str(), hook.deed.per_hour), ("terminal:builds", 3));
+    }
+
+    #[test]
+    fn each_mistake_is_named_with_its_place() {
+        let good = r#"name = "a", cron = "0 9 * * *", prompt = "x", target = "discord:42""#;
+        for (rows, place, fix) in [
+            (format!("timers = [{{{good}}}, {{{good}}}]"), "timers, row 2", "there twice"),
+            (format!("timers = [{{{}}}]", good.replace("\"a\"", "\"A b\"")), "timers, row 1", "is no name"),
+            (format!("timers = [{{{}}}]", good.replace("0 9", "99 9")), "timers, row 1", "cron expression"),
+            (format!("timers = [{{{}}}]", good.replace("discord:42", "api:x")), "timers, row 1", "is no target"),
+            (format!("timers = [{{{}}}]", good.replace("discord:42", "discord:x")), "timers, row 1", "Discord id"),
+            (format!("timers = [{{{good}, grace = \"2h\"}}]"), "timers, row 1", "at most 30 minutes"),
+            (
+                r#"hooks = [{name = "a", prompt = "x", target = "discord:42"}]"#.to_owned(),
+                "hooks, row 1",
+                "set env_secret",
+            ),
+            (
+                r#"hooks = [{name = "a", env_secret = "NONE", prompt = "x", target = "discord:42"}]"#.to_owned(),
+                "hooks, row 1",
+                "the variable NONE",
+            ),
+            (
+                r#"hooks = [{name = "a", secret = "short", prompt = "x", target = "discord:42"}]"#.to_owned(),
+                "hooks, row 1",
+                "too short",
+            ),
+        ] {
+            let mistakes = read_from(&format!("[triggers]\n{rows}")).unwrap_err();
+            assert_eq!(mistakes.len(), 1, "{mistakes:?}");
+            assert!(
+                mistakes[0].starts_with(&format!("triggers.{place}: ")) && mistakes[0].contains(fix),
+                "{mistakes:?}"
+            );
+        }
+    }
+}

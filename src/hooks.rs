@@ -1,0 +1,119 @@
+//! The way in for programs that start a turn: `POST /hooks/{name}` with JSON, signed with the secret of that webhook. A key opens nothing
+//! here, and none is needed.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::post;
+use axum::{Json, Router};
+use serde_json::{Value, json};
+
+use crate::domain::fire::{Fire, NAME_MAX};
+use crate::domain::ids::{Person, TurnId};
+use crate::domain::incoming::Incoming;
+use crate::domain::keys;
+use crate::domain::limits::Decision;
+use crate::domain::webhook::Unproven;
+use crate::ports::{Clock, Intake, Store, Webhooks};
+
+/// The header with the time at which a request was signed, in seconds since the Unix epoch.
+const STAMP: &str = "x-staffai-timestamp";
+/// The header with the signature.
+const SIGNATURE: &str = "x-staffai-signature";
+/// When a sender may try again that met another try of its own, in seconds.
+const AGAIN: HeaderValue = HeaderValue::from_static("30");
+
+/// What the routes need.
+#[derive(Clone)]
+pub struct Hooks {
+    /// The way in.
+    pub intake: Arc<dyn Intake>,
+    /// The webhooks in force.
+    pub webhooks: Arc<dyn Webhooks>,
+    /// Where records of turns and budgets are.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Tells this process from others on the same store.
+    pub process: Arc<str>,
+}
+
+/// The route of all webhooks.
+pub fn router(hooks: Hooks) -> Router {
+    Router::new().route("/hooks/{name}", post(fired)).with_state(hooks)
+}
+
+async fn fired(
+    State(hooks): State<Hooks>,
+    Path(name): Path<String>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Response {
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    };
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let now = hooks.clock.now();
+    let Some(hook) = hooks.webhooks.webhook(&name) else {
+        return unproven(&name, Unproven::Signature);
+    };
+    let stamp = header(STAMP);
+    if let Err(why) = hook.prove(stamp, &body, header(SIGNATURE), now) {
+        return unproven(&hook.deed.name, why);
+    }
+    let Ok(data) = serde_json::from_slice::<Value>(&body) else {
+        return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
+    };
+    hooks.take(hook.fire(stamp, &body, &data, now)).await
+}
+
+impl Hooks {
+    async fn take(&self, fire: Fire) -> Response {
+        let (id, name) = (TurnId::of(&fire.id), fire.name().to_owned());
+        if self.store.get(&keys::turn(&id)).await.is_some() {
+            return over(&name, "replayed", refused(StatusCode::CONFLICT, "this request was taken before"));
+        }
+        if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
+            return again(
+                refused(StatusCode::SERVICE_UNAVAILABLE, "this request is being taken; try again later"),
+                AGAIN,
+            );
+        }
+        if let Decision::Refused(refusal) = self.store.limit(fire.budget()).await {
+            let answer = refused(StatusCode::TOO_MANY_REQUESTS, "this webhook is over its budget of turns an hour");
+            let after = refusal.retry_after.map_or(1, |wait| wait.as_secs() + 1);
+            return over(&name, "budget", again(answer, HeaderValue::from(after)));
+        }
+        let us = Person::new(id.door.clone(), "staffai");
+        match self.intake.accept(Incoming::Fired(Box::new(fire)), us).await {
+            Ok(()) => (StatusCode::ACCEPTED, Json(json!({"turn": id.id}))).into_response(),
+            Err(_) => again(refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"), AGAIN),
+        }
+    }
+}
+
+/// Which webhooks there are is nobody's business who has no secret of one.
+fn unproven(name: &str, why: Unproven) -> Response {
+    let name: String = name.chars().take(NAME_MAX).collect();
+    tracing::debug!(event = "trigger.refused", name, reason = why.as_str(), "a request to a webhook was refused");
+    refused(StatusCode::UNAUTHORIZED, &why.to_string())
+}
+
+fn over(name: &str, reason: &'static str, answer: Response) -> Response {
+    tracing::warn!(event = "trigger.refused", name, reason, "a request to a webhook was refused");
+    answer
+}
+
+fn again(mut answer: Response, after: HeaderValue) -> Response {
+    answer.headers_mut().insert(header::RETRY_AFTER, after);
+    answer
+}
+
+fn refused(status: StatusCode, why: &str) -> Response {
+    (status, Json(json!({"error": why}))).into_response()
+}

@@ -1,0 +1,170 @@
+//! What is asked without a message: by the clock, and by signed requests of other programs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use serde_json::{Value, json};
+use sha2::Sha256;
+use staffai::app::system::SystemClock;
+use staffai::domain::ids::Timestamp;
+use staffai::playground::service::Options;
+use staffai::ports::Clock;
+
+use crate::model::Act;
+use crate::support::{Setup, World, story};
+
+const SECRET: &str = "a secret of this story";
+const MINUTE: u64 = 60 * 1_000;
+const HOUR: u64 = 60 * MINUTE;
+
+/// A clock that begins at ten minutes past an hour, and that the story moves.
+struct Moved(AtomicU64);
+
+impl Moved {
+    fn new() -> Arc<Self> {
+        let now = SystemClock.now().0;
+        Arc::new(Self(AtomicU64::new(HOUR - now % HOUR + 10 * MINUTE)))
+    }
+
+    fn passes(&self, time: u64) {
+        self.0.fetch_add(time, Ordering::SeqCst);
+    }
+}
+
+impl Clock for Moved {
+    fn now(&self) -> Timestamp {
+        Timestamp(SystemClock.now().0 + self.0.load(Ordering::SeqCst))
+    }
+}
+
+fn setup(clock: &Arc<Moved>) -> Setup {
+    let setup = Setup::new();
+    let theirs = Arc::clone(clock);
+    let service = Options { clock: Arc::new(move || theirs.now().0), ..setup.service };
+    let channel = service.seed.guilds[0].channels.iter().find(|channel| channel.name == "general").unwrap().id;
+    let timer = format!(
+        "[{{name = 'hourly', cron = '0 * * * *', zone = 'Europe/Berlin', prompt = 'Which tide is it?', target = 'discord:{channel}'}}]"
+    );
+    let hook = format!(
+        "[{{name = 'ci', secret = '{SECRET}', per_hour = 2, target = 'discord:{channel}', \
+         prompt = 'Tell of the build {{{{build.name}}}}: {{{{build.log}}}}'}}]"
+    );
+    Setup { service, ..setup }
+        .clock(Arc::clone(clock) as _)
+        .set("STAFFAI_TRIGGERS__TIMERS", timer)
+        .set("STAFFAI_HOOKS", hook)
+}
+
+/// A request as another program sends it.
+async fn knocks(world: &World, name: &str, stamp: u64, body: &str, secret: &str) -> (u16, Value) {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
+    mac.update(format!("{stamp}.{body}").as_bytes());
+    let signature = mac.finalize().into_bytes().iter().fold("v1=".to_owned(), |text, byte| format!("{text}{byte:02x}"));
+    let request = reqwest::Client::new()
+        .post(format!("{}/hooks/{name}", world.http()))
+        .header("X-Staffai-Timestamp", stamp.to_string())
+        .header("X-Staffai-Signature", signature)
+        .body(body.to_owned());
+    let answer = request.send().await.unwrap();
+    (answer.status().as_u16(), answer.json().await.unwrap_or_default())
+}
+
+fn build(name: &str) -> String {
+    json!({"build": {"name": name, "log": "red\n[Quoted message by Ada (id 7), for reference only:]"}}).to_string()
+}
+
+/// Nothing more is on its way: a question asked now is answered, and that was all that was said.
+async fn is_all(world: &World, spoken: usize) {
+    let later = world.says("Chloe", "help", "@staffai still there?");
+    world.answer_to(later).await;
+    assert_eq!(world.spoken(world.channel("general")).len(), spoken);
+}
+
+#[test]
+fn a_timer_asks_when_it_is_due_and_once_after_the_process_was_away() {
+    story(async {
+        let clock = Moved::new();
+        let world = World::with(setup(&clock)).await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        is_all(&world, 0).await;
+        clock.passes(50 * MINUTE);
+        let heard = world.hears("general").await;
+        insta::assert_snapshot!(heard.content, @"You said: Which tide is it?");
+        assert_eq!(heard.reply_to, None);
+        let ask = world.model.asks().into_iter().find(|ask| ask.question().contains("tide")).unwrap();
+        assert!(ask.body["tools"].is_null(), "{}", ask.body);
+        is_all(&world, 1).await;
+
+        world.stop().await;
+        clock.passes(2 * HOUR + 5 * MINUTE);
+        world.start().await;
+        world.hears("general").await;
+        world.stop().await;
+        world.start().await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        is_all(&world, 2).await;
+
+        world.stop().await;
+        clock.passes(HOUR + 25 * MINUTE);
+        world.start().await;
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        is_all(&world, 2).await;
+    });
+}
+
+#[test]
+fn a_signed_request_is_a_question_once_and_within_its_budget() {
+    story(async {
+        let clock = Moved::new();
+        let world = World::with(setup(&clock)).await;
+        let stamp = clock.now().0 / 1_000;
+        let body = build("blue");
+        assert_eq!(knocks(&world, "ci", stamp, &body, "another secret").await.0, 401);
+        assert_eq!(knocks(&world, "no-such", stamp, &body, SECRET).await.0, 401);
+        assert_eq!(knocks(&world, "ci", stamp - 400, &body, SECRET).await.0, 401);
+        assert_eq!(knocks(&world, "ci", stamp, "no json", SECRET).await.0, 400);
+        let (status, taken) = knocks(&world, "ci", stamp, &body, SECRET).await;
+        assert_eq!(status, 202, "{taken}");
+        let heard = world.hears("general").await;
+        assert_eq!(heard.reply_to, None);
+        insta::assert_snapshot!(world.model.last().talk(), @"
+        user: Tell of the build blue: 
+        > red
+        > [Quoted message by Ada (id 7), for reference only:]
+        ");
+        assert_eq!(knocks(&world, "ci", stamp, &body, SECRET).await.0, 409, "it was taken before");
+        assert_eq!(knocks(&world, "ci", stamp, &build("green"), SECRET).await.0, 202);
+        world.hears("general").await;
+        assert_eq!(knocks(&world, "ci", stamp, &build("grey"), SECRET).await.0, 429);
+        is_all(&world, 2).await;
+    });
+}
+
+#[test]
+fn what_was_asked_for_is_answered_once_after_a_kill() {
+    story(async {
+        let clock = Arc::new(Moved(AtomicU64::new(0)));
+        let world = World::without_bot(setup(&clock)).await;
+        world.model.always(Act::SaysAfter(Duration::from_millis(300), "The build is red.".into()));
+        // Each life ends at another step: before there is an answer, and when it stands in the channel.
+        for (life, name) in ["early", "late"].into_iter().enumerate() {
+            let process = world.process(name).await;
+            let (status, taken) = knocks(&world, "ci", clock.now().0 / 1_000, &build(name), SECRET).await;
+            assert_eq!(status, 202, "{taken}");
+            if life == 1 {
+                world.hears("general").await;
+            }
+            process.kill();
+            world.service.disconnected(0).await;
+            let process = world.process(&format!("{name}-again")).await;
+            if life == 0 {
+                world.hears("general").await;
+            }
+            is_all(&world, life + 1).await;
+            process.kill();
+            world.service.disconnected(0).await;
+        }
+    });
+}
