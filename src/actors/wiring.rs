@@ -386,6 +386,7 @@ impl Wiring {
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
+            outboxes: self.handles.outboxes.clone(),
         }
     }
 

@@ -320,6 +320,7 @@ impl Poster for Sessions {
             // is offered here to those who type.
             PostRequest::Respond { .. }
             | PostRequest::Typing { .. }
+            | PostRequest::React { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }

@@ -362,8 +362,8 @@ impl ScriptedPoster {
         self.roles.lock().push_back(go);
     }
 
-    /// The next sign of typing goes like this.
-    pub fn typing_goes(&self, go: Go) {
+    /// The next sign of typing, or reaction, goes like this.
+    pub fn courtesy_goes(&self, go: Go) {
         self.typing.lock().push_back(go);
     }
 
@@ -421,6 +421,7 @@ impl ScriptedPoster {
                 PostResult::Done
             }
             PostRequest::Typing { .. }
+            | PostRequest::React { .. }
             | PostRequest::AddRole(_)
             | PostRequest::RemoveRole(_)
             | PostRequest::RegisterCommands(_)
@@ -499,7 +500,7 @@ impl Poster for ScriptedPoster {
                 (Some(place), Some(&self.posts))
             }
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
-            PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
+            PostRequest::Typing { place } | PostRequest::React { place, .. } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::FetchGuild { .. } => (None, Some(&self.reads)),
