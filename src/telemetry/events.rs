@@ -44,6 +44,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("gate.asked", "a person was asked to approve a call of a tool"),
     ("gate.decided", "a call of a tool was approved or refused, by a person or because nobody answered"),
     ("gate.refused", "somebody pressed a button that was not theirs, or too late: `reason` says which"),
+    ("listener.unreachable", "a further address cannot be listened on; it is tried again"),
+    ("embeddings.made", "texts of a program were made into vectors, or not, for the reason given"),
     ("turn.resumed", "a turn was taken up again after a restart or a decision"),
     ("command.answered", "a command ended: `command`, `outcome` and milliseconds"),
     ("command.lost", "a command could not be answered, for the reason given; without its first word nothing was done"),
