@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards,
-//! answers to commands from commands, reactions from rate_limiter.
+//! answers to commands from commands, reactions from the limiter.
 //! Sends: deliveries (or the reason why there will be none) to the journal.
 //! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
 //! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.

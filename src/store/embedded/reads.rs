@@ -83,10 +83,16 @@ impl Place {
             let now = self.inner.clock.now();
             match database.and_then(|database| Ok(database.begin_read()?.open_table(VALUES)?)) {
                 // Each is answered as it is found; whoever stopped waiting needs no answer.
-                Ok(values) => taken.into_iter().for_each(|(key, tell)| drop(tell.send(look(&values, &key, now)))),
+                Ok(values) => {
+                    for (key, tell) in taken {
+                        drop(tell.send(look(&values, &key, now)));
+                    }
+                }
                 Err(error) => {
                     let error = Arc::new(error);
-                    taken.into_iter().for_each(|(_, tell)| drop(tell.send(Err(Arc::clone(&error)))));
+                    for (_, tell) in taken {
+                        drop(tell.send(Err(Arc::clone(&error))));
+                    }
                 }
             }
         }
