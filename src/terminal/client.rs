@@ -160,7 +160,7 @@ impl Client {
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
         let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
-        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        let answer = request.timeout(COMMAND_WITHIN).send().await.map_err(unreachable)?;
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
             return writeln!(out, "{}", notice::busy(Locale::English)).map_err(|error| error.to_string());
         }

@@ -222,6 +222,15 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         assert!(said.contains("deep") && told["status"] == "complete", "{told}");
         let asked = world.model.last();
         assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
+        // Submitted again it is the same message, and its commands are not run again.
+        let body = json!({"session": "two", "text": "!model scripted\nhello", "wait": true});
+        for said in [true, false] {
+            let url = format!("{}/api/v1/submit", world.http());
+            let request = reqwest::Client::new().post(url).bearer_auth(OPERATOR).header("Idempotency-Key", "order-9");
+            let told: Value =
+                request.json(&body).timeout(Duration::from_secs(20)).send().await.unwrap().json().await.unwrap();
+            assert_eq!(told["said"].is_string(), said, "{told}");
+        }
         // What an operator changes of a row is kept, and in force within seconds.
         operator.says("one", "!llm_timeout deep 7").await;
         loop {
