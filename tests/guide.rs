@@ -147,6 +147,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),
         ),
         (
+            "staffai:response:*`, `staffai:responses:",
+            "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
+            format!("{} days", days(keys::RESPONSE_TTL)),
+        ),
+        (
             keys::SESSION_PREFIX,
             "the gateway session of a shard, to be resumed after a restart",
             life(keys::SESSION_TTL),
