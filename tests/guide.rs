@@ -149,7 +149,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (
             "staffai:response:*`, `staffai:responses:",
             "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
-            format!("{} days", days(keys::RESPONSE_TTL)),
+            format!("{} days", days(keys::programs::RESPONSE_TTL)),
         ),
         (
             keys::SESSION_PREFIX,
