@@ -40,6 +40,7 @@ pub(crate) mod intake;
 pub(crate) mod in_flight;
 pub(crate) mod in_force;
 pub(crate) mod interjections;
+pub(crate) mod standings;
 
 pub(crate) mod journal;
 

@@ -14,6 +14,8 @@ mod built_ins;
 
 mod check;
 
+mod console;
+
 mod commands;
 
 mod doors;
@@ -26,10 +28,14 @@ mod demo;
 
 mod mcp;
 
+mod models;
+
 #[cfg(feature = "playground")]
 mod playground;
 
 pub mod reload;
+
+mod rows;
 
 mod servers;
 
@@ -154,6 +160,11 @@ enum Command {
         #[command(subcommand)]
         action: keys::Action,
     },
+    /// The rows of models, and changes of them that hold without a new start.
+    Model {
+        #[command(subcommand)]
+        action: models::Action,
+    },
     /// The file of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -190,6 +201,7 @@ impl Command {
             Self::ExampleServer(options) => options,
             Self::Tools { action } => action.options(),
             Self::Key { action } => action.options(),
+            Self::Model { action } => action.options(),
             Self::Mcp { action } => action.options(),
         }
     }
@@ -231,6 +243,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
         Command::Key { action } => keys::run(cli, action),
+        Command::Model { action } => models::run(cli, action).await,
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,

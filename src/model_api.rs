@@ -25,7 +25,7 @@ use parking_lot::Mutex;
 use self::failure::Failure;
 use self::kept::Responses;
 use self::room::Room;
-use crate::domain::api_key::Caller;
+use crate::domain::api_key::{Caller, HOLDERS};
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::ending::Ending;
 use crate::domain::given::Conversation;
@@ -39,7 +39,7 @@ use crate::ports::{
 };
 
 /// The name of this door in ids and keys.
-pub const DOOR: Door = Door::new("api");
+pub const DOOR: Door = HOLDERS;
 /// Our own account at this door.
 const US: &str = "staffai";
 /// The name under which clients ask for whichever model the bot answers with.

@@ -33,11 +33,12 @@ pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
+use crate::domain::command::overview::Usage;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
-use crate::domain::ids::{Person, Timestamp};
+use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
@@ -416,6 +417,35 @@ pub trait Webhooks: Send + Sync {
 pub trait ModelsInForce: Send + Sync {
     /// The models; a reload replaces them.
     fn models(&self) -> Arc<dyn Models>;
+}
+
+/// What members used, and how they stand against their limits.
+#[async_trait]
+pub trait UsageOf: Send + Sync {
+    /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
+    async fn usage(&self, person: &Person, place: &Place) -> Usage;
+}
+
+/// What an operator sees and changes of the running program.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// What models are told about the bot.
+    fn system_prompt(&self) -> String;
+
+    /// Changes one thing about a model row. It is kept, and in force within seconds.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String>;
+}
+
+/// One thing about a model row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowChange {
+    /// Whether it is offered tools.
+    Tools(bool),
+    /// How long a call of it may take, at least a second.
+    Timeout(Duration),
 }
 
 // === Pages ===

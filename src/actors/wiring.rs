@@ -386,6 +386,7 @@ impl Wiring {
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
+            outboxes: self.handles.outboxes.clone(),
         }
     }
 
@@ -457,6 +458,7 @@ impl Wiring {
         ConfigWatcher {
             files: Arc::clone(&self.parts.files),
             live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
         }
     }

@@ -215,6 +215,9 @@ pub struct Http {
     /// Keys that open dashboard and API; empty means loopback only.
     #[serde(deserialize_with = "read::secrets")]
     pub api_keys: Vec<SecretString>,
+    /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub session_ttl: Duration,
 }
 
 /// `[runtime]`: what the service runs on.

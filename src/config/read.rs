@@ -14,6 +14,9 @@ use secrecy::SecretString;
 use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+/// The longest emoji in bytes: names of a community's own have at most 32 characters, ids 20 digits.
+const EMOJI_BYTES: usize = 64;
+
 /// A value as TOML or a variable gives it, before anybody has decided what it means.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plain {
@@ -227,6 +230,15 @@ pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
         Plain::List(_) | Plain::Other => None,
         other => other.text(),
     })
+}
+
+/// One emoji, or `name:id` of a community's own; empty means none.
+pub fn emoji<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let fits = |emoji: &String| {
+        emoji.len() <= EMOJI_BYTES && !emoji.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '.'))
+    };
+    let emoji = read(deserializer, "one emoji, or name:id of a server's own", |plain| plain.text().filter(fits))?;
+    Ok(Some(emoji).filter(|emoji| !emoji.is_empty()))
 }
 
 /// A path; empty means not set.

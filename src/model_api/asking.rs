@@ -12,7 +12,7 @@ use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
 use crate::domain::given::{Conversation, Given};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
+use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use crate::domain::layout::lay_out;
 use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Part};
@@ -161,6 +161,7 @@ impl ModelApi {
             draw: None,
             tools: conversation.takes_our_tools() && caller.may(Right::Tools),
             given: Some(Given::new(conversation)),
+            models: WantedModels::default(),
         }
     }
 }
