@@ -179,6 +179,10 @@ enum Command {
     #[cfg(feature = "playground")]
     #[command(hide = true)]
     ExampleServer(Options),
+    /// The bot of the playground; the playground itself starts this.
+    #[cfg(feature = "playground")]
+    #[command(hide = true)]
+    PlaygroundBot(Options),
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -203,7 +207,7 @@ impl Command {
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
-            Self::ExampleServer(options) => options,
+            Self::ExampleServer(options) | Self::PlaygroundBot(options) => options,
             Self::Tools { action } => action.options(),
             Self::Key { action } => action.options(),
             Self::Model { action } => action.options(),
@@ -239,6 +243,8 @@ async fn others(cli: &Cli) -> u8 {
     match &cli.command {
         Command::Chat { of, .. } => chat::run(cli, of).await,
         Command::Playground(_) => playground(cli).await,
+        #[cfg(feature = "playground")]
+        Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
         Command::Check { offline, models, .. } => {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }

@@ -7,15 +7,16 @@ use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::cors::{self, Origins};
+use crate::api::front::{self, Behind};
 use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::places::Share;
-use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
+use crate::api::{ApiOptions, Limits, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
 use crate::ports::vitals::{TreeNode, Turns};
@@ -53,6 +54,18 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
         .layer(map_response(with_safe_headers))
+}
+
+/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
+/// decides about it itself.
+pub fn router_in_front(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+    let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
+    page.merge(dashboard::router())
+        .layer(from_fn_with_state(limits.body_within, bodies::within))
+        .layer(DefaultBodyLimit::max(limits.body))
+        .layer(from_fn_with_state(gate, guard))
+        .layer(map_response(with_safe_headers))
+        .fallback_service(any(front::answer).with_state(behind))
 }
 
 /// Health and metrics alone, for a listener of their own.

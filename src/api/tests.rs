@@ -69,6 +69,7 @@ impl Vitals for Known {
         let turn = |number| TurnTimes {
             number,
             door: "discord".to_owned(),
+            message: None,
             trigger: "mention".to_owned(),
             at: Timestamp(1_500),
             age_ms: 70,

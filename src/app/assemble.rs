@@ -19,6 +19,7 @@ use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::running::{Exit, Live};
 use crate::actors::standings::Standings;
+use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
@@ -236,10 +237,12 @@ fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, di
 fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
+    let running = live.now();
+    let log = &running.settings.log;
     TreeVitals {
         roster: Arc::default(),
         board,
-        timeline: Arc::default(),
+        timeline: Arc::new(Timeline::showing_messages(log.content || log.messages)),
         store: Arc::clone(store),
         tooling: Arc::default(),
         clock: Arc::clone(clock),

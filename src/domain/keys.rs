@@ -4,8 +4,9 @@
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
 pub mod ledger;
-pub mod responses;
 pub mod sessions;
+
+pub mod programs;
 
 use std::fmt::Write as _;
 use std::time::Duration;

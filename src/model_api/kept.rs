@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::openai::reading::MESSAGES_MAX;
 use crate::domain::completion::WrittenJson;
 use crate::domain::given::Message;
-use crate::domain::keys;
+use crate::domain::keys::programs as keys;
 use crate::ports::{Store, StoreStatus, Write};
 
 /// The most responses that are kept of one holder.
@@ -76,14 +76,9 @@ impl Responses {
             held = held.saturating_sub(named[over].bytes);
             over += 1;
         }
-        let removed =
-            named.drain(..over).map(|named| Write::Delete { key: keys::responses::response(holder, &named.id) });
+        let removed = named.drain(..over).map(|named| Write::Delete { key: keys::response(holder, &named.id) });
         let mut writes: Vec<Write> = removed.collect();
-        writes.push(Write::Put {
-            key: keys::responses::response(holder, id),
-            value,
-            ttl: Some(keys::responses::RESPONSE_TTL),
-        });
+        writes.push(Write::Put { key: keys::response(holder, id), value, ttl: Some(keys::RESPONSE_TTL) });
         writes.extend(index(holder, &named));
         let durable = self.store.write(writes);
         drop(changing);
@@ -106,7 +101,7 @@ impl Responses {
         if !is_id(id) {
             return None;
         }
-        let stored = self.store.get(&keys::responses::response(holder, id)).await?;
+        let stored = self.store.get(&keys::response(holder, id)).await?;
         serde_json::from_str(&stored).ok()
     }
 
@@ -118,7 +113,7 @@ impl Responses {
         }
         let mut named = self.named(holder).await;
         named.retain(|named| named.id != id);
-        let mut writes = vec![Write::Delete { key: keys::responses::response(holder, id) }];
+        let mut writes = vec![Write::Delete { key: keys::response(holder, id) }];
         writes.extend(index(holder, &named));
         let durable = self.store.write(writes);
         drop(changing);
@@ -149,7 +144,7 @@ impl Responses {
     }
 
     async fn named(&self, holder: &str) -> Vec<Named> {
-        let stored = self.store.get(&keys::responses::responses(holder)).await;
+        let stored = self.store.get(&keys::responses(holder)).await;
         stored.and_then(|stored| serde_json::from_str(&stored).ok()).unwrap_or_default()
     }
 
@@ -169,7 +164,7 @@ fn away() -> Failure {
 /// Names the responses of a holder.
 fn index(holder: &str, named: &[Named]) -> Option<Write> {
     let value = serde_json::to_string(named).ok()?;
-    Some(Write::Put { key: keys::responses::responses(holder), value, ttl: Some(keys::responses::RESPONSE_TTL) })
+    Some(Write::Put { key: keys::responses(holder), value, ttl: Some(keys::RESPONSE_TTL) })
 }
 
 /// Whether this may be the id of a response.

@@ -14,6 +14,13 @@ pub const EVENTS: &[(&str, &str)] = &[
         "state, restarts, mailbox depth, handled messages and last error of all actors of a kind: when their state changed, and every minute in debug",
     ),
     ("tree.health", "every minute: how many actors there are and do not run, all restarts, the deepest mailbox"),
+    ("playground.bot_started", "the playground started the process of its bot"),
+    ("playground.bot_ended", "the process of the playground's bot ended; it is started again"),
+    (
+        "playground.chat_unread",
+        "what was said on the playground's page before cannot be read, and the page begins empty",
+    ),
+    ("playground.chat_unwritten", "what is said on the playground's page cannot be kept"),
     ("gateway.dropped", "an incoming event was not for us, or unreadable"),
     ("gateway.forbidden", "we were addressed where our own permissions allow no answer"),
     ("gateway.ready", "a connection began a fresh session"),

@@ -1,4 +1,4 @@
-//! Keys of responses that programs may go on from.
+//! Keys of what is kept for programs.
 
 use std::time::Duration;
 
