@@ -140,7 +140,9 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
-    let (tool_rules, tool_limits) = (settings.tools.table(), settings.tools.call_limits());
+    let own = built_ins::prompt_rules(&settings);
+    let tool_rules = settings.tools.table().iter().cloned().chain(own).collect();
+    let tool_limits = settings.tools.call_limits();
     let (models, servers) = (Arc::new(models), Arc::new(servers.servers));
     Ok(Running {
         settings,
