@@ -252,8 +252,11 @@ pub trait Facts: Send + Sync {
 /// The sections of prompts. Bounded by the deadlines of the store.
 #[async_trait]
 pub trait PromptSections: Send + Sync {
-    /// All sections, by name, as they are in force.
-    async fn sections(&self) -> Vec<Section>;
+    /// All sections, by name, as they are in force, for whoever asked.
+    ///
+    /// # Errors
+    /// Why they are not shown, in words for who asked.
+    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String>;
 
     /// Changes a section for whoever asked; the number of its version.
     ///

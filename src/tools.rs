@@ -78,9 +78,6 @@ pub fn memory(facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     ]
 }
 
-/// The name of the tool that changes sections of prompts.
-pub const UPDATE_SYSTEM_PROMPT: &str = "update_system_prompt";
-
 /// The tools that read and change the sections of prompts.
 #[must_use]
 pub fn prompts(sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {

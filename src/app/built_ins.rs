@@ -12,14 +12,11 @@ use super::system::{SystemClock, SystemDice};
 use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
-use crate::domain::ids::Door;
 use crate::domain::tool::OnBehalf;
-use crate::domain::tool::rights::{Rule, Verdict};
 use crate::ports::{Clock, Dice, Facts, PromptSections};
 use crate::tools::url_extract::{self, UrlExtract};
 use crate::tools::web_search::{self, Provider, WebSearch};
 use crate::tools::{self, BuiltInTool, BuiltIns};
-use crate::{chat_service, discord, model_api, terminal};
 
 /// All that these settings offer. Nothing is opened before its first call.
 ///
@@ -95,31 +92,6 @@ pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn
 /// The tools that read and change the sections of prompts, where these settings offer them.
 pub(super) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.prompts.editable { tools::prompts(sections) } else { Vec::new() }
-}
-
-/// Who may change the system prompt, behind what the settings say: operators, each change after a yes. Other doors know no operators.
-pub(super) fn prompt_rules(settings: &Settings) -> Vec<Rule> {
-    let rule = |doors: &[Door], verdict| Rule {
-        tools: tools::UPDATE_SYSTEM_PROMPT.to_owned(),
-        operation: None,
-        resource: None,
-        roles: Vec::new(),
-        users: Vec::new(),
-        channels: Vec::new(),
-        doors: doors.iter().map(ToString::to_string).collect(),
-        verdict,
-        approvers: Vec::new(),
-    };
-    let (operators, super_roles) = (settings.discord.operators.clone(), settings.members.super_roles.clone());
-    let mut rules = vec![rule(&[terminal::DOOR], Verdict::Ask)];
-    if !operators.is_empty() {
-        rules.push(Rule { users: operators, ..rule(&[discord::DOOR], Verdict::Ask) });
-    }
-    if !super_roles.is_empty() {
-        rules.push(Rule { approvers: super_roles, ..rule(&[discord::DOOR], Verdict::Ask) });
-    }
-    rules.push(rule(&[chat_service::DOOR, model_api::DOOR], Verdict::Deny));
-    rules
 }
 
 /// What must never be shown of these settings and of the variables that they name.

@@ -14,6 +14,7 @@ use super::system::{self, SystemClock};
 use super::{Cli, exit};
 use crate::config::Loaded;
 use crate::config::sources::Sources;
+use crate::config::triggers::Triggers;
 use crate::domain::tool::ServerName;
 use crate::playground::chaos::{Chaos, Spells};
 use crate::playground::page::Breaking;
@@ -63,6 +64,8 @@ pub async fn run(cli: &Cli) -> u8 {
     let with_demo = demo.as_ref().map(Demo::configure);
     reading.adapt = Arc::new(move |settings| {
         settings.telemetry.endpoint = None;
+        // Their targets are places of the real platforms.
+        settings.triggers = Triggers::default();
         settings.tools.brought = vec![example()];
         settings.discord.api_url.clone_from(&api_url);
         settings.discord.token = Some(token.clone());

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::facts::asked;
-use super::{BuiltInTool, UPDATE_SYSTEM_PROMPT, arguments, reads, told};
+use super::{BuiltInTool, arguments, reads, told};
 use crate::domain::prompt::sections::{Change, Section};
 use crate::domain::tool::{Annotations, CallError, Tool, ToolRequest, ToolResult};
 use crate::ports::PromptSections;
@@ -80,7 +80,10 @@ impl BuiltInTool for ReadSystemPrompt {
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let Which { section } = arguments(request)?;
-        let all = self.0.sections().await;
+        let all = match self.0.sections(asked(request)?).await {
+            Ok(all) => all,
+            Err(why) => return Ok(ToolResult::failure(why)),
+        };
         let Some(wanted) = section.filter(|wanted| !wanted.is_empty()) else { return Ok(ToolResult::text(list(&all))) };
         let at = wanted.parse::<usize>().ok().and_then(|number| all.get(number.checked_sub(1)?));
         let found = all.iter().find(|section| section.name == wanted).or(at);
@@ -113,7 +116,7 @@ fn whole(section: &Section) -> String {
 impl BuiltInTool for UpdateSystemPrompt {
     fn tool(&self) -> Tool {
         let tool = reads(
-            UPDATE_SYSTEM_PROMPT,
+            "update_system_prompt",
             "Change a section of your own instructions, for everybody and for good, when an operator asks for exactly that. append and prepend add \
              text, replace puts text in the place of the first exact old, delete removes whole lines that hold text, overwrite replaces all of it \
              and needs confirm_overwrite, roll_back takes an earlier version.",

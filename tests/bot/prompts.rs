@@ -166,7 +166,11 @@ async fn approved(world: &World, who: &str, text: &str) -> String {
 
 /// A bot whose model changes a section as it is told, in a channel with a persona of its own at Discord's door.
 async fn editable(prompts: &Path) -> World {
-    let setup = Setup::new()
+    let setup = Setup::new();
+    // That there are super roles makes no operator of those who hold none.
+    let role = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
+    let setup = setup
+        .set("SUPER_ROLE_IDS", role)
         .set("STAFFAI_PROMPTS_DIR", prompts.display())
         .set("STAFFAI_PROMPTS__EDITABLE", "true")
         .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
@@ -201,13 +205,15 @@ fn operators_change_sections_of_prompts_and_take_it_back() {
         assert!(instructed(&world, "help").await.contains("You help here.\nSpeak softly."));
 
         let refused = approved(&world, "Ada", "@staffai louder").await;
-        assert!(refused.contains("only operators"), "{refused}");
+        assert!(refused.contains("for operators alone"), "{refused}");
         assert!(instructed(&world, "help").await.contains("Speak softly."));
         let done = approved(&world, "Chloe", "@staffai louder").await;
         assert!(done.contains("voice is version 1 now"), "{done}");
         assert!(instructed(&world, "help").await.contains("You help here.\nSpeak loudly."));
-        let shown = world.words_to(world.says("Ada", "random", "@staffai show it")).await;
+        let shown = world.words_to(world.says("Chloe", "random", "@staffai show it")).await;
         assert!(shown.contains("1: replace by discord:"), "{shown}");
+        let hidden = world.words_to(world.says("Ada", "random", "@staffai show it")).await;
+        assert!(hidden.contains("for operators alone"), "{hidden}");
 
         world.stop().await;
         world.start().await;

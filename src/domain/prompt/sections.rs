@@ -13,7 +13,7 @@ use crate::domain::ids::{Person, Timestamp};
 pub type Sections = BTreeMap<String, Arc<str>>;
 
 /// The most bytes of a section that was changed at run time.
-pub const SECTION_MAX: usize = 16 * 1024;
+pub const SECTION_MAX: usize = 8 * 1024;
 /// The most versions of a section that are kept, the oldest forgotten first.
 pub const VERSIONS_MAX: usize = 20;
 /// The longest prompt with all of its sections, in bytes.
@@ -105,6 +105,16 @@ fn walk<'a>(
 }
 
 impl Prompts {
+    /// Whether the sections of all prompts are there, each once, and no prompt is too long with them.
+    ///
+    /// # Errors
+    /// What is wrong and how it is mended.
+    pub fn check(&self) -> Result<(), String> {
+        let own = self.channels.values().chain(self.doors.values());
+        let own = own.flat_map(|own| [&own.personality, &own.interjection]).flatten();
+        [&self.personality, &self.interjection].into_iter().chain(own).try_for_each(|text| check(text, &self.sections))
+    }
+
     /// The same with what operators changed of sections that are there.
     #[must_use]
     pub fn edited(&self, edits: &Edits) -> Self {
