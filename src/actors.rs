@@ -40,6 +40,7 @@ pub(crate) mod intake;
 pub(crate) mod in_flight;
 pub(crate) mod in_force;
 pub(crate) mod interjections;
+pub(crate) mod standings;
 
 pub(crate) mod journal;
 
@@ -79,6 +80,7 @@ pub(crate) mod llm_dispatcher;
 
 pub(crate) mod outbox;
 
+pub(crate) mod embeddings;
 pub mod ledger;
 pub(crate) mod presence_scheduler;
 pub(crate) mod reporter;
@@ -87,6 +89,7 @@ pub(crate) mod config_watcher;
 
 pub(crate) mod commands;
 
+pub(crate) mod listening;
 pub(crate) mod ops;
 
 #[cfg(test)]

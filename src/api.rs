@@ -6,7 +6,11 @@ pub mod ops;
 
 pub mod audit;
 
+mod cors;
+
 mod dashboard;
+
+pub mod front;
 
 mod bodies;
 
@@ -28,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+pub use self::front::Behind;
 pub use self::places::Capacity;
 use crate::ports::{Keys, Listener, Vitals};
 
@@ -39,10 +44,8 @@ const BIND_DEADLINE: Duration = Duration::from_secs(5);
 
 /// What the pages show, and to whom.
 pub struct ApiOptions {
-    /// Where to listen, such as `127.0.0.1:8420`; port 0 takes any free one.
-    pub address: String,
-    /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
-    pub health_address: Option<String>,
+    /// Where the pages are, and for whom.
+    pub exposure: Exposure,
     /// Keys that open what they have rights for from anywhere; without any, only this machine sees more than health and metrics.
     pub keys: Arc<dyn Keys>,
     /// What is known of the program.
@@ -59,6 +62,17 @@ pub struct ApiOptions {
     pub programs: Programs,
     /// Bounds on what clients may send.
     pub limits: Limits,
+}
+
+/// Where the pages are, and for whom.
+#[derive(Debug, Clone, Default)]
+pub struct Exposure {
+    /// Where to listen, such as `127.0.0.1:8420`; port 0 takes any free one.
+    pub address: String,
+    /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
+    pub health_address: Option<String>,
+    /// The sites whose pages may ask as programs do, such as `https://chat.example`.
+    pub origins: Vec<String>,
 }
 
 /// Routes for programs that ask. Who asks is the extension [`Caller`](crate::domain::api_key::Caller) of each request.
@@ -106,10 +120,25 @@ pub struct Api {
     health: Option<Site>,
 }
 
+/// Serves the same as [`Api`] at a further address.
+struct Beside {
+    limits: Limits,
+    site: Site,
+}
+
+#[async_trait]
+impl Listener for Beside {
+    async fn serve(&self, stop: CancellationToken) -> Result<(), String> {
+        let listener = self.site.bind().await?;
+        self.site.serve(listener, self.limits, &stop).await;
+        Ok(())
+    }
+}
+
 /// One address and what is served there.
 struct Site {
     address: String,
-    /// The variable that sets the address.
+    /// The setting of the address.
     setting: &'static str,
     router: Router,
     bound: watch::Sender<Option<SocketAddr>>,
@@ -121,10 +150,25 @@ impl Api {
     /// Ready to listen; nothing is bound yet.
     #[must_use]
     pub fn new(options: ApiOptions) -> Self {
-        let health = options.health_address.clone();
+        let health = options.exposure.health_address.clone();
         let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
-        let (address, limits) = (options.address.clone(), options.limits);
+        let (address, limits) = (options.exposure.address.clone(), options.limits);
         Self { limits, whole: Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)), health }
+    }
+
+    /// The same for a page in front of the program, which is asked for all that is not the page's.
+    #[must_use]
+    pub fn in_front(address: String, page: Router, keys: Arc<dyn Keys>, behind: Behind) -> Self {
+        let limits = Limits::default();
+        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", ops::router_in_front(page, keys, behind, limits));
+        Self { limits, whole, health: None }
+    }
+
+    /// The same at a further address.
+    #[must_use]
+    pub fn at(&self, address: &SocketAddr) -> Arc<dyn Listener> {
+        let site = Site::new(address.to_string(), "http.listeners", self.whole.router.clone());
+        Arc::new(Beside { limits: self.limits, site })
     }
 
     /// Where it listens, once it does.

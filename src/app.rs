@@ -14,6 +14,8 @@ mod built_ins;
 
 mod check;
 
+mod console;
+
 mod commands;
 
 mod doors;
@@ -26,10 +28,14 @@ mod demo;
 
 mod mcp;
 
+mod models;
+
 #[cfg(feature = "playground")]
 mod playground;
 
 pub mod reload;
+
+mod rows;
 
 mod servers;
 
@@ -154,6 +160,11 @@ enum Command {
         #[command(subcommand)]
         action: keys::Action,
     },
+    /// The rows of models, and changes of them that hold without a new start.
+    Model {
+        #[command(subcommand)]
+        action: models::Action,
+    },
     /// The file of MCP servers.
     Mcp {
         #[command(subcommand)]
@@ -163,6 +174,10 @@ enum Command {
     #[cfg(feature = "playground")]
     #[command(hide = true)]
     ExampleServer(Options),
+    /// The bot of the playground; the playground itself starts this.
+    #[cfg(feature = "playground")]
+    #[command(hide = true)]
+    PlaygroundBot(Options),
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -187,9 +202,10 @@ impl Command {
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
-            Self::ExampleServer(options) => options,
+            Self::ExampleServer(options) | Self::PlaygroundBot(options) => options,
             Self::Tools { action } => action.options(),
             Self::Key { action } => action.options(),
+            Self::Model { action } => action.options(),
             Self::Mcp { action } => action.options(),
         }
     }
@@ -222,6 +238,8 @@ async fn others(cli: &Cli) -> u8 {
     match &cli.command {
         Command::Chat(_) => chat::run(cli).await,
         Command::Playground(_) => playground(cli).await,
+        #[cfg(feature = "playground")]
+        Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
         Command::Check { offline, models, .. } => {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }
@@ -231,6 +249,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
         Command::Key { action } => keys::run(cli, action),
+        Command::Model { action } => models::run(cli, action).await,
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,

@@ -17,7 +17,7 @@ use secrecy::SecretString;
 
 use self::wire::{Ask, Reply};
 use crate::domain::ids::{Door, MessageId, Person, Place};
-use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
+use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::turn::Effort;
@@ -120,6 +120,7 @@ impl ChatService {
             draw: None,
             tools: enable_tools,
             given: None,
+            models: WantedModels::default(),
         }
     }
 

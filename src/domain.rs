@@ -40,6 +40,7 @@ pub mod fact;
 pub mod audit;
 
 pub(crate) mod completion;
+pub(crate) mod embedding;
 
 pub mod tool;
 

@@ -12,6 +12,7 @@ pub mod client;
 mod wire;
 
 mod chat;
+mod embeddings;
 
 mod account;
 

@@ -17,24 +17,29 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::http::StatusCode;
+use axum::http::{StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
+use axum::routing::any;
 use parking_lot::Mutex;
 
 use self::failure::Failure;
 use self::kept::Responses;
 use self::room::Room;
-use crate::domain::api_key::Caller;
+use crate::domain::api_key::{Caller, HOLDERS};
+use crate::domain::embedding::{EmbeddingRequest, Embeddings};
+use crate::domain::ending::Ending;
 use crate::domain::given::Conversation;
 use crate::domain::ids::{Door, MessageId, Person};
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::outgoing::Capabilities;
+use crate::domain::turn_event::NoAnswer;
 use crate::ports::{
-    Clock, Dice, Intake, ModelsInForce, PostError, PostReply, PostRequest, PostResult, Poster, Store, TurnEventLog,
+    Clock, Dice, EmbeddingAsk, Intake, Metering, ModelsInForce, NotEmbedded, PostError, PostReply, PostRequest,
+    PostResult, Poster, Store, TurnEventLog,
 };
 
 /// The name of this door in ids and keys.
-pub const DOOR: Door = Door::new("api");
+pub const DOOR: Door = HOLDERS;
 /// Our own account at this door.
 const US: &str = "staffai";
 /// The name under which clients ask for whichever model the bot answers with.
@@ -50,6 +55,8 @@ pub struct Parts {
     pub events: Arc<dyn TurnEventLog>,
     /// The models that clients may name.
     pub models: Arc<dyn ModelsInForce>,
+    /// Work of models beside turns.
+    pub meter: Arc<dyn Metering>,
     /// Where responses are kept that their askers may go on from.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
@@ -70,12 +77,23 @@ pub struct ModelApi {
 
 /// All routes. The caller that mounts them authorises requests and says who asks.
 pub fn router(api: Arc<ModelApi>) -> Router {
-    openai::routes().merge(ollama::routes()).with_state(api)
+    let nothing = || any(|uri: Uri| async move { refusal(uri.path(), Failure::NoEndpoint(uri.path().to_owned())) });
+    let no_method = |uri: Uri| async move { refusal(uri.path(), Failure::NoMethod(uri.path().to_owned())) };
+    openai::routes()
+        .merge(ollama::routes())
+        .route("/v1/{*rest}", nothing())
+        .route("/api/{*rest}", nothing())
+        .method_not_allowed_fallback(no_method)
+        .with_state(api)
 }
 
 /// The answer to a request that was not let in.
 pub fn refused(path: &str, status: StatusCode, why: &'static str) -> Response {
-    let failure = Failure::NotLetIn(status, why);
+    refusal(path, Failure::NotLetIn(status, why))
+}
+
+/// A failure in the words that the clients of this path know.
+fn refusal(path: &str, failure: Failure) -> Response {
     if openai::speaks(path) {
         openai::Refusal(failure).into_response()
     } else {
@@ -110,6 +128,32 @@ impl ModelApi {
         let own = name.is_none_or(|name| name.is_empty() || name == OWN_MODEL);
         let found = self.rows(caller).into_iter().find(|row| own || Some(row.key.as_str()) == name);
         found.ok_or_else(|| Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
+    }
+
+    /// Whether a caller's key opens this door.
+    fn opens(&self, caller: &Caller) -> Result<(), Failure> {
+        if caller.opens(&DOOR) {
+            return Ok(());
+        }
+        let why = "this key does not open this door; staffai key add --door api makes one that does";
+        Err(Failure::NotLetIn(StatusCode::FORBIDDEN, why))
+    }
+
+    /// Vectors, within the limits of a caller.
+    async fn embed(&self, caller: &Caller, row: String, request: EmbeddingRequest) -> Result<Embeddings, Failure> {
+        let (person, message) = (Person::new(DOOR, caller.name()), MessageId::new(DOOR, self.next_id()));
+        let made = self.parts.meter.embed(EmbeddingAsk { person, message, row, request }).await;
+        made.map_err(|not| match not {
+            NotEmbedded::OverLimit(wait) => Failure::OverLimit("a limit of this key is used up".to_owned(), wait),
+            NotEmbedded::NotCounted => Failure::Busy("not now; try again in a moment".to_owned()),
+            NotEmbedded::TooMany(most) => {
+                Failure::bad("input", format!("the vectors of this model are long; send at most {most} texts"))
+            }
+            NotEmbedded::Model(error) => Failure::of(
+                NoAnswer::Ended(Ending::Model(error.kind)),
+                "the model made no vectors; try again".to_owned(),
+            ),
+        })
     }
 
     /// The row that a conversation asks for. From now on the conversation names it.

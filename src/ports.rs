@@ -4,6 +4,7 @@
 mod connection;
 mod fault;
 mod files;
+mod metering;
 mod model_error;
 mod requests;
 pub mod tools;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
+pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
@@ -31,10 +33,12 @@ pub use self::writes::{StoreStatus, Write};
 use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
+use crate::domain::command::overview::Usage;
 use crate::domain::completion::{Completion, Request};
+use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
-use crate::domain::ids::{Person, Timestamp};
+use crate::domain::ids::{Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
@@ -135,6 +139,28 @@ pub trait Models: Send + Sync {
     async fn stream(&self, row: &str, request: &Request, _heard: DeltaSink) -> Result<Completion, ModelError> {
         self.complete(row, request).await
     }
+
+    /// Vectors by the embedding model of this row. One attempt, bounded by the row's timeout.
+    ///
+    /// # Errors
+    /// See [`ModelError`]; a row without such a model is one.
+    async fn embed(&self, row: &str, _request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
+        let why = format!("the row {row} has no embedding model");
+        Err(ModelError::new(ModelErrorKind::Unsupported, why))
+    }
+}
+
+/// Work of models beside turns. It counts in the limits and in the ledger as that of turns does.
+#[async_trait]
+pub trait Metering: Send + Sync {
+    /// Makes vectors, within five minutes.
+    ///
+    /// # Errors
+    /// See [`NotEmbedded`].
+    async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
+
+    /// How long the limits refuse this person from now on; none when they do not, or for good.
+    async fn refused_for(&self, person: &Person) -> Option<Duration>;
 }
 
 /// The sink of the deltas of a growing answer, in order. Called between two reads from the network, so it must not take
@@ -410,6 +436,35 @@ pub trait Webhooks: Send + Sync {
 pub trait ModelsInForce: Send + Sync {
     /// The models; a reload replaces them.
     fn models(&self) -> Arc<dyn Models>;
+}
+
+/// What members used, and how they stand against their limits.
+#[async_trait]
+pub trait UsageOf: Send + Sync {
+    /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
+    async fn usage(&self, person: &Person, place: &Place) -> Usage;
+}
+
+/// What an operator sees and changes of the running program.
+#[async_trait]
+pub trait Console: Send + Sync {
+    /// What models are told about the bot.
+    fn system_prompt(&self) -> String;
+
+    /// Changes one thing about a model row. It is kept, and in force within seconds.
+    ///
+    /// # Errors
+    /// Why it was not changed.
+    async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String>;
+}
+
+/// One thing about a model row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RowChange {
+    /// Whether it is offered tools.
+    Tools(bool),
+    /// How long a call of it may take, at least a second.
+    Timeout(Duration),
 }
 
 // === Pages ===

@@ -21,6 +21,9 @@ mod support;
 #[path = "bot/talk.rs"]
 mod talk;
 
+#[path = "bot/sessions.rs"]
+mod sessions;
+
 #[path = "bot/interjections.rs"]
 mod interjections;
 

@@ -147,6 +147,22 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),
         ),
         (
+            keys::sessions::SESSIONS_PREFIX,
+            "a session of the API or the terminal: its name, its number",
+            "`http.session_ttl` after something happened in it (default 7 days)".to_owned(),
+        ),
+        (
+            keys::sessions::LINES_PREFIX,
+            "a line of the transcript of such a session",
+            "`http.session_ttl` after it was said (default 7 days)".to_owned(),
+        ),
+        (keys::MODEL_ROWS, "changes of model rows (only on a server)", "for ever, at most 256 KiB".to_owned()),
+        (
+            "staffai:response:*`, `staffai:responses:",
+            "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
+            format!("{} days", keys::RESPONSE_TTL.as_secs() / 86_400),
+        ),
+        (
             keys::SESSION_PREFIX,
             "the gateway session of a shard, to be resumed after a restart",
             life(keys::SESSION_TTL),

@@ -61,14 +61,20 @@ fn main() -> ExitCode {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let on_core = cores > 1 && process::keep_to("1");
     let quick = words.iter().any(|word| word == "--quick");
-    let value = |name: &str| words.iter().position(|word| word == name).and_then(|at| words.get(at + 1));
-    let only = value("--only").cloned();
-    if let Some(path) = value("--program")
-        && let Err(error) = process::test_program(path)
-    {
-        eprintln!("{error}");
-        return ExitCode::FAILURE;
-    }
+    let value = |name: &str| match words.iter().position(|word| word == name) {
+        Some(at) => words.get(at + 1).cloned().map(Some).ok_or_else(|| format!("{name} wants a value")),
+        None => Ok(None),
+    };
+    let asked = value("--only").and_then(|only| Ok((only, value("--program")?)));
+    let asked =
+        asked.and_then(|(only, program)| program.map_or(Ok(()), |path| process::test_program(&path)).map(|()| only));
+    let only = match asked {
+        Ok(only) => only,
+        Err(error) => {
+            eprintln!("{error}");
+            return ExitCode::FAILURE;
+        }
+    };
     machine(cores, on_core, quick);
     let mut table = Table::default();
     let result = runtime.block_on(all(on_core, if quick { QUICK } else { FULL }, only.as_deref(), &mut table));

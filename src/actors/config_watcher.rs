@@ -18,6 +18,8 @@ use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::tools::ToolsMsg;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
+use crate::domain::keys::MODEL_ROWS;
+use crate::ports::Store;
 
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
@@ -33,6 +35,11 @@ pub trait Files: Send + Sync {
     /// How the files look.
     fn looks(&self) -> FileFingerprints;
 
+    /// Writes down what processes on a shared store say about model rows, where that differs. True when it did.
+    fn mirror(&self, _shared: &str) -> bool {
+        false
+    }
+
     /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
     /// sentence with its place and fix. What changed since then changes the looks.
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>);
@@ -42,8 +49,8 @@ pub trait Files: Send + Sync {
 pub enum ConfigWatcherEvent {
     /// Time to look at the files.
     Look,
-    /// The files look like this now.
-    Looked(Option<FileFingerprints>),
+    /// The files look like this now; some of it was just written down from the store.
+    Looked(Option<FileFingerprints>, bool),
     /// The files were read; just before that they looked like this.
     Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
 }
@@ -54,6 +61,8 @@ pub struct ConfigWatcher {
     pub files: Arc<dyn Files>,
     /// What runs.
     pub live: Live,
+    /// Where processes share what was changed at run time.
+    pub store: Arc<dyn Store>,
     /// Who starts and stops tool servers.
     pub tools: Handle<ToolsMsg>,
 }
@@ -97,8 +106,8 @@ impl Actor for ConfigWatcher {
     ) -> Result<(), Crash> {
         match event {
             ConfigWatcherEvent::Look => self.look(ctx),
-            ConfigWatcherEvent::Looked(seen) => {
-                if seen.is_some() && state.known.is_some() && seen != state.known {
+            ConfigWatcherEvent::Looked(seen, mirrored) => {
+                if mirrored || (seen.is_some() && state.known.is_some() && seen != state.known) {
                     self.read(ctx);
                 }
                 if let Some(seen) = seen {
@@ -125,9 +134,19 @@ impl Actor for ConfigWatcher {
 
 impl ConfigWatcher {
     fn look(&self, ctx: &mut ActorContext<ConfigWatcher>) {
-        let files = Arc::clone(&self.files);
-        let looked = tokio::task::spawn_blocking(move || files.looks());
-        ctx.task(async move { ConfigWatcherEvent::Looked(looked.await.ok()) }, |_| ConfigWatcherEvent::Looked(None));
+        let (files, store) = (Arc::clone(&self.files), Arc::clone(&self.store));
+        let look = async move {
+            let shared = store.get(MODEL_ROWS).await;
+            let looked = tokio::task::spawn_blocking(move || {
+                let mirrored = shared.is_some_and(|shared| files.mirror(&shared));
+                (files.looks(), mirrored)
+            });
+            match looked.await {
+                Ok((looks, mirrored)) => ConfigWatcherEvent::Looked(Some(looks), mirrored),
+                Err(_) => ConfigWatcherEvent::Looked(None, false),
+            }
+        };
+        ctx.task(look, |_| ConfigWatcherEvent::Looked(None, false));
     }
 
     fn read(&self, ctx: &mut ActorContext<ConfigWatcher>) {

@@ -2,7 +2,7 @@
 //!
 //! Supervised by: staffai (permanent).
 //! Receives: answers from the journal, notices from the gateway, typing and drafts from turns, reads from turns and shards,
-//! answers to commands from commands.
+//! answers to commands from commands, reactions from rate_limiter.
 //! Sends: deliveries (or the reason why there will be none) to the journal.
 //! A restart loses: the queues and what is known of drafts; the journal offers every answer again, turns that go on writing
 //! announce their drafts again, and both are looked for in the channel first. Budgets live outside and survive.
@@ -24,6 +24,7 @@
 mod attempt;
 mod closed;
 mod courier;
+mod courtesy;
 mod doors;
 mod drafts;
 mod drawing;
@@ -44,6 +45,7 @@ use tokio::time::Instant;
 pub use self::closed::ClosedPlaces;
 pub(crate) use self::closed::PlaceAccess;
 use self::courier::Courier;
+use self::courtesy::Courtesy;
 pub use self::doors::Outboxes;
 use self::drafts::{Drafts, Drawn};
 use self::job::{Job, Task};
@@ -93,8 +95,8 @@ pub enum OutboxEvent {
     TypingDue,
     /// Time to show typing again.
     ShowTyping,
-    /// Typing may not be shown in this place before then.
-    NoTyping(Place, Instant),
+    /// A courtesy may not be shown in this place before then.
+    Muted(Place, Courtesy, Instant),
 }
 
 /// The behaviour and its arguments.
@@ -130,8 +132,8 @@ pub struct OutboxState {
     typing: HashMap<Place, Thinking>,
     /// The timer of [`OutboxEvent::TypingDue`] runs.
     typing_due: bool,
-    /// Places that refused us, or have shown it often enough: no typing is shown there until then.
-    mute: HashMap<Place, Instant>,
+    /// Places that refused a courtesy, or have shown it often enough: it is not shown there until then.
+    mute: HashMap<(Place, Courtesy), Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
     answered: Answered,
 }
@@ -170,6 +172,10 @@ impl Actor for Outbox {
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),
             OutboxMsg::Post { name, outgoing, reply } => self.post(ctx, state, name, outgoing, reply),
+            OutboxMsg::React { about, place, emoji } => {
+                let request = PostRequest::React { place: place.clone(), message: about, emoji };
+                self.show(ctx, state, Courtesy::Reaction, place, request);
+            }
             OutboxMsg::Typing { place, turn, until } => self.thinks(ctx, state, place, turn, until),
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
@@ -198,6 +204,7 @@ impl Actor for Outbox {
             OutboxMsg::Read(request, _) => Some(Subject::of(&format!("{request:?}"))),
             OutboxMsg::Notify { .. }
             | OutboxMsg::Typing { .. }
+            | OutboxMsg::React { .. }
             | OutboxMsg::Quiet(..)
             | OutboxMsg::Forget(..)
             | OutboxMsg::Interact(..)
@@ -215,7 +222,7 @@ impl Actor for Outbox {
             | OutboxEvent::Sample
             | OutboxEvent::TypingDue
             | OutboxEvent::ShowTyping
-            | OutboxEvent::NoTyping(..) => Origin::Own,
+            | OutboxEvent::Muted(..) => Origin::Own,
         }
     }
 
@@ -253,7 +260,7 @@ impl Actor for Outbox {
                 }
                 ctx.after(TYPING_EVERY, OutboxEvent::ShowTyping);
             }
-            OutboxEvent::NoTyping(place, until) => drop(state.mute.insert(place, until)),
+            OutboxEvent::Muted(place, courtesy, until) => drop(state.mute.insert((place, courtesy), until)),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 //! Supervised by: staffai (permanent).
 //! Receives: open turns, those that go on after a decision, ended ones and withdrawn ones from the journal; ended ones from
 //! conversations; questions of commands.
-//! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper.
+//! Sends: admitted turns to conversations, refusals to the journal, breaches to the sweeper, reactions to the outbox.
 //! A restart loses: what it had not done yet, which is no more than what a window holds. Turns are offered again by the journal,
 //! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
 //! out. What was learned about estimates begins anew, and a member may hear a second notice within the window.
@@ -25,6 +25,7 @@ use super::messages::conversations::{ConversationsMsg, Offered};
 use super::messages::journal::JournalMsg;
 use super::messages::rate_limiter::{Asker, RateLimiterMsg};
 use super::messages::restriction_sweeper::SweeperMsg;
+use super::outbox::Outboxes;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::toolbox::Toolbox;
@@ -70,6 +71,8 @@ pub struct RateLimiter {
     pub journal: Handle<JournalMsg>,
     /// Told of real breaches: not of those by estimates alone, and of turns that somebody asked for only.
     pub sweeper: Handle<SweeperMsg>,
+    /// Where refused members are shown that they were read, when there is no notice for them.
+    pub outboxes: Outboxes,
 }
 
 /// What the limiter holds.

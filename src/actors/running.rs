@@ -161,6 +161,8 @@ impl Running {
             ("llm.concurrent", new.llm.concurrent != old.llm.concurrent),
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
+            ("http.listeners", new.http.listeners != old.http.listeners),
+            ("http.origins", new.http.origins != old.http.origins),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
             ("redis.url", differ(&new.redis.url, &old.redis.url)),

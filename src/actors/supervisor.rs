@@ -235,7 +235,10 @@ impl<A: Actor> ActorContext<A> {
         if let Some(fault) = self.children.shared.faults.before(self.path(), input) {
             injected::fail(fault).await?;
         }
-        stats.handled.fetch_add(1, Ordering::Relaxed);
+        // Ticks of its own timers would hide how much it has to do.
+        if input.is_outside() {
+            stats.handled.fetch_add(1, Ordering::Relaxed);
+        }
         Ok(Next::Handle)
     }
 

@@ -24,7 +24,7 @@ use crate::config;
 use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
-use crate::domain::incoming::{Author, AuthorKind, Posted};
+use crate::domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use crate::domain::limits::Limits;
 use crate::domain::limits::rules::Rules;
 use crate::domain::prompt::Prompts;
@@ -358,5 +358,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         draw: None,
         tools: true,
         given: None,
+        models: WantedModels::default(),
     }
 }

@@ -1,5 +1,6 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels and counts only: no text, no person, no channel.
+//! whoever does the step, read by the pages. It holds moments, labels, counts only: no text, no person, no channel, and no message unless the
+//! operator allows it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -12,7 +13,7 @@ use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
-use crate::ports::vitals::{Limit, Spend, Step, Today, TurnTimes, Turns};
+use crate::ports::vitals::{Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
 pub const TURNS: usize = 200;
@@ -24,6 +25,8 @@ const ROWS: usize = 64;
 /// The record of the last turns. All of it is lost with the process.
 #[derive(Default)]
 pub struct Timeline {
+    /// Whether the number of its message is told with a turn.
+    shows_messages: bool,
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
     today: Mutex<Option<Today>>,
@@ -57,6 +60,7 @@ struct Mark {
     from: Instant,
     to: Option<Instant>,
     failed: Option<String>,
+    cost: Option<StepCost>,
 }
 
 /// A call to a model that has ended.
@@ -72,6 +76,12 @@ pub struct Called<'a> {
 }
 
 impl Timeline {
+    /// An empty record, which may tell with each turn which message it answers.
+    #[must_use]
+    pub fn showing_messages(shows_messages: bool) -> Self {
+        Self { shows_messages, ..Self::default() }
+    }
+
     /// Shows how much of this is in use. To be told once for each at the start.
     pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
         self.limits.lock().push((name, max, permits));
@@ -121,18 +131,23 @@ impl Timeline {
     pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
         self.with(turn, |line, now| {
             if line.steps.len() < STEPS {
-                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None });
+                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None, cost: None });
             }
         });
     }
 
     /// What it asked for last under this name has come, or failed.
     pub fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
+        self.ended(turn, name, (failed, None));
+    }
+
+    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
         self.with(turn, |line, now| {
             let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
             if let Some(step) = open {
                 step.to = Some(now);
                 step.failed = failed.map(str::to_owned);
+                step.cost = cost;
             }
         });
     }
@@ -140,7 +155,12 @@ impl Timeline {
     /// A call to a model has ended; its tokens are added to what was spent.
     pub fn called(&self, call: &Called<'_>) {
         if let Some(turn) = call.turn {
-            self.returned(turn, call.row, call.result.err());
+            let cost = call.result.ok().map(|usage| StepCost {
+                prompt_tokens: usage.prompt,
+                completion_tokens: usage.completion,
+                dollars: call.cost,
+            });
+            self.ended(turn, call.row, (call.result.err(), cost));
         }
         let mut book = self.book.lock();
         let known = book.spent.iter().position(|spent| spent.model == call.row);
@@ -195,7 +215,8 @@ impl Timeline {
     pub fn turns(&self, now: Timestamp) -> Turns {
         let book = self.book.lock();
         let turns = book.turns.iter().enumerate().rev();
-        let turns = turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now)).collect();
+        let turns =
+            turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.shows_messages)).collect();
         let accepted = book.forgotten + book.turns.len() as u64;
         let spent = book.spent.clone();
         drop(book);
@@ -226,7 +247,7 @@ impl Line {
         self.reason = reason.map(str::to_owned);
     }
 
-    fn times(&self, number: u64, now: Timestamp) -> TurnTimes {
+    fn times(&self, number: u64, now: Timestamp, shows_message: bool) -> TurnTimes {
         let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
@@ -234,10 +255,12 @@ impl Line {
             from_ms: since(mark.from),
             to_ms: mark.to.map(since),
             failed: mark.failed.clone(),
+            cost: mark.cost.clone(),
         };
         TurnTimes {
             number,
             door: self.id.door.as_str().to_owned(),
+            message: shows_message.then(|| self.id.id.as_str().to_owned()),
             trigger: self.trigger.to_owned(),
             at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
             age_ms: ids::millis(self.accepted.elapsed()),

@@ -197,17 +197,7 @@ mod tests {
 
     /// A caller from whom tools of so many patterns are hidden.
     fn access(patterns: usize) -> Access {
-        let deny = |number| Rule {
-            tools: format!("s__*{number}x*"),
-            operation: None,
-            resource: None,
-            roles: Vec::new(),
-            users: Vec::new(),
-            channels: Vec::new(),
-            doors: Vec::new(),
-            verdict: Verdict::Deny,
-            approvers: Vec::new(),
-        };
+        let deny = |number| Rule::everywhere(&format!("s__*{number}x*"), Verdict::Deny);
         Access::of_a_member((0..patterns).map(deny).collect())
     }
 

@@ -127,6 +127,7 @@ pub enum Scope {
 pub enum ActorKind {
     Root,
     Ops,
+    Listener,
     Journal,
     Outbox,
     RateLimiter,
@@ -203,6 +204,12 @@ pub static TREE: Row = Row {
     stop_within: Duration::from_secs(10),
     children: &[
         leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
+        template(
+            ActorKind::Listener,
+            "listener",
+            Instances::Number,
+            "serves the same at a further address, such as the port that clients of Ollama expect",
+        ),
         leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
         template(
             ActorKind::Outbox,

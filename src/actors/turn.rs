@@ -167,6 +167,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
         turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
     }
+    memory::keep_to_allowed(&running, &mut turn.policy);
     let parked = resumed.clone();
     let thinking = async {
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;

@@ -73,6 +73,8 @@ pub struct Parts {
     pub handles: Handles,
     /// Serves the pages.
     pub listener: Arc<dyn Listener>,
+    /// Serve the same at further addresses.
+    pub listeners: Vec<Arc<dyn Listener>>,
     /// How everything is, as the listener tells it.
     pub vitals: Arc<dyn Vitals>,
     /// Who lives; the listener reads it.
@@ -305,6 +307,7 @@ impl Wiring {
         let only = match row.kind {
             ActorKind::Root => ChildSpec::new(row, root, Root, below),
             ActorKind::Ops => ChildSpec::new(row, ops, self.ops(), below),
+            ActorKind::Listener => return self.listeners(row),
             ActorKind::Journal => ChildSpec::new(row, journal, self.journal(), below),
             ActorKind::Outbox => {
                 let records = self.parts.doors.iter();
@@ -383,6 +386,7 @@ impl Wiring {
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
+            outboxes: self.handles.outboxes.clone(),
         }
     }
 
@@ -454,6 +458,7 @@ impl Wiring {
         ConfigWatcher {
             files: Arc::clone(&self.parts.files),
             live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
             tools: self.handles.tools.clone(),
         }
     }

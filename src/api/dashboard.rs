@@ -13,14 +13,16 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Every file: where it is, its media type, its text.
-pub const FILES: [(&str, &str, &str); 9] = [
+pub const FILES: [(&str, &str, &str); 11] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
     ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
     ("/dashboard/main.js", SCRIPT, include_str!("dashboard/main.js")),
     ("/dashboard/board.js", SCRIPT, include_str!("dashboard/board.js")),
     ("/dashboard/tree.js", SCRIPT, include_str!("dashboard/tree.js")),
+    ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
+    ("/dashboard/theme.js", SCRIPT, include_str!("dashboard/theme.js")),
     ("/dashboard/dom.js", SCRIPT, include_str!("dashboard/dom.js")),
     ("/dashboard/icon.svg", "image/svg+xml", include_str!("dashboard/icon.svg")),
 ];

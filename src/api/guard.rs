@@ -8,6 +8,7 @@ use axum::http::{HeaderMap, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
+use crate::api::cors::Origins;
 use crate::api::places::Share;
 use crate::domain::api_key::{Caller, Right};
 use crate::ports::Keys;
@@ -100,8 +101,14 @@ impl Rejection {
 /// Decides about one request.
 ///
 /// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
-/// header that gives it away. Without keys it is for this machine alone, and a request that was forwarded is not of it.
-pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -> Result<Caller, Rejection> {
+/// header that gives it away. Pages of these origins may ask with a bearer key and never without. Without keys it is for this machine alone, and a request that was forwarded is not of it.
+pub fn admit(
+    link: Link,
+    headers: &HeaderMap,
+    keys: &dyn Keys,
+    access: Access,
+    origins: &Origins,
+) -> Result<Caller, Rejection> {
     if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
@@ -113,7 +120,8 @@ pub fn admit(link: Link, headers: &HeaderMap, keys: &dyn Keys, access: Access) -
         return Err(Rejection::Host);
     }
     if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
-        return Err(Rejection::Origin);
+        // What a browser adds by itself is no wish of the page.
+        return Err(if origins.list(headers) { Rejection::Key } else { Rejection::Origin });
     }
     if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {
         return entitled(Caller::Key(key), access);
@@ -215,7 +223,27 @@ pub(super) mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access).map(drop)
+        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default()).map(drop)
+    }
+
+    #[test]
+    fn pages_of_listed_sites_need_a_bearer_key() {
+        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Share::Whole };
+        let ask = |keys: &[&'static str], authorization: Option<&str>| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "127.0.0.1:8420".parse().unwrap());
+            headers.insert(header::ORIGIN, "https://chat.example".parse().unwrap());
+            if let Some(value) = authorization {
+                headers.insert(header::AUTHORIZATION, value.parse().unwrap());
+            }
+            let (ring, origins) = (Ring(KeyRing::of_secrets(keys.iter().copied())), Origins::new(["*".to_owned()]));
+            admit(link, &headers, &ring, Access::Needs(Right::Chat), &origins).map(drop)
+        };
+        let basic = format!("Basic {}", STANDARD.encode("me:long-enough-key"));
+        assert_eq!(ask(&[], None), Err(Rejection::Key), "this machine's browser is not this machine's user");
+        assert_eq!(ask(&["long-enough-key"], None), Err(Rejection::Key));
+        assert_eq!(ask(&["long-enough-key"], Some(&basic)), Err(Rejection::Key), "a browser sends it by itself");
+        assert_eq!(ask(&["long-enough-key"], Some("Bearer long-enough-key")), Ok(()));
     }
 
     #[test]
@@ -313,8 +341,8 @@ pub(super) mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
         let keys = Ring(KeyRing::of_secrets(["first-key"]));
-        assert_eq!(admit(link, &headers, &keys, PRIVATE), Err(Rejection::Busy));
-        assert!(admit(link, &headers, &keys, Access::Open).is_ok());
+        assert_eq!(admit(link, &headers, &keys, PRIVATE, &Origins::default()), Err(Rejection::Busy));
+        assert!(admit(link, &headers, &keys, Access::Open, &Origins::default()).is_ok());
     }
 
     #[test]

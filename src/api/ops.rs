@@ -7,14 +7,16 @@ use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{any, get};
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::api::cors::{self, Origins};
+use crate::api::front::{self, Behind};
 use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::places::Share;
-use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
+use crate::api::{ApiOptions, Limits, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
 use crate::ports::vitals::{TreeNode, Turns};
@@ -32,8 +34,9 @@ pub fn router(options: ApiOptions) -> Router {
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
     let open = open(Arc::clone(&keys));
     let Programs { routes, refused: refuse } = options.programs;
-    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), refuse };
-    let programs = routes.layer(from_fn_with_state(gate, guard));
+    let origins = Origins::new(options.exposure.origins);
+    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone(), refuse };
+    let programs = routes.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
     let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
@@ -43,7 +46,7 @@ pub fn router(options: ApiOptions) -> Router {
         .merge(dashboard::router())
         .merge(options.routes)
         .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
-        .layer(from_fn_with_state(Gate { keys, access: Access::Needs(Right::Operate), refuse: told }, guard));
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Needs(Right::Operate)), guard));
     open.with_state(state)
         .merge(programs)
         .merge(signed)
@@ -51,6 +54,18 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
         .layer(map_response(with_safe_headers))
+}
+
+/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
+/// decides about it itself.
+pub fn router_in_front(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+    let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
+    page.merge(dashboard::router())
+        .layer(from_fn_with_state(limits.body_within, bodies::within))
+        .layer(DefaultBodyLimit::max(limits.body))
+        .layer(from_fn_with_state(gate, guard))
+        .layer(map_response(with_safe_headers))
+        .fallback_service(any(front::answer).with_state(behind))
 }
 
 /// Health and metrics alone, for a listener of their own.
@@ -64,7 +79,7 @@ fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
         .route("/metrics", get(metrics))
-        .layer(from_fn_with_state(Gate { keys, access: Access::Open, refuse: told }, guard))
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Open), guard))
 }
 
 #[derive(Clone)]
@@ -119,16 +134,24 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRe
 struct Gate {
     keys: Arc<dyn Keys>,
     access: Access,
+    origins: Origins,
     refuse: fn(&str, StatusCode, &'static str) -> Response,
 }
 
+impl Gate {
+    /// For pages of this program itself: no other site's may ask.
+    fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
+        Self { keys, access, origins: Origins::default(), refuse: told }
+    }
+}
+
 async fn guard(
-    State(Gate { keys, access, refuse }): State<Gate>,
+    State(Gate { keys, access, origins, refuse }): State<Gate>,
     link: axum::Extension<Link>,
     mut request: Request,
     next: Next,
 ) -> Response {
-    match admit(*link, request.headers(), &*keys, access) {
+    match admit(*link, request.headers(), &*keys, access, &origins) {
         Ok(caller) => {
             request.extensions_mut().insert(caller);
             next.run(request).await

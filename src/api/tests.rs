@@ -69,6 +69,7 @@ impl Vitals for Known {
         let turn = |number| TurnTimes {
             number,
             door: "discord".to_owned(),
+            message: None,
             trigger: "mention".to_owned(),
             at: Timestamp(1_500),
             age_ms: 70,
@@ -107,8 +108,7 @@ fn listener(known: &Arc<Known>, keys: Arc<Ring>, page: Option<Router>, limits: L
     Api::new(ApiOptions {
         signed: Router::new(),
         routes: Router::new(),
-        address: "127.0.0.1:0".to_owned(),
-        health_address: None,
+        exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
         keys,
         programs: programs(),
         vitals: known.clone(),
@@ -478,8 +478,11 @@ async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
     let api = Api::new(ApiOptions {
         signed: Router::new(),
         routes: Router::new(),
-        address: "127.0.0.1:0".to_owned(),
-        health_address: Some("127.0.0.1:0".to_owned()),
+        exposure: Exposure {
+            address: "127.0.0.1:0".to_owned(),
+            health_address: Some("127.0.0.1:0".to_owned()),
+            ..Exposure::default()
+        },
         keys: Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"]))),
         programs: programs(),
         vitals: known,

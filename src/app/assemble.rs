@@ -4,23 +4,29 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
+use axum::http::StatusCode;
+use axum::response::Response;
 use tokio::sync::watch;
 
+use super::console::LiveConsole;
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
-use crate::actors::door::Doors;
+use crate::actors::door::{DoorRecord, Doors};
+use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::prompt_sections::SectionKeeper;
 use crate::actors::running::{Exit, Live};
+use crate::actors::standings::Standings;
+use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
 use crate::config::Settings;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -35,7 +41,7 @@ use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
 use crate::telemetry::Redaction;
 use crate::terminal;
-use crate::terminal::sessions::Sessions;
+use crate::terminal::sessions::{KeptFor, Sessions};
 use crate::tools::{BuiltInTool, BuiltIns};
 
 /// What a start needs beyond the settings.
@@ -93,38 +99,36 @@ pub struct Assembled {
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
     let mut mistakes = unknown_doors(&settings);
-    let sessions = Arc::new(Sessions::new(Arc::clone(&clock)));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let events = doors::events(&clock);
-    let mut records = vec![doors::terminal(&sessions), doors::model_api()];
-    if !alone {
-        let platform = doors::discord(&settings, live.as_ref(), &dice).map_err(|mistake| mistakes.push(mistake));
-        records.splice(0..0, platform);
-        records.extend(doors::chat_service(&settings, &clock, &events));
-    }
-    let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
-    let doors = Doors::new(records).map_err(|mistake| mistakes.push(mistake.to_string())).ok();
+    let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
+    let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
     let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
     let own = own.map_err(|more| mistakes.extend(more)).ok();
-    let (Some(doors), Some(live), Some(own), true) = (doors, live, own, mistakes.is_empty()) else {
+    let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
+    let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
+    let others = if alone { None } else { doors::chat_service(&settings, &clock, &events) };
+    let records: Vec<DoorRecord> =
+        platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
+    let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
+    let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
     let vitals = Arc::new(vitals(&store, &clock, &live));
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let listener = Api::new(ApiOptions {
-        address: settings.http.addr.to_string(),
-        health_address: settings.http.health_addr.map(|address| address.to_string()),
+        exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&in_force, &handles, &events, &store, &dice),
+        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: routes(sessions, &handles, &events, &audit),
+        routes: api::audit::router(Arc::clone(&audit) as _),
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::default(),
     });
@@ -150,6 +154,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         home,
         renderer: render::renderer(),
         handles,
+        listeners: settings.http.listeners.iter().map(|address| listener.at(address)).collect(),
         listener: Arc::new(listener),
         roster: Arc::clone(&vitals.roster),
         board: Arc::clone(&vitals.board),
@@ -162,23 +167,61 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     Ok(Assembled { parts, exited, bound })
 }
 
-/// The door of programs that ask over HTTP as they ask a model.
+/// Where the pages are, and for whom.
+fn exposure(settings: &Settings) -> Exposure {
+    let http = &settings.http;
+    Exposure {
+        address: http.addr.to_string(),
+        health_address: http.health_addr.map(|address| address.to_string()),
+        origins: http.origins.clone(),
+    }
+}
+
+/// The doors of programs that ask over HTTP: as they ask a model, and in sessions.
 fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     events: &TurnEvents,
-    store: &Arc<dyn Store>,
-    dice: &Arc<dyn Dice>,
+    (dice, sessions, vitals): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>),
 ) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
-        store: Arc::clone(store),
+        meter: Arc::new(Meter {
+            live: in_force.live.clone(),
+            store: Arc::clone(&vitals.store),
+            clock: Arc::clone(&in_force.clock),
+            dispatcher: handles.dispatcher(),
+        }),
+        store: Arc::clone(&vitals.store),
         clock: Arc::clone(&in_force.clock),
         dice: Arc::clone(dice),
     });
-    Programs { routes: model_api::router(Arc::new(api)), refused: model_api::refused }
+    let usage = Standings {
+        store: Arc::clone(&vitals.store),
+        clock: Arc::clone(&in_force.clock),
+        rate_limiter: handles.rate_limiter(),
+    };
+    let sessions = terminal::routes::router(terminal::routes::Parts {
+        sessions: Arc::clone(sessions),
+        intake: Arc::new(handles.intake()),
+        events: Arc::new(events.clone()),
+        models: Arc::clone(in_force) as _,
+        vitals: Arc::clone(vitals) as _,
+        usage: Arc::new(usage),
+        console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
+    });
+    Programs { routes: model_api::router(Arc::new(api)).merge(sessions), refused: not_let_in }
+}
+
+/// The answer to a program that was not let in, in the form that its clients know.
+fn not_let_in(path: &str, status: StatusCode, why: &'static str) -> Response {
+    if path.starts_with(terminal::BELOW) {
+        terminal::routes::not_let_in(status, why)
+    } else {
+        model_api::refused(path, status, why)
+    }
 }
 
 /// Requests that start a turn and prove themselves by a signature.
@@ -196,10 +239,12 @@ fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, di
 fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
+    let running = live.now();
+    let log = &running.settings.log;
     TreeVitals {
         roster: Arc::default(),
         board,
-        timeline: Arc::default(),
+        timeline: Arc::new(Timeline::showing_messages(log.content || log.messages)),
         store: Arc::clone(store),
         tooling: Arc::default(),
         clock: Arc::clone(clock),
@@ -246,10 +291,10 @@ fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (A
     (Arc::new(facts), Arc::new(audit))
 }
 
-/// The routes that need a key off this machine.
-fn routes(sessions: Arc<Sessions>, handles: &Handles, events: &TurnEvents, audit: &Arc<Audit>) -> Router {
-    let sessions = terminal::routes::router(sessions, Arc::new(handles.intake()), Arc::new(events.clone()));
-    sessions.merge(api::audit::router(Arc::clone(audit) as _))
+/// How long sessions are kept, by the settings in force.
+fn kept_for(live: &Live) -> KeptFor {
+    let live = live.clone();
+    Arc::new(move || live.now().settings.http.session_ttl)
 }
 
 /// The sections of prompts, and what was changed of them.

@@ -57,6 +57,7 @@ pub async fn run(cli: &Cli) -> u8 {
     reading.adapt = Arc::new(move |settings| {
         settings.http.addr = SocketAddr::from(([127, 0, 0, 1], 0));
         settings.http.health_addr = None;
+        settings.http.listeners.clear();
         // What a service of the same directory still owes its members is none of this one's business.
         settings.store.dir.clone_from(&folder);
         (settings.redis.url, settings.redis.host) = (None, None);

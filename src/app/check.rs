@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use self::report::{CheckStatus, Report};
 use super::commands::Reading;
+use super::reload::Lookup;
 use super::{Cli, built_ins, commands, exit, files};
 use crate::config::problem::Layer;
 use crate::config::{Examined, Loaded, Settings};
@@ -61,6 +62,18 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     }
     println!("wrong: {}", report.wrong());
     exit::NEGATIVE
+}
+
+/// Asks the model rows that the settings name for trying, and prints the table.
+pub(super) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
+    let (mut report, mut secrets) = (Report::default(), commands::secrets(settings));
+    if let Some(registry) = models::rows(settings, lookup, &mut report) {
+        secrets.extend(registry.secrets());
+        report = Report::default();
+        models::ask(settings, lookup, registry, true, &mut report).await;
+    }
+    print!("{}", report.table(&secrets));
+    if report.wrong() == 0 { exit::FINE } else { exit::NEGATIVE }
 }
 
 /// Tries everything, or only the files when the values of settings are not what was meant. Keys that only model rows name are

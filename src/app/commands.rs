@@ -16,7 +16,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use super::signals::{Ends, Hangups};
 use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
-use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit};
+use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit, models};
 use crate::actors::tree;
 use crate::api;
 use crate::config::problem::Problem;
@@ -137,6 +137,11 @@ pub fn config(cli: &Cli) -> u8 {
     print_problems(&problems);
     for show::Row { key, value, origin } in loaded.iter().flat_map(show::table) {
         println!("{key} = {value}  # {origin}");
+    }
+    let rows = loaded.iter().map(|loaded| models::described(&loaded.settings, &lookup(loaded)));
+    // What is wrong with the files of rows is for `staffai check` to say.
+    for (key, what, origin) in rows.flat_map(Result::unwrap_or_default) {
+        println!("model row {key} = {what}  # {origin}");
     }
     if problems.is_empty() { exit::FINE } else { exit::USAGE }
 }

@@ -40,9 +40,14 @@ mod with_playground {
             started.map(Self).map_err(|error| NoDemo(format!("the demo model cannot start: {error}"), exit::GAVE_UP))
         }
 
+        /// Where it can be asked.
+        pub fn url(&self) -> String {
+            self.0.base_url()
+        }
+
         /// Lets these settings ask it.
         pub fn configure(&self) -> impl Fn(&mut Settings) + Send + Sync + use<> {
-            let url = self.0.base_url();
+            let url = self.url();
             move |settings| {
                 settings.llm.url.clone_from(&url);
                 settings.llm.model = Some(MODEL.to_owned());

@@ -51,7 +51,7 @@ pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
         (chat_service::DOOR, DoorRules { triage: unasked(without_roles(triage(settings))), limits: LimitScope::Base }),
         (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
-        (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Base }),
+        (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Keys }),
     ])
 }
 

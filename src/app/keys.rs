@@ -203,6 +203,12 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
     })?;
     eprintln!("the key of {name}, which is shown this once:");
     say(&key);
+    if !ring(settings)?.has_operator(SystemClock.now()) {
+        eprintln!(
+            "no key has the right operate, so nobody can open the dashboard and the sessions of the terminal: \
+             staffai key add NAME --right operate makes one that has it"
+        );
+    }
     Ok(())
 }
 

@@ -1,27 +1,40 @@
 //! `staffai playground`: the whole tree against a local service that speaks Discord's protocol, with a page and, unless a model
 //! is configured, a demo model. Nothing leaves this machine.
+//!
+//! It is two processes. This one has the chat service, the page, the demo model, and the address that people know; it starts the
+//! bot ([`bot`]) as its child and starts it again when it ends ([`keeper`]), so that the bot can be killed and the page shows it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::RwLock;
 use secrecy::ExposeSecret;
+use tokio_util::sync::CancellationToken;
 
-use super::assemble::Launch;
+use self::keeper::{Asks, Keeper};
+use self::link::Birth;
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
+use super::signals::{Ends, Hangups};
 use super::system::{self, SystemClock};
-use super::{Cli, exit};
-use crate::config::Loaded;
+use super::{Cli, Format, exit, keys};
+use crate::api::{Api, Behind};
 use crate::config::sources::Sources;
-use crate::config::triggers::Triggers;
-use crate::domain::tool::ServerName;
+use crate::config::{Examined, Loaded};
+use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::playground::chaos::{Chaos, Spells};
+use crate::playground::page;
 use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
-use crate::playground::{example_server, page};
-use crate::ports::Clock;
-use crate::ports::tools::{Command, ServerEntry, Transport};
+use crate::ports::{Clock, Keys, Listener};
+
+pub mod bot;
+mod chat;
+mod keeper;
+mod link;
+
+/// The command that starts the bot's process.
+pub const BOT: &str = "playground-bot";
 
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);
@@ -29,10 +42,19 @@ const THINKING: Duration = Duration::from_millis(400);
 /// How long the address waits for the bot to be connected before it is told.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
+/// How often the keys are read again.
+const KEYS_EVERY: Duration = Duration::from_secs(1);
+
+/// How long what is under way at the page may take at the end.
+const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(2);
+
 /// Runs the playground.
 pub async fn run(cli: &Cli) -> u8 {
-    let mut reading = Reading::new(cli, Sources::for_playground);
-    let Ok(loaded) = reading.load() else { return exit::USAGE };
+    let reading = Reading::new(cli, Sources::for_playground);
+    let Ok(mut loaded) = reading.load() else { return exit::USAGE };
+    // The bot reads the same files, and says what is odd in them.
+    loaded.warnings.clear();
+    loaded.settings.telemetry.endpoint = None;
     let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
     // Without its page a playground is of no use, so this is no matter for later tries.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
@@ -40,10 +62,19 @@ pub async fn run(cli: &Cli) -> u8 {
         eprintln!("the page cannot be served at {address}: {error}; set STAFFAI_HTTP_ADDR to a free address");
         return exit::USAGE;
     }
+    let of_keys = match keys::ring(&loaded.settings) {
+        Ok(ring) => RwLock::new(ring),
+        Err(mistake) => {
+            eprintln!("{mistake}");
+            return exit::USAGE;
+        }
+    };
     let token = system::random_token();
+    reading.redaction.add(std::slice::from_ref(&token));
+    let chat = chat::file(&loaded.settings.store.dir);
     let mut options = Options::new(Arc::new(|| SystemClock.now().0));
     token.expose_secret().clone_into(&mut options.token);
-    reading.redaction.add(std::slice::from_ref(&token));
+    options.kept = chat::read(&chat);
     let service = match Service::start(options).await {
         Ok(service) => service,
         Err(error) => {
@@ -51,6 +82,7 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::GAVE_UP;
         }
     };
+    let of_keys = Arc::new(OfKeys { reading, ring: of_keys });
     let spells = Spells::new(Arc::new(|| SystemClock.now().0));
     let demo = match demo(&loaded, &spells).await {
         Ok(demo) => demo,
@@ -59,46 +91,111 @@ pub async fn run(cli: &Cli) -> u8 {
             return code;
         }
     };
-    let owners: Vec<String> = service.guilds().iter().map(|guild| guild.owner.to_string()).collect();
-    let api_url = service.api_url();
-    let with_demo = demo.as_ref().map(Demo::configure);
-    reading.adapt = Arc::new(move |settings| {
-        settings.telemetry.endpoint = None;
-        // Their targets are places of the real platforms.
-        settings.triggers = Triggers::default();
-        settings.tools.brought = vec![example()];
-        settings.discord.api_url.clone_from(&api_url);
-        settings.discord.token = Some(token.clone());
-        if settings.discord.operators.is_empty() {
-            settings.discord.operators.clone_from(&owners);
-        }
-        if let Some(configure) = &with_demo {
-            configure(settings);
-        }
-    });
-    let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let answers = if demo.is_some() {
-        "answers come from a demo model; everything stays on this machine"
-    } else {
-        "answers come from the configured model; everything else stays on this machine"
-    };
-    // Standard output is the log's alone. Whoever reads along in a terminal finds the address below the lines of the start.
-    let connected = service.clone();
-    let say = async move |address| {
-        let _ = tokio::time::timeout(CONNECTS_WITHIN, connected.connected(0)).await;
-        eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
-    };
-    let chaos = Chaos::new(service.faults().clone(), spells, demo.is_some());
-    let breaking = Breaking { chaos: Arc::clone(&chaos), token: system::random_token() };
-    let page = page::router(service.clone(), breaking);
-    let launch = Launch { faults: chaos, ..commands::launch(loaded, reading, Some(page)) };
-    let code = commands::serve(launch, say).await;
+    let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
+    let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
+    let at = loaded.settings.http.addr.to_string();
+    let code = serve((&args(cli), at), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
+    end.cancel();
+    // It ends with the write that is under way, and a last one.
+    let _ = keeping.await;
     service.stop().await;
     if let Some(demo) = demo {
         demo.stop().await;
     }
     log.close().await;
     code
+}
+
+/// Serves the page and keeps the bot, until it is told to end.
+async fn serve(
+    (args, at): (&[String], String),
+    of_keys: Arc<OfKeys>,
+    (service, spells, demo): (&Service, &Arc<Spells>, Option<&Demo>),
+    (keeper, asks): (Arc<Keeper>, Asks),
+) -> u8 {
+    let bot = Arc::clone(&keeper) as _;
+    let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), demo.is_some(), bot);
+    let page = page::router(service.clone(), Breaking { chaos, token: system::random_token() });
+    let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
+    else {
+        eprintln!("signals cannot be handled");
+        return exit::GAVE_UP;
+    };
+    let api = Api::in_front(at, page, Arc::clone(&of_keys) as _, behind);
+    let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
+    let birth = birth(service, demo);
+    let mut bound = api.bound();
+    let (reloaded, connected, demo) = (Arc::clone(&keeper), service.clone(), demo.is_some());
+    let _hangups = hangups.each(move || reloaded.reload());
+    let closed = closing.clone();
+    let mut serving = tokio::spawn(async move { api.serve(closed).await });
+    if bound.wait_for(Option::is_some).await.is_err() {
+        eprintln!(
+            "the page cannot be served: {}",
+            serving.await.map_or_else(|e| e.to_string(), |e| e.err().unwrap_or_default())
+        );
+        return exit::USAGE;
+    }
+    let address = *bound.borrow();
+    let kept = keeper.keep(args, &birth, asks, (stop.clone(), now.clone()));
+    let saying = async {
+        if let Some(address) = address {
+            say(demo, &connected, address).await;
+        }
+        std::future::pending::<()>().await;
+    };
+    let told = async {
+        ends.next().await;
+        stop.cancel();
+        ends.next().await;
+        now.cancel();
+        std::future::pending::<()>().await;
+    };
+    let code = tokio::select! {
+        code = kept => code,
+        () = saying => exit::FINE,
+        () = told => exit::FINE,
+        () = of_keys.read_again() => exit::FINE,
+    };
+    closing.cancel();
+    let _ = tokio::time::timeout(PAGE_ENDS_WITHIN, &mut serving).await;
+    code
+}
+
+/// Standard output is the log's alone. Whoever reads along in a terminal finds the address below the lines of the start.
+async fn say(demo: bool, service: &Service, address: std::net::SocketAddr) {
+    let answers = if demo {
+        "answers come from a demo model; everything stays on this machine"
+    } else {
+        "answers come from the configured model; everything else stays on this machine"
+    };
+    let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
+    eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
+}
+
+fn birth(service: &Service, demo: Option<&Demo>) -> Birth {
+    Birth {
+        api_url: service.api_url(),
+        token: service.token().to_owned(),
+        owners: service.guilds().iter().map(|guild| guild.owner.to_string()).collect(),
+        demo_url: demo.map(Demo::url),
+    }
+}
+
+/// The arguments of the bot's process: the options of this one.
+fn args(cli: &Cli) -> Vec<String> {
+    let options = cli.options();
+    let mut args: Vec<String> =
+        options.config.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]).collect();
+    if let Some(format) = options.log_format {
+        let format = match format {
+            Format::Json => "json",
+            Format::Pretty => "pretty",
+        };
+        args.extend(["--log-format".to_owned(), format.to_owned()]);
+    }
+    args.push(BOT.to_owned());
+    args
 }
 
 /// The demo model, unless a model is configured.
@@ -114,18 +211,36 @@ async fn demo(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<Demo>, NoD
     Ok(None)
 }
 
-/// The example of a tool server: this program once more. What it says of its own tools is believed.
-fn example() -> ServerEntry {
-    let command = Command {
-        // Whatever became of the program's file since its start.
-        program: "/proc/self/exe".to_owned(),
-        args: vec![example_server::COMMAND.into()],
-        env: BTreeMap::new(),
-        cwd: None,
-    };
-    ServerEntry {
-        description: Some("an example that comes with the playground".to_owned()),
-        trusted: true,
-        ..ServerEntry::new(ServerName::new(example_server::NAME), Transport::Stdio(command))
+/// The keys, which the page needs as everything else does.
+struct OfKeys {
+    reading: Reading,
+    ring: RwLock<KeyRing>,
+}
+
+impl OfKeys {
+    /// Reads them again and again, with the settings that name some. What cannot be read changes nothing, and the bot says so.
+    async fn read_again(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(KEYS_EVERY).await;
+            let keys = Arc::clone(self);
+            let _ = tokio::task::spawn_blocking(move || {
+                let Examined { loaded, problems, .. } = keys.reading.examine();
+                let settings = loaded.filter(|_| problems.is_empty()).map(|loaded| loaded.settings);
+                if let Some(Ok(ring)) = settings.map(|settings| keys::ring(&settings)) {
+                    *keys.ring.write() = ring;
+                }
+            })
+            .await;
+        }
+    }
+}
+
+impl Keys for OfKeys {
+    fn are_unused(&self) -> bool {
+        self.ring.read().is_unused()
+    }
+
+    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
+        self.ring.read().find(presented, SystemClock.now())
     }
 }

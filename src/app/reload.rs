@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
+use super::rows::{self as changed_rows, ChangedRows};
 use super::{built_ins, doors, files, keys, triggers};
 use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
@@ -19,6 +20,7 @@ use crate::domain::limits::{self, Limits};
 use crate::domain::prompt;
 use crate::domain::turn::ReplyContract;
 use crate::llm::client::Client;
+use crate::llm::registry::file::Draft;
 use crate::llm::registry::{self, DefaultRow, Registry};
 use crate::mcp;
 use crate::ports::Models;
@@ -70,6 +72,11 @@ impl Files for Watched {
         looked
     }
 
+    fn mirror(&self, shared: &str) -> bool {
+        let mirrored = self.named.lock().iter().find(|path| path.ends_with(changed_rows::FILE)).cloned();
+        mirrored.is_some_and(|path| changed_rows::mirror(&path, shared))
+    }
+
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
         let mut looked = looks(&self.sources);
         let configured = match (self.reread)() {
@@ -97,7 +104,7 @@ fn named(settings: &Settings) -> BTreeSet<PathBuf> {
     ])
     .into_iter()
     .chain(settings.tools.mcp_config.clone())
-    .chain([keys::file(settings)])
+    .chain([keys::file(settings), changed_rows::file(settings)])
     .collect()
 }
 
@@ -193,9 +200,33 @@ fn models(settings: &Settings, lookup: &Lookup, redaction: &Redaction) -> Result
 /// # Errors
 /// Each mistake in them.
 pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, String), Vec<String>> {
+    rows_with(settings, &changed_rows::read(settings).map_err(|mistake| vec![mistake])?, lookup)
+}
+
+/// Every row of the file of rows, with these changes.
+///
+/// # Errors
+/// Each mistake in them, a line each.
+pub(super) fn drafts(settings: &Settings, changed: &ChangedRows) -> Result<Vec<Draft>, String> {
+    let text = files::read(&settings.llm.models)?;
+    let (path, over) = (settings.llm.models.display().to_string(), changed_rows::file(settings).display().to_string());
+    let file = text.as_deref().map(|text| registry::File { path: &path, text });
+    let drafts = registry::drafts(file, Some(changed.over(&over)), settings.llm.timeout);
+    drafts.map_err(|mistakes| mistakes.join("\n"))
+}
+
+/// The configured model rows with these changes, and the text of both.
+///
+/// # Errors
+/// Each mistake in them.
+pub(super) fn rows_with(
+    settings: &Settings,
+    changed: &ChangedRows,
+    lookup: &Lookup,
+) -> Result<(Registry, String), Vec<String>> {
     let llm = &settings.llm;
     let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
-    let path = llm.models.display().to_string();
+    let (path, over) = (llm.models.display().to_string(), changed_rows::file(settings).display().to_string());
     let file = text.as_deref().map(|text| registry::File { path: &path, text });
     let default = DefaultRow {
         model: llm.model.clone().unwrap_or_default(),
@@ -203,8 +234,9 @@ pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, St
         key: llm.key.clone(),
         timeout: llm.timeout,
     };
-    let rows = registry::build(file, &default, lookup.as_ref())?;
-    Ok((rows, text.unwrap_or_default()))
+    let rows = registry::build_with(file, Some(changed.over(&over)), &default, lookup.as_ref())?;
+    let changes = if changed.rows.is_empty() { String::new() } else { format!("{:?}", changed.rows) };
+    Ok((rows, text.unwrap_or_default() + &changes))
 }
 
 /// The configured tool servers, and the text of their file.

@@ -102,6 +102,17 @@ impl Checks<'_> {
                 ));
             }
         }
+        let http = &settings.http;
+        let mut taken: Vec<_> = [Some(http.addr), http.health_addr].into_iter().flatten().collect();
+        for address in &http.listeners {
+            if address.port() != 0 && taken.contains(address) {
+                self.problem(
+                    "http.listeners",
+                    "must name each address once, and none of http.addr and http.health_addr",
+                );
+            }
+            taken.push(*address);
+        }
         if let Some(url) = &settings.redis.url {
             let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
             if !REDIS_SCHEMES.contains(&scheme) {

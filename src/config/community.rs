@@ -154,6 +154,9 @@ pub struct RateLimiter {
     /// Template of the notice to a limited member.
     #[serde(deserialize_with = "read::some_text")]
     pub notice: String,
+    /// The reaction to a refused message that gets no notice, in the form of its door; `None` shows none.
+    #[serde(deserialize_with = "read::emoji")]
+    pub reaction: Option<String>,
     /// Other limits for members with a role.
     #[serde(deserialize_with = "read::rows")]
     pub roles: Vec<LimitFor>,

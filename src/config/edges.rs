@@ -209,9 +209,18 @@ pub struct Http {
     /// Where to listen for health and metrics alone; `None` for no listener of their own.
     #[serde(deserialize_with = "read::optional_listen_address")]
     pub health_addr: Option<SocketAddr>,
+    /// Where the same is served besides.
+    #[serde(deserialize_with = "read::listen_addresses")]
+    pub listeners: Vec<SocketAddr>,
+    /// The sites whose pages may ask as programs do; `*` for all.
+    #[serde(deserialize_with = "read::origins")]
+    pub origins: Vec<String>,
     /// Keys that open dashboard and API; empty means loopback only.
     #[serde(deserialize_with = "read::secrets")]
     pub api_keys: Vec<SecretString>,
+    /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub session_ttl: Duration,
 }
 
 /// `[runtime]`: what the service runs on.
@@ -310,6 +319,9 @@ pub struct Log {
     /// Whether prompts and message content may be logged.
     #[serde(deserialize_with = "read::flag")]
     pub content: bool,
+    /// Whether pages may tell which message a turn answers, without `content` as well; a command of the program sets it.
+    #[serde(skip)]
+    pub messages: bool,
 }
 
 /// `[telemetry]`: where traces go.

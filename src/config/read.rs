@@ -14,6 +14,9 @@ use secrecy::SecretString;
 use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+/// The longest emoji in bytes: names of a community's own have at most 32 characters, ids 20 digits.
+const EMOJI_BYTES: usize = 64;
+
 /// A value as TOML or a variable gives it, before anybody has decided what it means.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plain {
@@ -229,6 +232,15 @@ pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
     })
 }
 
+/// One emoji, or `name:id` of a community's own; empty means none.
+pub fn emoji<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    let fits = |emoji: &String| {
+        emoji.len() <= EMOJI_BYTES && !emoji.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '.'))
+    };
+    let emoji = read(deserializer, "one emoji, or name:id of a server's own", |plain| plain.text().filter(fits))?;
+    Ok(Some(emoji).filter(|emoji| !emoji.is_empty()))
+}
+
 /// A path; empty means not set.
 pub fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     Ok(text(deserializer)?.map(PathBuf::from))
@@ -315,6 +327,25 @@ pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option
     read(d, LISTEN_ADDRESS, |plain| {
         let text = plain.text()?;
         if text.is_empty() { Some(None) } else { listen(&text).map(Some) }
+    })
+}
+
+/// A comma list or TOML list of such addresses.
+pub fn listen_addresses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<SocketAddr>, D::Error> {
+    read(d, "a comma list of addresses and ports such as 127.0.0.1:11434", |plain| {
+        plain.items()?.iter().map(|item| listen(item)).collect()
+    })
+}
+
+/// A comma list or TOML list of sites without a path; `*` stands for all.
+pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
+    read(d, "a comma list of sites such as https://chat.example, or * for all", |plain| {
+        let is_site = |site: &str| {
+            site.split_once("://")
+                .is_some_and(|(scheme, host)| !scheme.is_empty() && !host.is_empty() && !host.contains('/'))
+        };
+        let sites = plain.items()?;
+        sites.iter().all(|site| site == "*" || is_site(site)).then_some(sites)
     })
 }
 

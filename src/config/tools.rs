@@ -76,17 +76,7 @@ impl Tools {
     /// The table of rules, those that ask for a confirmation first.
     #[must_use]
     pub fn table(&self) -> Arc<[Rule]> {
-        let asks = self.requires_confirmation.iter().map(|tools| Rule {
-            tools: tools.clone(),
-            operation: None,
-            resource: None,
-            roles: Vec::new(),
-            users: Vec::new(),
-            channels: Vec::new(),
-            doors: Vec::new(),
-            verdict: Verdict::Ask,
-            approvers: Vec::new(),
-        });
+        let asks = self.requires_confirmation.iter().map(|tools| Rule::everywhere(tools, Verdict::Ask));
         asks.chain(self.rules.iter().map(ToolRule::rule)).collect()
     }
 

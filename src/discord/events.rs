@@ -9,7 +9,7 @@ use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId
 
 use super::DOOR;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen};
+use crate::domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen, WantedModels};
 
 /// The first millisecond of Discord's ids, since the Unix epoch.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
@@ -351,6 +351,7 @@ impl WireMessage<'_> {
             draw: None,
             tools: true,
             given: None,
+            models: WantedModels::default(),
         }
     }
 

@@ -218,6 +218,7 @@ impl Wire {
             name: nick.unwrap_or_else(|| user.name().to_owned()),
             roles: member.map(|member| member.roles.iter().map(ToString::to_string).collect()).unwrap_or_default(),
             locale: self.locale.clone(),
+            operator: false,
         })
     }
 }

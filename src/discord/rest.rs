@@ -7,6 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
 use http::{HeaderMap, Method};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::redirect::Policy;
 use secrecy::ExposeSecret;
 use serde_json::value::RawValue;
@@ -277,6 +278,12 @@ impl Poster for Rest {
             PostRequest::Typing { place } => {
                 let path = format!("/channels/{}/typing", channel(place)?);
                 Ok(self.send(Method::POST, &path, None).await?.reply(PostResult::Done))
+            }
+            PostRequest::React { place, message, emoji } => {
+                let emoji = utf8_percent_encode(emoji, NON_ALPHANUMERIC);
+                let (channel, message) = (channel(place)?, message_id(message)?);
+                let path = format!("/channels/{channel}/messages/{message}/reactions/{emoji}/@me");
+                Ok(self.send(Method::PUT, &path, None).await?.reply(PostResult::Done))
             }
             PostRequest::History { place, range, limit } => self.history(place, range, *limit).await,
             PostRequest::Fetch { place, message } => self.fetch(place, message).await,

@@ -5,11 +5,13 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use super::ids::{Door, Timestamp};
+use super::ids::{Door, Person, Timestamp};
 use super::limits::Limits;
 
 /// How keys begin that this program makes.
 pub const PREFIX: &str = "sk-staffai-";
+/// The door whose persons the holders of keys are, whichever door they come through: they have one window of limits and one ledger.
+pub const HOLDERS: Door = Door::new("api");
 /// The longest name of a key.
 pub const NAME_MAX: usize = 64;
 /// The most keys.
@@ -112,9 +114,16 @@ pub struct KeyLimits {
     pub tokens: u64,
 }
 
+/// More than any window holds, and a number that every store keeps exactly.
+const ANY_TOKENS: u64 = 1 << 52;
+
+/// A key that may use any number says 0, where limits mean none by it.
 impl From<KeyLimits> for Limits {
     fn from(KeyLimits { messages, tokens }: KeyLimits) -> Self {
-        Self { messages, tokens }
+        Self {
+            messages: if messages == 0 { u32::MAX } else { messages },
+            tokens: if tokens == 0 { ANY_TOKENS } else { tokens },
+        }
     }
 }
 
@@ -167,6 +176,15 @@ impl Caller {
         match self {
             Self::Local => "local",
             Self::Key(key) => &key.name,
+        }
+    }
+
+    /// The holder of a key as a person; none while there are no keys.
+    #[must_use]
+    pub fn person(&self) -> Option<Person> {
+        match self {
+            Self::Local => None,
+            Self::Key(key) => Some(Person::new(HOLDERS, key.name.clone())),
         }
     }
 
@@ -258,6 +276,12 @@ impl KeyRing {
         self.keys.is_empty()
     }
 
+    /// A key is in force that opens what operators see and do.
+    #[must_use]
+    pub fn has_operator(&self, now: Timestamp) -> bool {
+        self.keys.iter().any(|key| key.may(Right::Operate) && !key.is_over(now))
+    }
+
     /// The key that somebody presents, while it is in force; one that was set and left empty opens nothing. Takes as long whichever it is.
     #[must_use]
     pub fn find(&self, presented: &str, now: Timestamp) -> Option<Arc<ApiKey>> {
@@ -300,6 +324,13 @@ mod tests {
         let caller = Caller::Key(ring.find("second", Timestamp(0)).unwrap());
         assert!(caller.may(Right::Chat) && !caller.may(Right::Operate));
         assert!(caller.may_ask("fast") && !caller.may_ask("slow"));
+    }
+
+    #[test]
+    fn a_key_that_says_0_may_use_any_number() {
+        let limits = |messages: u32, tokens: u64| Limits::from(KeyLimits { messages, tokens });
+        assert_eq!(limits(1, 0), Limits { messages: 1, tokens: ANY_TOKENS });
+        assert_eq!(limits(0, 7), Limits { messages: u32::MAX, tokens: 7 });
     }
 
     #[test]

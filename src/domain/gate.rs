@@ -133,7 +133,10 @@ impl Gate {
             Clicker::Member(caller) => {
                 caller.person.door == self.place.door && caller.roles.iter().any(|role| self.approvers.contains(role))
             }
-            Clicker::Client(door) => *door == self.place.door && self.approvers.is_empty(),
+            Clicker::Client(door, person) => {
+                let theirs = person.as_ref().is_none_or(|person| *person == self.requester);
+                *door == self.place.door && self.approvers.is_empty() && theirs
+            }
         }
     }
 }
@@ -143,8 +146,8 @@ impl Gate {
 pub enum Clicker {
     /// A member, as the platform vouches for them.
     Member(Caller),
-    /// A program that was let in at this door: it speaks for whoever asks there.
-    Client(Door),
+    /// A program that was let in at this door: it speaks for this person, or without one for whoever asks there.
+    Client(Door, Option<Person>),
 }
 
 /// What can be decided.
@@ -338,7 +341,7 @@ impl Case {
         }
         let by = match &click.by {
             Clicker::Member(caller) => Some(caller.person.clone()),
-            Clicker::Client(_) => None,
+            Clicker::Client(_, person) => person.clone(),
         };
         let decision = match click.choice {
             Choice::Once | Choice::Hour => Decision::Approved { by },

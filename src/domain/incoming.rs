@@ -75,6 +75,17 @@ pub struct Posted {
     pub tools: bool,
     /// The conversation that came with it, in place of what is remembered; none where that is ours to know.
     pub given: Option<Given>,
+    /// Which models may answer, where its asker does not leave that to the door.
+    pub models: WantedModels,
+}
+
+/// Which models may answer a message.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WantedModels {
+    /// The key of the row that answers it; none leaves that to the door.
+    pub row: Option<String>,
+    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    pub among: Vec<String>,
 }
 
 /// Who wrote a message.

@@ -4,6 +4,7 @@
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
 pub mod ledger;
+pub mod sessions;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -171,6 +172,9 @@ pub const APPLIED_PREFIX: &str = "staffai:applied:";
 
 /// How long a server remembers what it counted last for one store: longer than an outage that a process would live through.
 pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Model rows that were changed at run time, where processes share a store. One key, without an end, bounded by who writes it.
+pub const MODEL_ROWS: &str = "staffai:model_rows";
 
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";

@@ -156,12 +156,16 @@ pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
     let (tally, guild) = (Tally::of(effort), turn.guild.as_deref());
     match own_purpose(turn.trigger) {
         Some(purpose) => own(&turn.person.door, guild, purpose, tally, now),
-        None => {
-            let mut writes = ours(&turn.person.door, guild, &member(&turn.person), tally, now);
-            writes.extend(guild.into_iter().flat_map(|guild| legacy(&turn.person, guild, tally.tokens, now)));
-            writes
-        }
+        None => of_member(&turn.person, guild, tally, now),
     }
+}
+
+/// What a member spent in a community.
+#[must_use]
+pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timestamp) -> Vec<Increment> {
+    let mut writes = ours(&person.door, guild, &member(person), tally, now);
+    writes.extend(guild.into_iter().flat_map(|guild| legacy(person, guild, tally.tokens, now)));
+    writes
 }
 
 /// What the bot spent by itself for this purpose, such as [`PRESENCE`].

@@ -39,6 +39,9 @@ pub struct Row {
     pub vision: bool,
     /// Its provider runs remote tool servers itself.
     pub native_mcp: bool,
+    /// The name of the model at the same endpoint that makes embeddings; none makes none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings: Option<String>,
     /// Prices, when configured.
     pub price: Option<Price>,
 }
@@ -69,6 +72,7 @@ impl Row {
             max_tools: MAX_TOOLS,
             vision: false,
             native_mcp: false,
+            embeddings: None,
             price: None,
         }
     }

@@ -188,8 +188,10 @@ pub fn triage(posted: &Posted, rules: &Rules, us: &Person) -> TriageDecision {
 
 /// What the door wants of an answer, with what this message asks for.
 fn policy(posted: &Posted, door: &Policy) -> Policy {
-    let model = posted.given.as_ref().and_then(|given| given.model.clone()).or_else(|| door.model.clone());
-    Policy { tools: door.tools && posted.tools, model, ..door.clone() }
+    let (given, wanted) = (posted.given.as_ref(), &posted.models);
+    let model = given.and_then(|given| given.model.clone()).or_else(|| wanted.row.clone());
+    let among = given.map_or_else(|| wanted.among.clone(), |given| given.rows.clone());
+    Policy { tools: door.tools && posted.tools, model: model.or_else(|| door.model.clone()), among, ..door.clone() }
 }
 
 /// Whether the author is restricted and this is not the place where they are answered.

@@ -170,6 +170,9 @@ pub struct Policy {
     pub lane: LaneRule,
     /// The model row asked for; none means the default row.
     pub model: Option<String>,
+    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub among: Vec<String>,
     /// Tools may be used.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tools: bool,
@@ -189,6 +192,7 @@ impl Default for Policy {
             history: HistoryScope::PersonInPlace,
             lane: LaneRule::Queue,
             model: None,
+            among: Vec::new(),
             tools: true,
             gates: GatePolicy::Deny,
             lasts: Lasts::default(),

@@ -5,15 +5,18 @@ use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
+use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use parking_lot::Mutex;
 use tokio::time::{Instant, timeout};
 
 use crate::domain::completion::{Completion, Request};
+use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::model::Row;
 use crate::llm::account::Account;
 use crate::llm::chat::ChatCompletions;
+use crate::llm::embeddings;
 use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
 use crate::llm::wire::{Model, TokenLimit, Wire};
@@ -133,6 +136,11 @@ impl Models for Client {
         let client = self.client(row)?;
         client.within_timeout(client.ask_for_what_it_takes(request, Some(heard))).await
     }
+
+    async fn embed(&self, row: &str, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
+        let client = self.client(row)?;
+        client.within_timeout(client.embed(request)).await
+    }
 }
 
 impl Client {
@@ -235,6 +243,15 @@ impl ModelClient {
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
         self.wire.read(answer, &|| request.chars(self.row.vision))
+    }
+
+    async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
+        let none = || ModelError::new(ModelErrorKind::Unsupported, "this row has no embedding model");
+        let model = self.row.embeddings.as_deref().ok_or_else(none)?;
+        let call = self.transport.call(self.wire, None);
+        let (url, headers) = (self.account.url("/embeddings"), self.account.headers());
+        let answer = call.post(url, headers, &embeddings::body(model, request)).await?;
+        embeddings::read(&answer, request)
     }
 
     /// The lower one of the row's limit of tokens and the request's own.

@@ -163,6 +163,16 @@ impl Call {
         self.answer.lock().take()
     }
 
+    /// Posts a body, and gives the answer.
+    ///
+    /// # Errors
+    /// The failure, named.
+    pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
+        let request = self.transport.client.post(url).headers(headers).json(body).build().map_err(broken);
+        let answer = async { self.exchange(request?).await };
+        answer.await.map_err(|error| self.transport.clean(error))
+    }
+
     async fn exchange(&self, request: reqwest::Request) -> Result<Value, ModelError> {
         let response = self.transport.client.execute(request).await.map_err(broken)?;
         let status = response.status();

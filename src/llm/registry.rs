@@ -8,6 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
 
 use crate::domain::model::Row;
 
@@ -35,6 +36,15 @@ pub struct File<'a> {
     pub path: &'a str,
     /// Its text.
     pub text: &'a str,
+}
+
+/// What was changed of rows after their file was written.
+#[derive(Debug, Clone, Copy)]
+pub struct Changes<'a> {
+    /// Where it is kept, for messages.
+    pub path: &'a str,
+    /// Fields of rows by their keys. A row that the file does not have comes behind the others.
+    pub rows: &'a Map<String, Value>,
 }
 
 /// What the environment says about the default model.
@@ -94,21 +104,47 @@ impl Registry {
     }
 }
 
-/// Builds the registry from a file, or from the rows that are compiled in. `lookup` gives the value of the variable that a
-/// row's `env_key` names.
-///
-/// # Errors
-/// Everything that is wrong, each with its place and what to do about it; never a secret.
+/// Builds the registry of a file that nothing was changed of.
+#[cfg(test)]
 pub fn build(
     file: Option<File<'_>>,
     default: &DefaultRow,
     lookup: &dyn Fn(&str) -> Option<SecretString>,
 ) -> Result<Registry, Vec<String>> {
+    build_with(file, None, default, lookup)
+}
+
+/// Every row of a file, or of those that are compiled in, with what was changed of them: also those that nothing asks for.
+///
+/// # Errors
+/// Everything that is wrong, each with its place and what to do about it.
+pub fn drafts(
+    file: Option<File<'_>>,
+    changes: Option<Changes<'_>>,
+    timeout: Duration,
+) -> Result<Vec<Draft>, Vec<String>> {
+    let mut errors = Vec::new();
+    let Contents { drafts, .. } = file::read(file.unwrap_or(SHIPPED), changes, timeout, &mut errors);
+    if errors.is_empty() { Ok(drafts) } else { Err(errors) }
+}
+
+/// Builds the registry from a file, or from the rows that are compiled in, with what was changed of them. `lookup` gives the value
+/// of the variable that a row's `env_key` names.
+///
+/// # Errors
+/// Everything that is wrong, each with its place and what to do about it; never a secret.
+pub fn build_with(
+    file: Option<File<'_>>,
+    changes: Option<Changes<'_>>,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Registry, Vec<String>> {
     let source = file.unwrap_or(SHIPPED);
     let mut errors = Vec::new();
-    let Contents { mut drafts, families } = file::read(source, default.timeout, &mut errors);
+    let Contents { mut drafts, families } = file::read(source, changes, default.timeout, &mut errors);
     // A file without a word about families knows as much of them as this program does.
-    let families = families.or_else(|| file::read(SHIPPED, default.timeout, &mut errors).families).unwrap_or_default();
+    let families =
+        families.or_else(|| file::read(SHIPPED, None, default.timeout, &mut errors).families).unwrap_or_default();
     put_default_first(&mut drafts, source.path, (default, &families), &mut errors);
     check_fallbacks(&mut drafts, source.path, &mut errors);
     let mut drafts = taken(drafts);

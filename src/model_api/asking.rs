@@ -12,7 +12,7 @@ use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
 use crate::domain::given::{Conversation, Given};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted};
+use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use crate::domain::layout::lay_out;
 use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Part};
@@ -24,6 +24,9 @@ use crate::ports::{NotAccepted, Reading, TurnEventReader};
 const WITHIN: Duration = Duration::from_secs(590);
 /// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long it may take to find out when a limit lets the next request through.
+const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often a request is handed in, and the pause between.
 const TRIES: u32 = 3;
@@ -99,10 +102,7 @@ impl ModelApi {
         conversation: Conversation,
         taken: Taken,
     ) -> Result<Asking, Failure> {
-        if !caller.opens(&DOOR) {
-            let why = "this key does not open this door; staffai key add --door api makes one that does";
-            return Err(Failure::NotLetIn(axum::http::StatusCode::FORBIDDEN, why));
-        }
+        self.opens(caller)?;
         let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
         let events = Arc::clone(&self.parts.events);
@@ -161,6 +161,7 @@ impl ModelApi {
             draw: None,
             tools: conversation.takes_our_tools() && caller.may(Right::Tools),
             given: Some(Given::new(conversation)),
+            models: WantedModels::default(),
         }
     }
 }
@@ -225,10 +226,18 @@ impl Asking {
                 }
                 None => return Progress::Failed(lost()),
             };
-            if let Some(progress) = progress {
-                self.under_way.over |= !matches!(progress, Progress::Text(_));
-                return progress;
+            let Some(mut progress) = progress else { continue };
+            self.under_way.over |= !matches!(progress, Progress::Text(_));
+            if let Progress::Failed(Failure::OverLimit(why, None)) = progress {
+                // Whoever stops waiting here reads it the next time.
+                self.first = Some(Progress::Failed(Failure::OverLimit(why.clone(), None)));
+                let UnderWay { api, holder, .. } = &self.under_way;
+                let person = Person::new(DOOR, holder.clone());
+                let wait = timeout(LOOK_WITHIN, api.parts.meter.refused_for(&person)).await.ok().flatten();
+                self.first = None;
+                progress = Progress::Failed(Failure::OverLimit(why, wait));
             }
+            return progress;
         }
     }
 

@@ -1,9 +1,18 @@
 //! Why there is no answer, before it is told in the words of a wire.
 
-use axum::http::StatusCode;
+use std::time::Duration;
+
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 
 use crate::domain::ending::{Ending, ModelErrorKind};
 use crate::domain::turn_event::NoAnswer;
+
+/// How long to wait where there was too much to do.
+pub(super) const AGAIN: Duration = Duration::from_secs(1);
+/// The longest wait that clients are told to take upon themselves.
+const WAIT_MAX: Duration = Duration::from_secs(60);
+/// Clients of OpenAI do what it says.
+const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
 /// Why a request has no answer. Texts are for whoever made the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,8 +38,12 @@ pub(super) enum Failure {
     ContextTooLong,
     /// A content filter stopped it.
     Filtered(String),
-    /// A limit of its asker.
-    OverLimit(String),
+    /// There is nothing at this path.
+    NoEndpoint(String),
+    /// There is, though not for this method.
+    NoMethod(String),
+    /// A limit of its asker, and how long it refuses them; none where that is not known, or for good.
+    OverLimit(String, Option<Duration>),
     /// There is too much to do.
     Busy(String),
     /// It took too long.
@@ -50,7 +63,7 @@ impl Failure {
     /// The end of a turn that was apologised for in these words.
     pub fn of(why: NoAnswer, words: String) -> Self {
         match why {
-            NoAnswer::OverLimit(_) => Self::OverLimit(words),
+            NoAnswer::OverLimit(_) => Self::OverLimit(words, None),
             NoAnswer::NotTaken => Self::Busy(words),
             NoAnswer::Ended(ending) => match ending {
                 Ending::Model(ModelErrorKind::ContextOverflow) => Self::ContextTooLong,
@@ -79,13 +92,31 @@ impl Failure {
                 StatusCode::BAD_REQUEST
             }
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NoModel(_) | Self::NoResponse(_) => StatusCode::NOT_FOUND,
-            Self::OverLimit(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::NoModel(_) | Self::NoResponse(_) | Self::NoEndpoint(_) => StatusCode::NOT_FOUND,
+            Self::NoMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
+            Self::OverLimit(..) => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
             Self::Model(_) => StatusCode::BAD_GATEWAY,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
+    }
+
+    /// Headers that tell clients when to ask again, in seconds, and whether that is worth a wait of theirs.
+    pub fn headers(&self) -> HeaderMap {
+        let wait = match self {
+            Self::OverLimit(_, wait) => *wait,
+            Self::Busy(_) | Self::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => Some(AGAIN),
+            _ => return HeaderMap::new(),
+        };
+        let is_worth_it = wait.is_some_and(|wait| wait <= WAIT_MAX);
+        let worth = HeaderValue::from_static(if is_worth_it { "true" } else { "false" });
+        let mut headers = HeaderMap::from_iter([(SHOULD_RETRY, worth)]);
+        if let Some(wait) = wait {
+            let seconds = wait.as_secs() + u64::from(wait.subsec_nanos() > 0);
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        headers
     }
 
     /// What to tell whoever asked.
@@ -95,6 +126,10 @@ impl Failure {
             Self::Bad { place: Some(place), why } => format!("{place}: {why}"),
             Self::TooLarge(most) => format!("the body is longer than the {most} bytes that are taken"),
             Self::NoModel(name) => format!("the model {name:?} does not exist, or this key may not ask it"),
+            Self::NoEndpoint(path) => format!("there is nothing at {path}; see docs/api.md for what there is"),
+            Self::NoMethod(path) => {
+                format!("{path} is not for this method; the header Allow names those that it is for")
+            }
             Self::NoResponse(id) => format!("there is no response {id:?} of this key"),
             Self::NoPrevious(id) => {
                 format!("there is no response {id:?} of this key any more; send what was said as input")
@@ -102,7 +137,7 @@ impl Failure {
             Self::ContextTooLong => "the conversation is longer than what the model takes; send less of it".to_owned(),
             Self::Bad { place: None, why }
             | Self::Filtered(why)
-            | Self::OverLimit(why)
+            | Self::OverLimit(why, _)
             | Self::Busy(why)
             | Self::Late(why)
             | Self::Model(why)

@@ -14,7 +14,7 @@ use super::openai::reading::MESSAGES_MAX;
 use crate::domain::completion::WrittenJson;
 use crate::domain::given::Message;
 use crate::domain::keys;
-use crate::ports::{Store, Write};
+use crate::ports::{Store, StoreStatus, Write};
 
 /// The most responses that are kept of one holder.
 const RESPONSES_MAX: usize = 500;
@@ -39,7 +39,7 @@ pub(super) struct Kept {
     pub previous: Option<String>,
     /// What was said since then, the answer included.
     pub said: Vec<Message>,
-    /// The response as its asker was given it.
+    /// The response as its asker was given it, without what its request brought along.
     pub response: WrittenJson,
 }
 
@@ -56,7 +56,7 @@ impl Responses {
     }
 
     /// Keeps a response, and removes the oldest ones of its holder that there is no room for beside it. A response that takes more than
-    /// all of the room is not kept.
+    /// all of the room is not kept, and none is while the store is away.
     pub async fn keep(&self, holder: &str, id: &str, kept: &Kept) {
         let Ok(value) = serde_json::to_string(kept) else { return };
         let bytes = value.len();
@@ -65,6 +65,10 @@ impl Responses {
         }
         let changing = self.change(holder).await;
         let mut named = self.named(holder).await;
+        if self.is_away() {
+            // A list that could not be read would lose what it names.
+            return;
+        }
         named.push(Named { id: id.to_owned(), bytes });
         let mut held: usize = named.iter().map(|named| named.bytes).sum();
         let mut over = 0;
@@ -80,6 +84,16 @@ impl Responses {
         drop(changing);
         // Where the store is degraded, memory holds it.
         durable.await;
+    }
+
+    /// What is not found may be there all the same.
+    fn is_away(&self) -> bool {
+        matches!(self.store.status(), StoreStatus::Degraded(_))
+    }
+
+    /// Why a response was not found.
+    pub fn missing(&self, id: String) -> Failure {
+        if self.is_away() { away() } else { Failure::NoResponse(id) }
     }
 
     /// A response of a holder.
@@ -115,7 +129,7 @@ impl Responses {
         let (mut links, mut next, mut messages, mut bytes) = (Vec::new(), Some(id.to_owned()), 0, 0);
         while let Some(id) = next {
             let Some(Kept { previous, said, .. }) = self.get(holder, &id).await else {
-                return Err(Failure::NoPrevious(id));
+                return Err(if self.is_away() { away() } else { Failure::NoPrevious(id) });
             };
             messages += said.len();
             bytes += said.iter().map(|message| message.text.len()).sum::<usize>();
@@ -140,6 +154,11 @@ impl Responses {
         let at = usize::try_from(hasher.finish() % SIDE_BY_SIDE as u64).unwrap_or_default();
         self.changing[at].lock().await
     }
+}
+
+/// What was kept cannot be read now.
+fn away() -> Failure {
+    Failure::Busy("what was kept cannot be read at present; try again in a moment".to_owned())
 }
 
 /// Names the responses of a holder.
@@ -199,6 +218,19 @@ mod tests {
             responses.keep("laptop", &format!("r{number}"), &kept(None, "x")).await;
         }
         assert!(responses.get("laptop", "r0").await.is_none() && responses.get("laptop", "r1").await.is_some());
+    }
+
+    #[tokio::test]
+    async fn while_the_store_is_away_nothing_is_told_as_gone_and_nothing_is_lost() {
+        let store = Arc::new(MemoryStore::new());
+        let responses = Responses::new(Arc::clone(&store) as _);
+        responses.keep("ci", "r1", &kept(None, "one")).await;
+        store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(matches!(responses.said("ci", "r1").await, Err(Failure::Busy(_))));
+        responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
+        store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert!(responses.said("ci", "r1").await.is_ok() && responses.get("ci", "r2").await.is_none());
+        assert_eq!(responses.named("ci").await.len(), 1, "the list names what there is");
     }
 
     #[tokio::test]

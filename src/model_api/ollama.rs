@@ -54,7 +54,7 @@ impl From<Failure> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.0.status(), Json(writing::error(&self.0))).into_response()
+        (self.0.status(), self.0.headers(), Json(writing::error(&self.0))).into_response()
     }
 }
 

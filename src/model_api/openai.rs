@@ -1,5 +1,6 @@
 //! The endpoints of OpenAI.
 
+mod embeddings;
 pub(super) mod reading;
 mod responses;
 mod writing;
@@ -33,9 +34,10 @@ const WARNING: HeaderName = HeaderName::from_static("warning");
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     Router::new()
         .route("/v1/models", get(models))
-        .route("/v1/models/{id}", get(model))
+        .route("/v1/models/{*id}", get(model))
         .route("/v1/chat/completions", post(chat))
         .merge(responses::routes())
+        .merge(embeddings::routes())
 }
 
 /// Whether clients of these endpoints ask there.
@@ -54,7 +56,7 @@ impl From<Failure> for Refusal {
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        (self.0.status(), Json(writing::error(&self.0))).into_response()
+        (self.0.status(), self.0.headers(), Json(writing::error(&self.0))).into_response()
     }
 }
 

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout;
 
-use super::failure::Failure;
+use super::failure::{AGAIN, Failure};
 
 /// KiB of conversations that all requests under way may hold together; each is held a few times over while it is read and sent.
 const ALL_KIB: usize = 32 << 10;
@@ -55,7 +55,8 @@ impl Room {
             let mut holders = self.holders.lock();
             let held = holders.entry(holder.to_owned()).or_default();
             if held.requests >= AT_ONCE {
-                return Err(Failure::OverLimit(format!("this key has {AT_ONCE} requests under way; wait for one")));
+                let why = format!("this key has {AT_ONCE} requests under way; wait for one");
+                return Err(Failure::OverLimit(why, Some(AGAIN)));
             }
             if held.requests > 0 && held.kib + kib > SHARE_KIB {
                 return Err(over_share());
@@ -83,7 +84,7 @@ impl Taken {
         {
             let mut holders = self.room.holders.lock();
             let Some(held) = holders.get_mut(&self.holder) else { return Ok(()) };
-            if held.kib.saturating_add(kib) > SHARE_KIB {
+            if held.requests > 1 && held.kib.saturating_add(kib) > SHARE_KIB {
                 return Err(over_share());
             }
             held.kib += kib;
@@ -123,7 +124,8 @@ impl Drop for Taken {
 }
 
 fn over_share() -> Failure {
-    Failure::OverLimit(format!("the requests of this key that are under way may hold {SHARE_KIB} KiB; wait for one"))
+    let why = format!("the requests of this key that are under way may hold {SHARE_KIB} KiB; wait for one");
+    Failure::OverLimit(why, Some(AGAIN))
 }
 
 fn full() -> Failure {
@@ -138,17 +140,20 @@ mod tests {
     async fn one_holder_has_a_share_and_others_have_room_beside_it() {
         let room = Room::new();
         let mut first = room.take("ci", SHARE_KIB).await.ok().unwrap();
-        assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(_))));
+        assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(..))));
         assert!(room.take("laptop", SHARE_KIB).await.is_ok());
         first.shrink(10);
         let more: Vec<_> = futures_util::future::join_all((1..AT_ONCE).map(|_| room.take("ci", 1))).await;
         assert!(more.iter().all(Result::is_ok));
-        assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(_))), "places have a bound as well");
+        assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(..))), "places have a bound as well");
         drop((first, more));
         assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
         let mut first = room.take("ci", 10).await.ok().unwrap();
         assert!(first.grow(1_000 << 10).await.is_ok() && room.all.available_permits() == ALL_KIB - 1_010);
-        assert!(matches!(first.grow(8_000 << 10).await, Err(Failure::OverLimit(_))));
+        let second = room.take("ci", 1).await.ok().unwrap();
+        assert!(matches!(first.grow(8_000 << 10).await, Err(Failure::OverLimit(..))));
+        drop(second);
+        assert!(first.grow(8_000 << 10).await.is_ok(), "one request alone may take more");
         drop(first);
         assert!(room.holders.lock().is_empty() && room.all.available_permits() == ALL_KIB);
     }

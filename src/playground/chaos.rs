@@ -1,18 +1,22 @@
-//! Failure on purpose, from the page: actors that crash, freeze or are flooded, and Discord, a model or a store that fails.
+//! Failure on purpose, from the page: actors that crash, freeze or are flooded, a bot that is killed, and Discord, a model or a
+//! store that fails.
 //!
-//! It exists in the playground alone: `staffai run` starts with `NoFaults`. An order for an actor goes through the port of
-//! injected failure into that actor's mailbox, and everything after it is the real program: the supervisor, its backoff, the
-//! journal that offers the turn again. What is ordered counts as an event from outside, so no number of clicks makes a
-//! supervisor give up. The root takes no orders: its end is the end of the program.
+//! It exists in the playground alone: `staffai run` starts with `NoFaults`. [`Chaos`] stands beside the local chat service and
+//! takes all orders. What the bot's own process has to do goes there by the port [`BotProcess`], and [`Strikes`] does it: an
+//! order for an actor goes through the port of injected failure into that actor's mailbox, and everything after it is the real
+//! program: the supervisor, its backoff, the journal that offers the turn again. What is ordered counts as an event from
+//! outside, so no number of clicks makes a supervisor give up. The root takes no orders: its end is the end of the program, for
+//! which there is `kill -9`.
 //!
 //! Discord fails by [`Faults`] of the local service. The demo model and the store are told to fail for [`LASTS`], and work
 //! again by themselves.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
@@ -36,7 +40,7 @@ const FLOOD_EACH: Duration = Duration::from_millis(1);
 const KNOWN: usize = 512;
 
 /// What can be done to an actor.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strike {
     /// It panics.
@@ -61,10 +65,51 @@ pub enum Trouble {
     ModelSlow,
     /// The store's file cannot be read or written.
     StoreDown,
+    /// The bot's process ends at once, without a word.
+    KillBot,
+}
+
+/// What the bot's own process has to do.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BotOrder {
+    /// Does this to the actor at this path.
+    Strike(String, Strike),
+    /// Lets the store fail.
+    StoreDown,
+}
+
+/// The process of the bot.
+#[async_trait]
+pub trait BotProcess: Send + Sync {
+    /// Hands an order to it.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    async fn order(&self, order: BotOrder) -> Result<(), Refused>;
+
+    /// Ends it at once. It is started again.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    fn kill(&self) -> Result<(), Refused>;
+
+    /// What it counted, over all its lives.
+    fn counted(&self) -> Counted;
+}
+
+/// What the bot itself counts.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Counted {
+    /// Turns that were closed without an answer or an apology.
+    pub lost: u64,
+    /// Messages that were answered twice.
+    pub doubled: u64,
 }
 
 /// Why an order was not taken.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Refused {
     /// There is no such actor, or it waits for its restart, or it is the root.
     #[error("no actor of that path runs now")]
@@ -75,12 +120,15 @@ pub enum Refused {
     /// The model is a real one.
     #[error("only the demo model can be told to fail")]
     NoDemo,
+    /// The bot's process does not run, or does not listen yet.
+    #[error("the bot is away just now")]
+    Away,
 }
 
 /// What the page shows of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caused {
-    /// Actors that were told to crash or to freeze.
+    /// Actors that were told to crash or to freeze, and kills of the bot.
     pub crashes: u64,
     /// Everything else that was ordered.
     pub troubles: u64,
@@ -94,9 +142,17 @@ pub struct Chaos {
     spells: Arc<Spells>,
     /// Whether answers come from the demo model.
     demo: bool,
-    actors: Mutex<HashMap<String, mpsc::Sender<Fault>>>,
+    bot: Arc<dyn BotProcess>,
     crashes: AtomicU64,
     troubles: AtomicU64,
+}
+
+/// Does in the bot's process what is ordered.
+pub struct Strikes {
+    spells: Arc<Spells>,
+    actors: Mutex<HashMap<String, mpsc::Sender<Fault>>>,
+    /// At how many actors those that ended are looked for next.
+    sweep_at: AtomicUsize,
 }
 
 /// Until when the model and the store fail, in milliseconds since 1970.
@@ -137,36 +193,21 @@ impl Spells {
 impl Chaos {
     /// Takes orders from now on. Without the demo model nothing can be told to a model.
     #[must_use]
-    pub fn new(discord: Faults, spells: Arc<Spells>, demo: bool) -> Arc<Self> {
-        Arc::new(Self {
-            discord,
-            spells,
-            demo,
-            actors: Mutex::default(),
-            crashes: AtomicU64::new(0),
-            troubles: AtomicU64::new(0),
-        })
+    pub fn new(discord: Faults, spells: Arc<Spells>, demo: bool, bot: Arc<dyn BotProcess>) -> Arc<Self> {
+        let (crashes, troubles) = (AtomicU64::new(0), AtomicU64::new(0));
+        Arc::new(Self { discord, spells, demo, bot, crashes, troubles })
     }
 
     /// Does this to the actor at this path.
     ///
     /// # Errors
     /// See [`Refused`].
-    pub fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
-        let actor = self.actors.lock().get(path).filter(|actor| !actor.is_closed()).cloned();
-        let actor = actor.ok_or(Refused::NotRunning)?;
-        let (fault, times, count) = match strike {
-            Strike::Crash => (Fault::Panic, 1, &self.crashes),
-            Strike::Freeze => (Fault::Hang, 1, &self.crashes),
-            Strike::Flood => (Fault::Delay(FLOOD_EACH), FLOOD, &self.troubles),
+    pub async fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
+        self.bot.order(BotOrder::Strike(path.to_owned(), strike)).await?;
+        let count = match strike {
+            Strike::Crash | Strike::Freeze => &self.crashes,
+            Strike::Flood => &self.troubles,
         };
-        // It is taken at once unless the actor is behind with what was ordered before.
-        if actor.capacity() < times {
-            return Err(Refused::Flooded);
-        }
-        for _ in 0..times {
-            actor.try_send(fault).map_err(|_| Refused::NotRunning)?;
-        }
         count.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -175,7 +216,7 @@ impl Chaos {
     ///
     /// # Errors
     /// See [`Refused`].
-    pub fn trouble(&self, trouble: Trouble) -> Result<(), Refused> {
+    pub async fn trouble(&self, trouble: Trouble) -> Result<(), Refused> {
         if !self.offers(trouble) {
             return Err(Refused::NoDemo);
         }
@@ -184,7 +225,17 @@ impl Chaos {
             Trouble::RefusePosts => self.discord.answer_next(CREATE_MESSAGE, REFUSED_POSTS, 503, None),
             Trouble::ModelDown => self.spells.begin(&self.spells.down),
             Trouble::ModelSlow => self.spells.begin(&self.spells.slow),
-            Trouble::StoreDown => self.spells.begin(&self.spells.store),
+            Trouble::StoreDown => {
+                self.bot.order(BotOrder::StoreDown).await?;
+                self.spells.begin(&self.spells.store);
+            }
+            Trouble::KillBot => {
+                self.bot.kill()?;
+                // The next life knows nothing of it.
+                self.spells.store.store(0, Ordering::Relaxed);
+                self.crashes.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
         }
         self.troubles.fetch_add(1, Ordering::Relaxed);
         Ok(())
@@ -200,6 +251,7 @@ impl Chaos {
             (Trouble::ModelDown, self.spells.left(down)),
             (Trouble::ModelSlow, self.spells.left(slow)),
             (Trouble::StoreDown, self.spells.left(store)),
+            (Trouble::KillBot, 0),
         ];
         Caused {
             crashes: self.crashes.load(Ordering::Relaxed),
@@ -208,15 +260,61 @@ impl Chaos {
         }
     }
 
+    /// What the bot counted, over all its lives.
+    #[must_use]
+    pub fn counted(&self) -> Counted {
+        self.bot.counted()
+    }
+
     const fn offers(&self, trouble: Trouble) -> bool {
         match trouble {
             Trouble::ModelDown | Trouble::ModelSlow => self.demo,
-            Trouble::CutDiscord | Trouble::RefusePosts | Trouble::StoreDown => true,
+            Trouble::CutDiscord | Trouble::RefusePosts | Trouble::StoreDown | Trouble::KillBot => true,
         }
     }
 }
 
-impl ports::Faults for Chaos {
+impl Strikes {
+    /// Does what is ordered from now on. `clock`: the time in milliseconds since 1970.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Arc<Self> {
+        Arc::new(Self { spells: Spells::new(clock), actors: Mutex::default(), sweep_at: AtomicUsize::new(KNOWN) })
+    }
+
+    /// Does it.
+    ///
+    /// # Errors
+    /// See [`Refused`].
+    pub fn order(&self, order: &BotOrder) -> Result<(), Refused> {
+        match order {
+            BotOrder::Strike(path, strike) => self.strike(path, *strike),
+            BotOrder::StoreDown => {
+                self.spells.begin(&self.spells.store);
+                Ok(())
+            }
+        }
+    }
+
+    fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
+        let actor = self.actors.lock().get(path).filter(|actor| !actor.is_closed()).cloned();
+        let actor = actor.ok_or(Refused::NotRunning)?;
+        let (fault, times) = match strike {
+            Strike::Crash => (Fault::Panic, 1),
+            Strike::Freeze => (Fault::Hang, 1),
+            Strike::Flood => (Fault::Delay(FLOOD_EACH), FLOOD),
+        };
+        // It is taken at once unless the actor is behind with what was ordered before.
+        if actor.capacity() < times {
+            return Err(Refused::Flooded);
+        }
+        for _ in 0..times {
+            actor.try_send(fault).map_err(|_| Refused::NotRunning)?;
+        }
+        Ok(())
+    }
+}
+
+impl ports::Faults for Strikes {
     fn before(&self, _path: &str, _input: Input) -> Option<Fault> {
         None
     }
@@ -228,8 +326,9 @@ impl ports::Faults for Chaos {
         }
         let (order, ordered) = mpsc::channel(FLOOD);
         let mut actors = self.actors.lock();
-        if actors.len() >= KNOWN {
+        if actors.len() >= self.sweep_at.load(Ordering::Relaxed) {
             actors.retain(|_, actor| !actor.is_closed());
+            self.sweep_at.store(KNOWN.max(actors.len() * 2), Ordering::Relaxed);
         }
         actors.insert(path.to_owned(), order);
         Some(ordered)

@@ -3,11 +3,12 @@
 //! Nothing here knows sockets, JSON shapes of Discord or clocks: the time comes in as milliseconds
 //! since 1970, and every method is a plain function of the state.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 pub mod files;
 pub mod ids;
+pub mod kept;
 pub mod mentions;
 pub mod permissions;
 pub mod seed;
@@ -68,7 +69,7 @@ pub struct Member {
 }
 
 /// What sort of place a channel is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelKind {
     /// A text channel of a guild.
@@ -80,7 +81,7 @@ pub enum ChannelKind {
 }
 
 /// A place where messages are.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
     /// The channel's id.
     pub id: ChannelId,
@@ -122,7 +123,7 @@ pub enum Who {
 }
 
 /// The description of a file that was sent with a message.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
     /// The attachment's own id.
     pub id: MessageId,
@@ -137,7 +138,7 @@ pub struct Attachment {
 }
 
 /// A message as it stands now.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// The message's id, which also says when it was made.
     pub id: MessageId,

@@ -22,6 +22,7 @@ use super::{
     guild::{
         Channel, Draft, Guild, Member, Message,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
+        kept::Kept,
         seed::Seed,
         state::State,
     },
@@ -65,6 +66,8 @@ pub struct Options {
     pub privileged: u64,
     /// REST budgets.
     pub budgets: Budgets,
+    /// What was said in an earlier life.
+    pub kept: Option<Kept>,
     /// The time in milliseconds since 1970, for ids and timestamps.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -87,6 +90,7 @@ impl Options {
             replay: 4_096,
             privileged: intents::PRIVILEGED,
             budgets: Budgets::default(),
+            kept: None,
             clock,
         }
     }
@@ -298,6 +302,18 @@ impl Service {
         if connected { self.presence(0) } else { Some(json!({"status": "offline"})) }
     }
 
+    /// What is worth being kept over a restart of the service.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        self.core.world().state.kept()
+    }
+
+    /// Messages that the bot answered more than once, as everybody sees it.
+    #[must_use]
+    pub fn doubled(&self) -> u64 {
+        self.core.world().state.doubled()
+    }
+
     /// Everything that changes from now on. A subscriber that falls 4,096 changes behind misses some.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Change> {
@@ -347,6 +363,9 @@ fn assemble(options: Options, address: SocketAddr, stop: CancellationToken) -> C
     };
     let mut state = State::new(options.seed);
     state.set_origin(format!("http://{address}"));
+    if let Some(kept) = options.kept {
+        state.restore(kept);
+    }
     let world = World {
         state,
         hub: Hub::new(bounds, (options.clock)(), connected.clone()),

@@ -44,6 +44,15 @@ pub enum PostRequest {
         /// Where.
         place: Place,
     },
+    /// Reacts to a message. Repeating it changes nothing.
+    React {
+        /// Where.
+        place: Place,
+        /// To which message.
+        message: MessageId,
+        /// One emoji, or `name:id` of a community's own.
+        emoji: String,
+    },
     /// Reads messages of one place, oldest first.
     History {
         /// Where.

@@ -115,7 +115,7 @@ pub struct TreeNode {
     pub restarts: u64,
     /// Messages that wait for it.
     pub mailbox: u64,
-    /// Messages it handled, over all restarts.
+    /// Messages and events from outside that it handled, over all restarts; not those of its own timers.
     pub handled: u64,
     /// Seconds since its last start.
     pub uptime_s: u64,
@@ -148,12 +148,15 @@ pub struct Turns {
 }
 
 /// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnTimes {
     /// Its place in the order of acceptance in this process, from one.
     pub number: u64,
     /// The door it came through.
     pub door: String,
+    /// The message that it answers, as its door numbers it; none unless that may be told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
     /// Why it is answered.
     pub trigger: String,
     /// When it was accepted.
@@ -178,7 +181,7 @@ pub struct TurnTimes {
 }
 
 /// One call of a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
     /// `model` or `tool`.
     pub kind: String,
@@ -190,6 +193,21 @@ pub struct Step {
     pub to_ms: Option<u64>,
     /// The label of its failure, if it failed.
     pub failed: Option<String>,
+    /// Tokens of a model that went in and came out, and dollars where its row has prices; none for a tool, a failure, and while it
+    /// runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<StepCost>,
+}
+
+/// What one call of a model took.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepCost {
+    /// Tokens that went in.
+    pub prompt_tokens: u64,
+    /// Tokens that came out.
+    pub completion_tokens: u64,
+    /// Dollars; none when the row has no prices.
+    pub dollars: Option<f64>,
 }
 
 /// What one model row was used for.

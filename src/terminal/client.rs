@@ -28,6 +28,12 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 /// The longest that a decision may take to be on record; a service gives up earlier.
 const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 
+/// A refusal, as the service tells it.
+#[derive(serde::Deserialize)]
+struct Problem {
+    detail: String,
+}
+
 /// A conversation with the service at one address.
 pub struct Client {
     http: reqwest::Client,
@@ -82,9 +88,21 @@ impl Client {
         if !answer.status().is_success() {
             let status = answer.status();
             let why = beginning(answer).await;
+            // A mistake in what was typed ends nothing.
+            if status == StatusCode::BAD_REQUEST
+                && let Ok(problem) = serde_json::from_str::<Problem>(&why)
+            {
+                return writeln!(out, "{}", harmless(&problem.detail)).map_err(|error| error.to_string());
+            }
             return Err(format!("the service refused it ({status}): {}", why.chars().take(300).collect::<String>()));
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
+        if let Some(said) = &submitted.said {
+            writeln!(out, "{}", harmless(said)).map_err(|error| error.to_string())?;
+        }
+        if submitted.message.is_empty() {
+            return Ok(());
+        }
         if !submitted.command {
             return self.show(&submitted.message, out).await;
         }

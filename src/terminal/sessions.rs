@@ -1,40 +1,31 @@
-//! The sessions: what was said and answered in each.
+//! The sessions: what was said and answered in each. They are kept in the store; what is worked with is in memory as well.
 
-use std::collections::{HashMap, VecDeque};
+mod memory;
+mod names;
+mod record;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use serde::Serialize;
 use sha2::{Digest, Sha256};
-use tokio::time::Instant;
 
+use self::memory::{Kept, MESSAGES_MAX, Memory};
+pub(super) use self::names::Found;
+use self::names::owner_of;
 use super::{DOOR, commands};
+use crate::domain::api_key::{self, Right};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, Seen};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::notice::template;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::rejection::Rejection;
-use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
+use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
 
-/// The most sessions at once; the one that was quiet for longest makes room.
-const SESSIONS_MAX: usize = 256;
-/// The most messages kept of a session.
-const MESSAGES_MAX: usize = 200;
-/// The most bytes of messages kept of a session: the oldest go first.
-const SESSION_BYTES: usize = 1024 * 1024;
-/// The most bytes of all sessions together; the one that was quiet for longest makes room.
-const ALL_BYTES: usize = 64 * 1024 * 1024;
-/// How long a quiet session is kept.
-const QUIET_FOR: Duration = Duration::from_secs(3600);
 /// The longest message that a terminal shows, in Unicode scalar values.
 pub(super) const TEXT_LIMIT: usize = 16_000;
-/// The number of the first session.
-const FIRST_NUMBER: u64 = 101;
-/// The longest name of a session.
-const NAME_MAX: usize = 64;
 /// The bot's own id at this door.
 const US: &str = "staffai";
 
@@ -47,62 +38,32 @@ pub enum NotTaken {
     /// There is nothing in it.
     #[error("the text is empty")]
     Empty,
+    /// Another session of the same person has this name.
+    #[error("there is a session of this name already")]
+    NameTaken,
+    /// It is the session of another person, who alone speaks in it.
+    #[error("only its owner speaks in that session; choose a name of your own")]
+    NotTheirs,
 }
 
-/// All sessions of this process.
+/// How long sessions are kept at present.
+pub type KeptFor = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// All sessions of this process, and those in the store.
 pub struct Sessions {
     clock: Arc<dyn Clock>,
-    inner: Mutex<Inner>,
-}
-
-#[derive(Default)]
-struct Inner {
-    sessions: HashMap<String, Session>,
-    last_id: u64,
-    last_number: u64,
-}
-
-struct Session {
-    /// Short for its name.
-    number: u64,
-    messages: VecDeque<Kept>,
-    /// Bytes of the texts in `messages`, quoted ones included.
-    bytes: usize,
-    touched: Instant,
-}
-
-/// A session, as clients are told of it.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Listed {
-    session: String,
-    /// Short for its name.
-    number: u64,
-    messages: usize,
-    /// Seconds since something happened in it.
-    quiet_s: u64,
-}
-
-/// A message of a session, as clients are told of it.
-#[derive(Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Line {
-    message: String,
-    /// It is one of ours.
-    ours: bool,
-    text: String,
-    /// When it was said, in milliseconds since the Unix epoch.
-    at: u64,
-}
-
-struct Kept {
-    posted: Posted,
-    nonce: Option<String>,
+    store: Arc<dyn Store>,
+    kept_for: KeptFor,
+    inner: Mutex<Memory>,
+    /// Held while a session begins, so that no two have one number.
+    beginning: tokio::sync::Mutex<()>,
 }
 
 impl Sessions {
-    /// No sessions yet.
+    /// The sessions in this store.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { clock, inner: Mutex::default() }
+    pub fn new(clock: Arc<dyn Clock>, store: Arc<dyn Store>, kept_for: KeptFor) -> Self {
+        Self { clock, store, kept_for, inner: Mutex::default(), beginning: tokio::sync::Mutex::default() }
     }
 
     /// The present moment.
@@ -116,67 +77,95 @@ impl Sessions {
         Person::new(DOOR, US)
     }
 
-    /// A message in a session, which begins with its first one. Returns the event for triage. With the same `key` it is the same
-    /// message, also in a later life of the process.
+    /// A message in a session. Returns the event for triage. With the same `key` it is the same message, also in a later life of the
+    /// process.
     ///
     /// # Errors
     /// See [`NotTaken`].
-    pub fn says(&self, session: &str, text: &str, key: Option<&str>) -> Result<Posted, NotTaken> {
-        check_name(session)?;
+    pub(super) async fn says(
+        &self,
+        caller: &api_key::Caller,
+        place: &Place,
+        (text, row): (&str, Option<String>),
+        key: Option<&str>,
+    ) -> Result<Posted, NotTaken> {
         if text.trim().is_empty() {
             return Err(NotTaken::Empty);
         }
-        let mut inner = self.inner.lock();
-        let id = key.map_or_else(|| inner.next_id(self.clock.now()), |key| keyed(session, key));
-        let known = inner.session(session).messages.iter().find(|kept| kept.posted.id.id == id);
-        if let Some(known) = known {
-            return Ok(known.posted.clone());
-        }
-        let person = Person::new(DOOR, session);
-        let author =
-            Author { person, name: "you".to_owned(), roles: Vec::new(), joined: None, kind: AuthorKind::Member };
-        let id = MessageId::new(DOOR, id);
-        let posted = Posted { mentions_us: true, ..self.posted(id, Place::new(DOOR, session), author, text) };
-        inner.session(session).keep(Kept { posted: posted.clone(), nonce: None });
-        inner.make_room();
+        self.load_or_begin(place).await;
+        let (posted, writes) = {
+            let mut inner = self.inner.lock();
+            let number = inner.next_id(self.clock.now());
+            let id = key.map_or_else(|| number.to_string(), |key| keyed(&place.id, key));
+            let session = inner.session(place, self.clock.now());
+            if let Some(known) = session.find(&id) {
+                let (models, tools) = (wanted(caller, row), caller.may(Right::Tools));
+                return Ok(Posted { mentions_us: true, models, tools, ..known.clone() });
+            }
+            let posted = Posted {
+                mentions_us: true,
+                tools: caller.may(Right::Tools),
+                models: wanted(caller, row),
+                ..self.posted(MessageId::new(DOOR, id), place, false, text)
+            };
+            let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None });
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            (posted, writes)
+        };
+        // The journal writes down the turn behind it, in the same order.
+        drop(self.store.write(writes));
         Ok(posted)
     }
 
-    /// A command in a session, which begins with it.
-    ///
-    /// # Errors
-    /// The name of the session is not usable.
-    pub fn runs(&self, session: &str, name: String, options: commands::Options) -> Result<Command, NotTaken> {
-        check_name(session)?;
-        let mut inner = self.inner.lock();
-        let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
-        inner.session(session);
-        inner.make_room();
-        let caller =
-            Caller { person: Person::new(DOOR, session), name: "you".to_owned(), roles: Vec::new(), locale: None };
-        // The answer finds its session by the token.
-        let token = CallbackToken::new(session.to_owned());
-        Ok(Command {
-            callback: Callback { id, application: US.to_owned(), token },
+    /// A message was not taken after all: it was not said.
+    pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
+        // What is not there any more needs not to be taken back.
+        let _ = self.take_back(place, &MessageId::new(DOOR, message)).await;
+    }
+
+    /// A command in a session.
+    pub(super) async fn runs(
+        &self,
+        caller: &api_key::Caller,
+        place: &Place,
+        name: String,
+        options: commands::Options,
+    ) -> Command {
+        self.load(place).await;
+        let id = self.inner.lock().next_id(self.clock.now()).to_string();
+        let operator = caller.person().is_some() && caller.may(Right::Operate);
+        let person = owner_of(place);
+        Command {
+            // The answer finds its session by the token.
+            callback: Callback {
+                id: MessageId::new(DOOR, id),
+                application: US.to_owned(),
+                token: CallbackToken::new(place.id.clone()),
+            },
             name,
             options,
             named: Vec::new(),
-            caller,
-            place: Place::new(DOOR, session),
+            guild: Some(person.door.as_str().to_owned()),
+            caller: Caller { person, name: "you".to_owned(), roles: Vec::new(), locale: None, operator },
+            place: place.clone(),
             parent: None,
-            guild: Some(DOOR.as_str().to_owned()),
             at: self.clock.now(),
-        })
+        }
     }
 
-    fn posted(&self, id: MessageId, place: Place, author: Author, text: &str) -> Posted {
+    fn posted(&self, id: MessageId, place: &Place, ours: bool, text: &str) -> Posted {
+        let owner = owner_of(place);
+        // A session is no direct message: all who may reach this door are answered.
+        let guild = Some(owner.door.as_str().to_owned());
+        let (person, name, kind) =
+            if ours { (Self::us(), US, AuthorKind::Ourselves) } else { (owner, "you", AuthorKind::Member) };
         Posted {
             id,
-            place,
+            place: place.clone(),
             parent: None,
-            // A session is no direct message: all who may reach this door are answered.
-            guild: Some(DOOR.as_str().to_owned()),
-            author,
+            guild,
+            author: Author { person, name: name.to_owned(), roles: Vec::new(), joined: None, kind },
             text: text.to_owned(),
             mentions_us: false,
             reply_to: None,
@@ -187,83 +176,103 @@ impl Sessions {
             draw: None,
             tools: true,
             given: None,
+            models: WantedModels::default(),
         }
     }
 
-    /// All sessions, the one that something happened in last first.
-    pub(super) fn list(&self) -> Vec<Listed> {
-        let inner = self.inner.lock();
-        let listed = |(name, session): (&String, &Session)| Listed {
-            session: name.clone(),
-            number: session.number,
-            messages: session.messages.len(),
-            quiet_s: session.touched.elapsed().as_secs(),
-        };
-        let mut all: Vec<Listed> = inner.sessions.iter().map(listed).collect();
-        all.sort_by_key(|listed| (listed.quiet_s, listed.number));
-        all
-    }
-
-    /// The name of a session for its name or its number.
-    pub(super) fn named(&self, given: &str) -> String {
-        let inner = self.inner.lock();
-        let numbered = || {
-            let number: u64 = given.parse().ok()?;
-            inner.sessions.iter().find(|(_, session)| session.number == number).map(|(name, _)| name.clone())
-        };
-        if inner.sessions.contains_key(given) { given.to_owned() } else { numbered().unwrap_or(given.to_owned()) }
-    }
-
-    /// What was said in a session; none when there is none of this name.
-    pub(super) fn transcript(&self, session: &str) -> Option<Vec<Line>> {
-        let inner = self.inner.lock();
-        let line = |kept: &Kept| Line {
-            message: kept.posted.id.id.clone(),
-            ours: kept.posted.author.kind == AuthorKind::Ourselves,
-            text: kept.posted.text.clone(),
-            at: kept.posted.at.0,
-        };
-        Some(inner.sessions.get(session)?.messages.iter().map(line).collect())
-    }
-
-    /// Ends a session.
-    pub(super) fn remove(&self, session: &str) {
-        self.inner.lock().sessions.remove(session);
-    }
-
-    fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
-        let mut inner = self.inner.lock();
-        let known = |kept: &&Kept| kept.nonce.as_deref() == Some(nonce);
-        if let Some(kept) = inner.sessions.get(&place.id).and_then(|session| session.messages.iter().find(known)) {
-            return kept.posted.id.clone();
+    /// The same, and begins a session again that something is said in after it was over.
+    async fn load_or_begin(&self, place: &Place) {
+        if self.record(place).await.is_none() {
+            self.begin_again(place).await;
         }
-        let id = MessageId::new(DOOR, inner.next_id(self.clock.now()));
-        let session = inner.session(&place.id);
-        let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-        let (person, name) = (Self::us(), US.to_owned());
-        let author = Author { person, name, roles: Vec::new(), joined: None, kind: AuthorKind::Ourselves };
-        let posted = Posted { reply_to, ..self.posted(id.clone(), place.clone(), author, text) };
-        session.keep(Kept { posted, nonce: Some(nonce.to_owned()) });
-        inner.make_room();
+        self.load(place).await;
+    }
+
+    /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
+    async fn load(&self, place: &Place) {
+        let Some(record) = self.record(place).await else {
+            self.inner.lock().remove(place);
+            return;
+        };
+        if self.inner.lock().has(place) {
+            return;
+        }
+        let lines = self.lines(place).await;
+        let kept = lines.into_iter().map(|(number, line)| {
+            let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
+            posted.at = Timestamp(line.at);
+            posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
+            Kept { number, posted, nonce: line.nonce }
+        });
+        self.inner.lock().fill(place, &record, kept.collect());
+    }
+
+    /// What is written after a line was kept or changed: the line, the session, and what had to make room.
+    fn written(&self, place: &Place, session: &memory::Session, number: u64, dropped: Vec<u64>) -> Vec<Write> {
+        let person = owner_of(place);
+        let ttl = Some((self.kept_for)());
+        let line = |number| crate::domain::keys::sessions::line(&person, place, number);
+        let kept = session.line(number).map(|value| Write::Put { key: line(number), value, ttl });
+        let gone = dropped.into_iter().map(|number| Write::Delete { key: line(number) });
+        let key = crate::domain::keys::sessions::session(&person, place);
+        let about = Write::Put { key, value: session.record(self.clock.now()).to_json(), ttl };
+        kept.into_iter().chain(gone).chain([about]).collect()
+    }
+
+    async fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+        self.load_or_begin(place).await;
+        let (id, writes) = {
+            let mut inner = self.inner.lock();
+            let number = inner.next_id(self.clock.now());
+            let session = inner.session(place, self.clock.now());
+            if let Some(known) = session.posted_as(nonce) {
+                return known.id.clone();
+            }
+            let id = MessageId::new(DOOR, number.to_string());
+            let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
+            let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, text) };
+            let dropped = session.keep(Kept { number, posted, nonce: Some(nonce.to_owned()) });
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            (id, writes)
+        };
+        drop(self.store.write(writes));
         id
     }
 
-    fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
-        let mut inner = self.inner.lock();
-        let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
-        let kept = session.messages.iter_mut().find(|kept| kept.posted.id == *message).ok_or_else(message_gone)?;
-        session.bytes -= bytes_of(&kept.posted);
-        text.clone_into(&mut kept.posted.text);
-        session.bytes += bytes_of(&kept.posted);
-        session.shrink();
-        inner.make_room();
+    async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
+        self.load(place).await;
+        let writes = {
+            let mut inner = self.inner.lock();
+            let session = inner.known(place).ok_or_else(gone)?;
+            let (number, dropped) = session.edit(message, text).ok_or_else(message_gone)?;
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            writes
+        };
+        drop(self.store.write(writes));
         Ok(message.clone())
     }
 
-    fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
-        let inner = self.inner.lock();
-        let Some(session) = inner.sessions.get(&place.id) else { return Vec::new() };
-        let all: Vec<&Posted> = session.messages.iter().map(|kept| &kept.posted).collect();
+    async fn take_back(&self, place: &Place, message: &MessageId) -> Result<(), PostError> {
+        self.load(place).await;
+        let writes = {
+            let mut inner = self.inner.lock();
+            let session = inner.known(place).ok_or_else(gone)?;
+            match session.delete(message) {
+                Some(number) => self.written(place, session, number, vec![number]),
+                None => Vec::new(),
+            }
+        };
+        drop(self.store.write(writes));
+        Ok(())
+    }
+
+    async fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
+        self.load(place).await;
+        let mut inner = self.inner.lock();
+        let Some(session) = inner.known(place) else { return Vec::new() };
+        let all: Vec<&Posted> = session.all().collect();
         let index = |message: &MessageId| all.iter().position(|posted| posted.id == *message);
         let from = match range {
             HistoryRange::Newest => all.len().saturating_sub(limit),
@@ -288,37 +297,30 @@ impl Poster for Sessions {
             PostRequest::Create { place, piece, reply_to, nonce } => {
                 // A terminal shows no marks.
                 let text = template::spelled_out(&piece.text, self.clock.now());
-                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce))
+                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce).await)
             }
             PostRequest::Edit { place, message, piece } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
-                PostResult::Message(self.edit(place, message, &text)?)
+                PostResult::Message(self.edit(place, message, &text).await?)
             }
             PostRequest::Delete { place, message } => {
-                let mut inner = self.inner.lock();
-                let session = inner.sessions.get_mut(&place.id).ok_or_else(gone)?;
-                session.messages.retain(|kept| kept.posted.id != *message);
-                session.bytes = session.messages.iter().map(|kept| bytes_of(&kept.posted)).sum();
+                self.take_back(place, message).await?;
                 PostResult::Done
             }
             PostRequest::History { place, range, limit } => {
-                PostResult::Messages(self.history(place, range, usize::from(*limit)))
+                PostResult::Messages(self.history(place, range, usize::from(*limit)).await)
             }
             // There are no roles here.
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
-                let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX);
+                let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX).await;
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            // The answer itself is in the events of turns.
-            PostRequest::Respond { to, .. } => {
-                if !self.inner.lock().sessions.contains_key(to.token.expose()) {
-                    return Err(gone());
-                }
-                PostResult::Done
-            }
-            // Events tell that a turn runs; nothing is offered here to those who type.
-            PostRequest::Typing { .. }
+            // The answer to a command is in the events, also where its session is gone with it. Events tell that a turn runs; nothing
+            // is offered here to those who type.
+            PostRequest::Respond { .. }
+            | PostRequest::Typing { .. }
+            | PostRequest::React { .. }
             | PostRequest::RegisterCommands(_)
             | PostRequest::Defer(_)
             | PostRequest::Suggest { .. }
@@ -328,22 +330,15 @@ impl Poster for Sessions {
     }
 }
 
+/// Which models may answer this caller, with the row that they ask for.
+fn wanted(caller: &api_key::Caller, row: Option<String>) -> WantedModels {
+    WantedModels { row, among: caller.rows().to_vec() }
+}
+
 /// The id of the message that a client calls by this key.
-fn keyed(session: &str, key: &str) -> String {
+pub(super) fn keyed(session: &str, key: &str) -> String {
     let digest = Sha256::digest(format!("{session}\0{key}"));
     digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
-}
-
-fn check_name(session: &str) -> Result<(), NotTaken> {
-    let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    let fits = !session.is_empty() && session.len() <= NAME_MAX && session.chars().all(usable);
-    if fits { Ok(()) } else { Err(NotTaken::BadName) }
-}
-
-/// Bytes of a message: its text, and that of the message it replies to, which is kept with it.
-fn bytes_of(posted: &Posted) -> usize {
-    let quoted = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref());
-    posted.text.len() + quoted.map_or(0, |seen| seen.text.len())
 }
 
 fn message_gone() -> PostError {
@@ -352,55 +347,6 @@ fn message_gone() -> PostError {
 
 fn gone() -> PostError {
     PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
-}
-
-impl Inner {
-    fn session(&mut self, name: &str) -> &mut Session {
-        let number = &mut self.last_number;
-        let fresh = || {
-            *number = (*number).max(FIRST_NUMBER - 1) + 1;
-            Session { number: *number, messages: VecDeque::new(), bytes: 0, touched: Instant::now() }
-        };
-        let session = self.sessions.entry(name.to_owned()).or_insert_with(fresh);
-        session.touched = Instant::now();
-        session
-    }
-
-    fn make_room(&mut self) {
-        self.sessions.retain(|_, session| session.touched.elapsed() < QUIET_FOR);
-        let mut all: usize = self.sessions.values().map(|session| session.bytes).sum();
-        while self.sessions.len() > 1 && (self.sessions.len() > SESSIONS_MAX || all > ALL_BYTES) {
-            let quietest =
-                self.sessions.iter().min_by_key(|(_, session)| session.touched).map(|(name, _)| name.clone());
-            let gone = self.sessions.remove(&quietest.unwrap_or_default());
-            all -= gone.map_or(0, |session| session.bytes);
-        }
-    }
-
-    /// Rises over restarts too: the journal remembers ids of an earlier life.
-    fn next_id(&mut self, now: Timestamp) -> String {
-        self.last_id = (now.0 << 12).max(self.last_id + 1);
-        self.last_id.to_string()
-    }
-}
-
-impl Session {
-    fn keep(&mut self, kept: Kept) {
-        self.bytes += bytes_of(&kept.posted);
-        self.messages.push_back(kept);
-        self.shrink();
-    }
-
-    /// Forgets the oldest of what is too much; the newest stays in any case.
-    fn shrink(&mut self) {
-        while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.bytes > SESSION_BYTES) {
-            self.bytes -= self.messages.pop_front().map_or(0, |kept| bytes_of(&kept.posted));
-        }
-    }
-
-    fn seen(&self, id: &MessageId) -> Option<Seen> {
-        self.messages.iter().find(|kept| kept.posted.id == *id).map(|kept| Seen::from(kept.posted.clone()))
-    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ const PRICED: &str = r#"{"version": 1, "models": {"scripted": {
     "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}}}}"#;
 
 /// Everything counted, once the bot is gone. The keys begin behind `staffai:ledger:`, or are the Python bot's.
-async fn counted(world: &World) -> BTreeMap<String, u64> {
+pub async fn counted(world: &World) -> BTreeMap<String, u64> {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
     let store = Resilient::start(move || opener.open(), Arc::new(SystemClock)).await.unwrap();

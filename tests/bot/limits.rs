@@ -90,6 +90,9 @@ fn so_many_messages_are_answered_then_one_notice_says_when_the_next_will_be() {
         served(&world, "Ben", "general").await;
         world.ignores(more[4]).await;
         assert!(more.iter().all(|said| world.answers(*said).is_empty()), "one notice in the window");
+        let route = "PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me";
+        let reacted = world.service.stats().by_route.get(route).copied().unwrap_or_default();
+        assert!((1..=5).contains(&reacted), "{reacted} of them got a reaction in place of a notice");
         assert!(counted(&world, counter).await >= before + 6);
     });
 }

@@ -1,5 +1,6 @@
 //! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
 
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,8 +10,9 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use staffai::ports::{Fault, Faults, Input};
 
+use crate::ledger::counted;
 use crate::model::{Act, Ask, End, Streamed};
-use crate::support::{Setup, World, story};
+use crate::support::{Setup, World, own_address, story};
 
 /// A key that opens everything.
 const KEY: &str = "sk-of-the-house";
@@ -20,6 +22,18 @@ const WORDS: &str = "The tide comes in twice a day.";
 fn python() -> std::path::PathBuf {
     let root = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), Into::into)
+}
+
+/// The steps of a program of clients that held, with blanks between them; all of them did.
+async fn steps_of(world: &World, interpreter: &Path, program: &str) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut clients = tokio::process::Command::new(interpreter);
+    clients.arg(program).current_dir(root).env("STAFFAI_NODE", root.join(".node-tests"));
+    clients.env("STAFFAI_BASE", world.http()).env("STAFFAI_KEY", KEY).kill_on_drop(true);
+    let done = tokio::time::timeout(Duration::from_secs(100), clients.output()).await.expect("in time").unwrap();
+    let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
+    assert!(done.status.success(), "{program} after {told}:\n{wrong}");
+    told.lines().collect::<Vec<_>>().join(" ")
 }
 
 fn streams(content: &str, pause: u64, end: End) -> Act {
@@ -60,17 +74,17 @@ async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
 #[test]
 fn official_clients_need_no_more_than_another_address_and_key() {
     story(async {
-        let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
+        let (setup, _folder) = with_embedder();
+        let world = begin(setup.set("STAFFAI_API_KEYS", KEY)).await;
         world.model.does(script);
-        let mut clients = tokio::process::Command::new(python());
-        clients.arg("tests/independent/model_clients.py").current_dir(env!("CARGO_MANIFEST_DIR"));
-        clients.env("STAFFAI_BASE", world.http()).env("STAFFAI_KEY", KEY).kill_on_drop(true);
-        let done = tokio::time::timeout(Duration::from_secs(100), clients.output()).await.expect("in time").unwrap();
-        let (told, wrong) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
-        assert!(done.status.success(), "after {told}:\n{wrong}");
-        let steps: Vec<&str> = told.lines().collect();
+        let python = python();
+        let official = steps_of(&world, &python, "tests/independent/model_clients.py");
+        let above = steps_of(&world, &python, "tests/independent/more_clients.py");
+        let from_npm = steps_of(&world, Path::new("node"), "tests/independent/model_clients.cjs");
+        let (steps, above, from_npm) = tokio::join!(official, above, from_npm);
+        assert_eq!((above, from_npm), ("langchain llm".to_owned(), "npm openai ai sdk".to_owned()));
         let held = ["models", "chat", "stream", "tools", "structured", "errors", "responses", "responses with tools"];
-        assert_eq!(steps, [&held[..], &["ollama"]].concat());
+        assert_eq!(steps, [&held[..], &["embeddings", "ollama"]].concat().join(" "));
         // What the model saw is what the client gave, and nothing of ours.
         let asks = world.model.asks();
         let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");
@@ -180,6 +194,124 @@ fn a_response_is_gone_on_from_also_after_a_kill_and_by_its_holder_alone() {
     });
 }
 
+/// A row that makes embeddings too, and the folder that it is read from.
+fn with_embedder() -> (Setup, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("models.json");
+    let text =
+        json!({"models": {"scripted": {"enabled": true, "temperature": 0.7, "embeddings": "embedder"}}}).to_string();
+    std::fs::write(&rows, text).unwrap();
+    (Setup::new().set("STAFFAI_MODELS", rows.display()), folder)
+}
+
+#[test]
+fn embeddings_count_in_the_limits_and_in_the_ledger_of_their_key() {
+    story(async {
+        let (setup, _folder) = with_embedder();
+        let world = begin(setup.set("RATE_LIMIT_COUNT", "2")).await;
+        let ask = json!({"model": "embedder", "input": ["a", "bcd"]});
+        for status in [200, 200, 429] {
+            let answer = post(&world, "/v1/embeddings", &ask).await;
+            assert_eq!(answer.status(), status);
+            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
+            let told: Value = answer.json().await.unwrap();
+            match status {
+                200 => assert_eq!(told["data"][1], json!({"object": "embedding", "index": 1, "embedding": [3.0, 0.5]})),
+                _ => assert_eq!(told["error"]["code"], "rate_limit_exceeded"),
+            }
+        }
+        let chat = post(&world, "/v1/chat/completions", &body("hello", false)).await;
+        assert_eq!(chat.status(), 429, "they are counted together");
+        for wrong in [json!({"input": []}), json!({"input": [""]}), json!({"input": "x", "model": "gpt-99"})] {
+            assert!(post(&world, "/v1/embeddings", &wrong).await.status().is_client_error(), "{wrong}");
+        }
+        world.stop().await;
+        let kept = counted(&world).await;
+        let sums: Vec<u64> =
+            kept.iter().filter(|(key, _)| key.contains("local") && key.ends_with("in")).map(|(_, sum)| *sum).collect();
+        assert!(!sums.is_empty() && sums.iter().all(|sum| *sum == 12), "{kept:?}");
+    });
+}
+
+#[test]
+fn what_is_not_there_is_told_in_the_words_of_the_wire() {
+    story(async {
+        let world = begin(Setup::new()).await;
+        let ask = async |method: reqwest::Method, path: &str| {
+            let answer =
+                reqwest::Client::new().request(method, format!("{}{path}", world.http())).send().await.unwrap();
+            let allow = answer.headers().get("allow").map(|allow| allow.to_str().unwrap().to_owned());
+            (answer.status().as_u16(), allow, answer.json::<Value>().await.unwrap())
+        };
+        let (status, _, told) = ask(reqwest::Method::POST, "/v1/audio/speech").await;
+        assert_eq!((status, &told["error"]["type"]), (404, &json!("invalid_request_error")));
+        let (status, allow, told) = ask(reqwest::Method::GET, "/v1/chat/completions").await;
+        assert_eq!((status, allow.as_deref()), (405, Some("POST")), "{told}");
+        assert!(told["error"]["message"].is_string());
+        for path in ["/api/pull", "/v1/api/pull"] {
+            let (status, _, told) = ask(reqwest::Method::POST, path).await;
+            assert!(status == 404 && told["error"].is_string(), "{path}: {told}");
+        }
+        let (status, _, told) = ask(reqwest::Method::GET, "/v1/models/meta-llama/Llama-3").await;
+        assert_eq!((status, &told["error"]["code"]), (404, &json!("model_not_found")));
+        assert_eq!(ask(reqwest::Method::GET, "/api/v1/tree").await.0, 200);
+    });
+}
+
+#[test]
+fn a_row_without_tools_says_so_to_a_client_that_brings_some() {
+    story(async {
+        let folder = tempfile::tempdir().unwrap();
+        let rows = folder.path().join("models.json");
+        let text = json!({"models": {"scripted": {"enabled": true, "tools": "off"}}}).to_string();
+        std::fs::write(&rows, text).unwrap();
+        let world = begin(Setup::new().set("STAFFAI_MODELS", rows.display())).await;
+        let mut ask = body("hello", false);
+        ask["tools"] = json!([{"type": "function", "function": {"name": "look"}}]);
+        let answer = post(&world, "/v1/chat/completions", &ask).await;
+        assert_eq!(answer.status(), 400);
+        assert_eq!(answer.json::<Value>().await.unwrap()["error"]["param"], "tools");
+        assert_eq!(world.model.calls(), 0);
+    });
+}
+
+#[test]
+fn further_addresses_answer_the_same_and_listed_sites_may_ask() {
+    story(async {
+        let address = own_address();
+        let taken = std::net::TcpListener::bind(address).unwrap();
+        let setup = Setup::new().set("STAFFAI_HTTP__LISTENERS", address).set("STAFFAI_API_KEYS", KEY);
+        let world = begin(setup.set("STAFFAI_HTTP__ORIGINS", "https://chat.example")).await;
+        world.model.always(Act::content(WORDS));
+        // Another program holds the address for a while.
+        drop(taken);
+        let url = format!("http://{address}/v1/chat/completions");
+        let client = reqwest::Client::new();
+        let until = tokio::time::Instant::now() + Duration::from_secs(25);
+        let answer = loop {
+            let request = client.post(&url).bearer_auth(KEY).header("origin", "https://chat.example");
+            match request.json(&body("hello", false)).send().await {
+                Ok(answer) => break answer,
+                Err(error) => assert!(tokio::time::Instant::now() < until, "{error}"),
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        };
+        assert_eq!(answer.status(), 200);
+        assert_eq!(answer.headers()["access-control-allow-origin"], "https://chat.example");
+        for (origin, status, allowed) in [("https://chat.example", 204, true), ("https://other.example", 403, false)] {
+            let request = client.request(reqwest::Method::OPTIONS, format!("{}/v1/chat/completions", world.http()));
+            let request = request.header("origin", origin).header("access-control-request-method", "POST");
+            let answer = request.header("access-control-request-headers", "authorization").send().await.unwrap();
+            assert_eq!(answer.status(), status, "{origin}");
+            assert_eq!(answer.headers().contains_key("access-control-allow-origin"), allowed, "{origin}");
+        }
+        let tree = client.get(format!("{}/api/v1/tree", world.http())).bearer_auth(KEY);
+        let tree = tree.header("origin", "https://chat.example").send().await.unwrap();
+        assert!(!tree.headers().contains_key("access-control-allow-origin"), "only programs' endpoints are opened");
+        assert!(tree.text().await.unwrap().contains("listener:0"));
+    });
+}
+
 #[test]
 fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
     story(async {
@@ -188,6 +320,9 @@ fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
         for status in [200, 200, 429] {
             let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
             assert_eq!(answer.status(), status);
+            let wait = answer.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
+            assert_eq!(wait.is_some_and(|wait| wait > 0), status == 429, "{wait:?}");
+            assert_eq!(answer.headers().contains_key("x-should-retry"), status == 429);
             let told: Value = answer.json().await.unwrap();
             assert_eq!(told["error"]["code"] == "rate_limit_exceeded", status == 429, "{told}");
         }

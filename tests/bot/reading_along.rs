@@ -52,7 +52,7 @@ pub async fn read(world: &World, session: &str, after: u64, message: &str) -> Ve
     tokio::time::timeout(SOON, reading).await.expect("the turn did not end")
 }
 
-fn names(events: &[Value]) -> Vec<&str> {
+pub fn names(events: &[Value]) -> Vec<&str> {
     events.iter().map(|event| event["event"].as_str().unwrap()).collect()
 }
 

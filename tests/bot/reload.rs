@@ -165,3 +165,61 @@ fn the_terminal_talks_to_the_same_bot() {
         assert!(answer.json::<Value>().await.unwrap()["error"].is_string());
     });
 }
+
+#[test]
+fn a_model_row_that_is_added_or_disabled_is_in_force_within_seconds_and_after_a_kill() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s");
+        let world = World::without_bot(setup).await;
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+        let staffai = |args: &[&str]| {
+            let mut command = crate::process::program(world.dir.path(), &world.variables(&[]));
+            let done = command.args(args).stdin(std::process::Stdio::null()).output().unwrap();
+            let told = String::from_utf8_lossy(&done.stdout).into_owned() + &String::from_utf8_lossy(&done.stderr);
+            (done.status.code(), told)
+        };
+        let rows = async || {
+            let told = world.json("/api/v1/models").await.1;
+            let keys = told["models"].as_array().unwrap().iter().map(|row| row["key"].as_str().unwrap().to_owned());
+            keys.collect::<Vec<_>>()
+        };
+        let becomes = async |wanted: &[&str]| {
+            while rows().await != wanted {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        let host = world.model.url().to_owned();
+        let (code, told) = staffai(&["model", "add", "deep", "--model", "deep-model", "--host", &host]);
+        assert_eq!(code, Some(0), "{told}");
+        becomes(&["scripted", "deep"]).await;
+        let body = json!({"model": "deep", "messages": [{"role": "user", "content": "hello"}]});
+        let asked =
+            reqwest::Client::new().post(format!("{}/v1/chat/completions", world.http())).json(&body).send().await;
+        assert_eq!(asked.unwrap().status(), 200);
+        assert_eq!(world.model.last().body["model"], "deep-model");
+        for args in [&["model", "list"][..], &["config"]] {
+            let (_, told) = staffai(args);
+            let line = told.lines().find(|line| line.contains("deep-model")).unwrap_or_default();
+            assert!(line.contains("in force") && line.contains("model_rows.json: "), "{args:?}: {told}");
+        }
+        let (_, told) = staffai(&["model", "test", "deep"]);
+        assert!(
+            told.contains("model deep") && told.contains("answered in") && told.contains("model deep tools"),
+            "{told}"
+        );
+        // What cannot be read is not written.
+        for args in [&["model", "add", "deep", "--set", "temperature=9"][..], &["model", "enable", "no-such-row"]] {
+            let (code, told) = staffai(args);
+            assert!(code == Some(64) && told.contains("row"), "{args:?}: {told}");
+        }
+        process.kill();
+        let _process = world.process("second").await;
+        world.becomes("ready").await;
+        assert_eq!(rows().await, ["scripted", "deep"]);
+        assert_eq!(staffai(&["model", "disable", "deep"]).0, Some(0));
+        becomes(&["scripted"]).await;
+        assert_eq!(staffai(&["model", "reset", "deep"]).0, Some(0));
+        assert!(!staffai(&["model", "list"]).1.contains("deep"));
+    });
+}

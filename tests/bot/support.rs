@@ -586,7 +586,7 @@ fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
 }
 
 /// A loopback address of its own for each bot: no port is guessed, and nobody else's connection can take it.
-fn own_address() -> SocketAddr {
+pub fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();
     let process = std::process::id().to_be_bytes()[3] | 1;

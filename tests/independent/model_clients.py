@@ -210,6 +210,23 @@ def openai_responses_tools():
     step("responses with tools")
 
 
+def openai_embeddings():
+    embeddings = client().embeddings
+    texts = ["a", "bcd", *["x" * number for number in range(1, 100)]]
+    made = embeddings.create(model="embedder", input=texts)
+    assert [entry.embedding for entry in made.data] == [[float(len(text)), 0.5] for text in texts], made
+    assert made.model == "embedder" and made.usage.prompt_tokens == 3 * len(texts), made.usage
+    assert embeddings.create(model="scripted", input="bcd", encoding_format="float").data[0].embedding == [3.0, 0.5]
+    for wrong, kind in (({"model": "gpt-99"}, openai.NotFoundError), ({"input": "break"}, openai.BadRequestError)):
+        try:
+            embeddings.create(**{"model": "embedder", "input": "x", **wrong})
+        except kind:
+            pass
+        else:
+            raise AssertionError(f"no {kind}")
+    step("embeddings")
+
+
 def ollama_all():
     asked = ollama.Client(host=BASE, headers={"Authorization": f"Bearer {KEY}"})
     assert [model.model for model in asked.list().models] == ["staffai", "scripted"]
@@ -247,6 +264,7 @@ STEPS = [
     openai_errors,
     openai_responses,
     openai_responses_tools,
+    openai_embeddings,
     ollama_all,
 ]
 

@@ -35,7 +35,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
-    browser.until("document.querySelectorAll('[data-trouble]').length === 5");
+    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
 
     browser.click(".mid-answer");
     // Half of the answer is there when its conversation breaks; whoever stands beside it is well.
@@ -73,6 +73,45 @@ fn answers(browser: &Browser) -> u64 {
     let count =
         "return [...document.querySelectorAll('#messages > .message')].filter(one => one.querySelector('.tag')).length";
     browser.run(count).as_u64().expect("a count")
+}
+
+#[test]
+fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelector('#board .pill')?.textContent === 'ready'");
+    browser.say("@staffai tell me a tale");
+    browser.answer("A sailor");
+    browser.click("[data-trouble=kill_bot]");
+    // The bot is grey, its tree is red, and the chat is as well as ever.
+    browser.until("document.querySelector('#board.stale .pill.down')");
+    browser.until("document.querySelector('#bots .presence.offline')");
+    assert_eq!(browser.run("return document.getElementById('link').textContent"), "connected");
+    browser.answer("The end.");
+    browser.until("document.querySelector('#board .pill')?.textContent === 'ready'");
+    browser.until("document.querySelector('#board .state-note').textContent.includes('back after')");
+    browser.until("!document.querySelector('#bots .presence.offline')");
+    counts(&browser, 1);
+    assert_eq!(answers(&browser), 1);
+    // The next life counts its turns anew: no dot of the last one stays, and the answer leads to its own turn.
+    browser.until("!document.querySelector('.traveller')");
+    browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
+    browser.until("document.querySelector('#board .turn[open] .path')?.innerText.includes('outbox')");
+
+    // A kill leaves no time to write anything down, so what was said a moment ago is on the disk already.
+    std::thread::sleep(Duration::from_secs(3));
+    drop(program);
+    browser.until("document.getElementById('link').textContent !== 'connected'");
+    let (_program, url) = playground(home.path());
+    browser.go(&format!("{url}/"));
+    browser.answer("The end.");
+    assert_eq!(answers(&browser), 1);
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    assert_eq!(answers(&browser), 2, "nothing is answered again");
 }
 
 fn counts(browser: &Browser, crashes: u32) {

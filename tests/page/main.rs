@@ -95,6 +95,7 @@ fn somebody_uses_the_playground() {
         assert_eq!(browser.run("return document.documentElement.scrollWidth - innerWidth"), 0, "{width} wide");
     }
 
+    colours_and_arrows(&browser);
     let requests = browser.requests();
     assert!(requests.len() > 20, "the requests are seen");
     for request in requests {
@@ -107,6 +108,26 @@ fn somebody_uses_the_playground() {
     assert!(told.expect("a signal").success());
     assert_eq!(program.0.wait().expect("an end").code(), Some(0));
     browser.until("document.getElementById('link').textContent !== 'connected'");
+}
+
+fn colours_and_arrows(browser: &Browser) {
+    browser.resize(1440, 900);
+    let paper = || browser.run("return getComputedStyle(document.body).backgroundColor");
+    let as_the_system = paper();
+    browser.click("#theme");
+    assert_ne!(paper(), as_the_system, "dark");
+    browser.go(&browser.run("return location.href").as_str().expect("an address").to_owned());
+    browser.until("document.documentElement.dataset.theme === 'dark'");
+    browser.click("#theme");
+    assert_eq!(paper(), as_the_system, "light");
+    browser.click("#theme");
+    browser.until("!document.documentElement.dataset.theme");
+    browser.until("document.querySelectorAll('#messages > .message').length > 2");
+    browser.keys("#scroll", UP);
+    browser.run("window.first = document.activeElement");
+    browser.until("first === [...document.querySelectorAll('#messages > .message')].at(-1)");
+    browser.keys("#messages > .message:last-child", UP);
+    browser.until("document.activeElement === [...document.querySelectorAll('#messages > .message')].at(-2)");
 }
 
 fn people_talk(browser: &Browser) {
@@ -196,6 +217,46 @@ fn a_command_is_answered_in_private(browser: &Browser) {
     assert!(complaints.len() == 1 && complaints[0].contains("400"), "{complaints:?}");
 }
 
+#[test]
+fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelectorAll('#board button.actor').length > 10");
+    browser.until("document.querySelector('#board .pill').textContent === 'ready'");
+    browser.run(
+        "window.been = new Set(); new MutationObserver(() => document.querySelectorAll('.traveller').forEach(dot => been.add(dot.style.translate)))         .observe(document.querySelector('.tree-box'), { subtree: true, childList: true, attributes: true })",
+    );
+    browser.say("@staffai roll 2d6");
+    browser.answer("Rolled 2d6");
+    // Shard, gateway, journal, limiter, conversation, model, tools, and the outbox at the end.
+    browser.until("been.size >= 8 && !document.querySelector('.traveller')");
+    browser.say("@staffai hello!");
+    browser.answer("model");
+
+    browser.act("Rolled", "Path");
+    browser.until("document.querySelectorAll('#board .turn[open]').length === 1");
+    let path = browser.run("return document.querySelector('#board .turn[open] .path').innerText");
+    let path = path.as_str().expect("a path");
+    let mut rest = path;
+    for stop in [
+        "discord",
+        "gateway",
+        "journal",
+        "rate_limiter",
+        "conversation",
+        "llm_dispatcher",
+        "tools",
+        "roll_dice",
+        "llm_dispatcher",
+        "outbox",
+    ] {
+        rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
+    }
+    assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
+}
+
 fn the_board_shows_it(browser: &Browser) {
     for actor in ["journal", "outbox:discord", "shard:0"] {
         browser.shows_running(actor);
@@ -204,7 +265,7 @@ fn the_board_shows_it(browser: &Browser) {
     browser.until("[...document.querySelectorAll('#board .bar')].every(bar => bar.querySelector('.model'))");
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
     browser.run("document.querySelector('#board .turn summary').click()");
-    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('model staffai-demo')");
+    browser.until("document.querySelector('#board .more-of-turn').innerText.includes('staffai-demo')");
     assert_eq!(
         browser.run("return [...document.querySelectorAll('.tile.fine dd')].map(one => one.innerText).join()"),
         "0,0"

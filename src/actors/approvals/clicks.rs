@@ -26,7 +26,8 @@ impl Clicked {
     fn by(&self) -> String {
         match &self.click.by {
             Clicker::Member(caller) => caller.person.to_string(),
-            Clicker::Client(door) => format!("a program at {door}"),
+            Clicker::Client(door, None) => format!("a program at {door}"),
+            Clicker::Client(_, Some(person)) => person.to_string(),
         }
     }
 
@@ -34,7 +35,7 @@ impl Clicked {
     fn locale(&self) -> Locale {
         match &self.click.by {
             Clicker::Member(caller) => caller.locale(),
-            Clicker::Client(_) => Locale::English,
+            Clicker::Client(..) => Locale::English,
         }
     }
 }

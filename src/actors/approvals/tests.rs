@@ -79,7 +79,7 @@ fn gate(id: &str) -> Gate {
 
 fn click(gate: &Gate, who: &str, choice: Choice) -> Click {
     let person = Person::new(DOOR, who);
-    let caller = Caller { person, name: String::new(), roles: Vec::new(), locale: None };
+    let caller = Caller { person, name: String::new(), roles: Vec::new(), locale: None, operator: false };
     Click { gate: gate.id.clone(), choice, by: Clicker::Member(caller), place: None, callback: None }
 }
 

@@ -19,6 +19,8 @@ use crate::ports::{StoreStatus, Write};
 
 /// The most records of one kind that are looked at.
 const LOOK_MAX: usize = 10_000;
+/// The most lines of transcripts that are looked at: as many as the sessions of one may keep.
+const LINES_MAX: usize = 40_000;
 /// The most counters of all members that are looked at for the communities of one of them.
 const COUNTERS_MAX: usize = 100_000;
 /// How long the journal may take to let go of open turns.
@@ -94,8 +96,10 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
         aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
         facts: parts.facts.stored(person).await,
         audit: store.scan(&keys::audit_of(person), LOOK_MAX).await,
+        sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
         ..Kept::default()
     };
+    kept.sessions.extend(store.scan(&keys::sessions::lines_of(person), LINES_MAX).await);
     let answers = keys::answers_of(person);
     for (index, _) in store.scan(&answers, LOOK_MAX).await {
         if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {

@@ -28,7 +28,7 @@ pub struct Stats {
     pub scope: Scope,
     /// What metrics and health lines call it: its path, or what is common to all actors of places.
     pub label: Arc<str>,
-    /// Messages handled.
+    /// Messages handled, and events from outside; not those of its own timers and tasks.
     pub handled: AtomicU64,
     /// Messages in the mailbox.
     pub depth: AtomicUsize,

@@ -94,6 +94,7 @@ impl Journal {
             ActorKind::RateLimiter | ActorKind::Conversations | ActorKind::Conversation => false,
             ActorKind::Root
             | ActorKind::Ops
+            | ActorKind::Listener
             | ActorKind::Journal
             | ActorKind::RestrictionSweeper
             | ActorKind::Tools

@@ -42,6 +42,15 @@ pub enum OutboxMsg {
         /// Its outcome.
         reply: Reply<Result<Delivery, Unposted>>,
     },
+    /// A reaction to a message that nothing else answers. It is shown if that takes nothing from answers.
+    React {
+        /// The message.
+        about: MessageId,
+        /// Where it is.
+        place: Place,
+        /// See [`PostRequest::React`].
+        emoji: String,
+    },
     /// A turn began to think: typing is shown until it is answered, `Quiet`, or past `until`.
     Typing {
         /// Where.

@@ -18,7 +18,7 @@ use crate::domain::rejection::Rejection;
 use crate::ports::{PostError, PostRequest, PostResult};
 
 /// How many of a second's requests drafts leave free for answers.
-const DRAFT_SPARES: u32 = 10;
+pub(super) const DRAFT_SPARES: u32 = 10;
 /// The fewest Unicode scalar values for which a draft begins a further message.
 const FURTHER_MIN: usize = 80;
 

@@ -216,7 +216,7 @@ impl Outbox {
         changed: Option<&Place>,
     ) {
         let concerns = |place: &Place| changed.is_none_or(|changed| changed == place);
-        state.mute.retain(|place, _| !concerns(place));
+        state.mute.retain(|(place, _), _| !concerns(place));
         let closed =
             |(place, queue): (&Place, &PlaceQueue)| (queue.closed.is_some() && concerns(place)).then(|| place.clone());
         let reopened: Vec<Place> = state.lanes.iter().filter_map(closed).collect();

@@ -2,9 +2,9 @@ mod closing;
 mod drawing;
 mod pieces;
 
+use super::courtesy::SPARES;
 use super::pace::{Pace, Track};
 use super::queue::{CLOSED_FOR, Closed, PROBES_MAX, PlaceQueue};
-use super::typing::TYPING_SPARES;
 use super::*;
 use crate::actors::draft::Slot;
 use crate::actors::messages::outbox::Draft;
@@ -86,6 +86,16 @@ impl World {
 
     fn typing(&self) -> usize {
         self.poster.count(|request| matches!(request, PostRequest::Typing { .. }))
+    }
+
+    /// The messages that were reacted to.
+    fn reactions(&self) -> Vec<String> {
+        let requests = self.poster.requests.lock();
+        let reacted = |(_, request): &(Instant, PostRequest)| match request {
+            PostRequest::React { message, .. } => Some(message.id.clone()),
+            _ => None,
+        };
+        requests.iter().filter_map(reacted).collect()
     }
 
     fn creates(&self) -> usize {
@@ -559,9 +569,9 @@ async fn typing_of_a_turn_that_is_never_heard_of_again_ends_in_time() {
 async fn typing_waits_for_its_bucket() {
     let world = world().await;
     let (begun, until) = (Instant::now(), Instant::now() + Duration::from_secs(60));
-    world.poster.typing_goes(Go::Leaves(0, Duration::from_secs(12)));
+    world.poster.courtesy_goes(Go::Leaves(0, Duration::from_secs(12)));
     let empty = PostError::Limited { retry_after: Duration::from_secs(20), global: false };
-    world.poster.typing_goes(Go::Fail(empty));
+    world.poster.courtesy_goes(Go::Fail(empty));
     for turn in ["10", "11", "12", "13"] {
         world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until }).unwrap();
         settle().await;
@@ -576,11 +586,38 @@ async fn typing_waits_for_its_bucket() {
 
 #[tokio::test(start_paused = true)]
 async fn typing_gives_way_when_requests_are_short() {
-    let world = world_of(Pacer::new(TYPING_SPARES, 1000)).await;
+    let world = world_of(Pacer::new(SPARES, 1000)).await;
     let until = Instant::now() + Duration::from_secs(20);
     world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.typing(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reaction_gives_way_to_answers_and_to_places_that_refuse_it() {
+    let react = |about: &str, there: &str| {
+        let (about, place) = (message(about), place(there));
+        OutboxMsg::React { about, place, emoji: "⏳".to_owned() }
+    };
+    let short = world_of(Pacer::new(SPARES, 1000)).await;
+    short.outbox.cast(react("10", "42")).unwrap();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert!(short.reactions().is_empty());
+
+    let world = world().await;
+    world.poster.courtesy_goes(rejected(Rejection::MessageGone));
+    world.poster.courtesy_goes(rejected(Rejection::Forbidden));
+    for (about, there) in [("10", "42"), ("11", "42"), ("12", "42"), ("13", "43")] {
+        world.outbox.cast(react(about, there)).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(world.reactions(), ["10", "11", "13"], "one that is gone says nothing about the place");
+    tokio::time::sleep(Duration::from_secs(600)).await;
+    world.outbox.cast(react("14", "42")).unwrap();
+    let until = Instant::now() + Duration::from_secs(5);
+    world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("20"), until }).unwrap();
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!((world.reactions().last().map(String::as_str), world.typing()), (Some("14"), 1));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,20 +1,14 @@
 //! Who is shown to be typing, and where.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::pace::WAIT_MAX;
-use super::pacer::Slot;
-use super::queue::CLOSED_FOR;
+use super::courtesy::Courtesy;
 use super::{Outbox, OutboxEvent, OutboxState, TYPING_LOOK_EVERY};
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{Place, TurnId};
-use crate::ports::{PostError, PostRequest};
-
-/// How many of a second's requests typing leaves free for answers.
-pub(super) const TYPING_SPARES: u32 = 20;
+use crate::ports::PostRequest;
 
 /// The turns that think in a place, and whether that is shown there.
 #[derive(Default)]
@@ -82,35 +76,8 @@ impl Outbox {
 
     /// Shows typing once, if the place lets us and that takes nothing from answers.
     pub(super) fn show_typing(&self, ctx: &mut ActorContext<Outbox>, state: &OutboxState, place: Place) {
-        if state.mute.get(&place).is_some_and(|until| *until > Instant::now()) {
-            return;
-        }
-        let Some(slot) = Slot::try_take(&self.pacer, TYPING_SPARES) else { return };
-        let poster = Arc::clone(&self.poster);
-        let pacer = Arc::clone(&self.pacer);
-        let events = ctx.events();
-        ctx.background(async move {
-            let answer = poster.perform(&PostRequest::Typing { place: place.clone() }).await;
-            drop(slot);
-            let now = Instant::now();
-            let pause = match answer {
-                Ok(reply) => reply.bucket.filter(|bucket| bucket.remaining == 0).map(|bucket| bucket.reset_after),
-                Err(PostError::Rejected { reason, .. }) => {
-                    pacer.lock().rejected(now, reason);
-                    Some(CLOSED_FOR)
-                }
-                Err(PostError::Limited { retry_after, global }) => {
-                    pacer.lock().limited(now, retry_after, global);
-                    Some(retry_after)
-                }
-                // Typing is worth no second try.
-                Err(PostError::Transient(_) | PostError::Unsure(_)) => None,
-            };
-            if let Some(pause) = pause {
-                // An outbox that begins anew learns it again.
-                let _ = events.send(OutboxEvent::NoTyping(place, now + pause.min(WAIT_MAX)));
-            }
-        });
+        let request = PostRequest::Typing { place: place.clone() };
+        self.show(ctx, state, Courtesy::Typing, place, request);
     }
 }
 

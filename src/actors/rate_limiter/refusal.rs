@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::RateLimiter;
 use crate::actors::messages::journal::JournalMsg;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::messages::restriction_sweeper::SweeperMsg;
 use crate::domain::ending::{Dropped, OverLimit};
 use crate::domain::ids::{self, Timestamp, TurnId};
@@ -65,6 +66,7 @@ impl RateLimiter {
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, !breach, &turn.id, window) {
+            self.react(&turn);
             return self.drop_turn(turn.id, limit);
         }
         let text = match refusal.basis {
@@ -80,6 +82,15 @@ impl RateLimiter {
         };
         // A journal that is down offers the turn again.
         let _ = self.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
+    }
+
+    /// Shows a member who was told already that this message, too, was read and is not answered.
+    fn react(&self, turn: &Turn) {
+        if let Some(emoji) = self.live.now().settings.rate_limiter.reaction.clone() {
+            let react = OutboxMsg::React { about: turn.id.trigger(), place: turn.place.clone(), emoji };
+            // While the outbox is down there is silence.
+            let _ = self.outboxes.of(&turn.id.door).cast(react);
+        }
     }
 
     /// When the turn would be accepted; none when it never would.

@@ -1,7 +1,8 @@
 use super::*;
+use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
-use crate::actors::testing::{Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
+use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::actors::toolbox::Toolset;
 use crate::domain::completion::Usage;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
@@ -17,6 +18,7 @@ struct World {
     store: Arc<MemoryStore>,
     faults: Arc<ScriptedFaults>,
     sweeper: Inbox<SweeperMsg>,
+    outbox: Inbox<OutboxMsg>,
     toolbox: Arc<Toolbox>,
     live: Live,
     _tree: Tree,
@@ -25,7 +27,7 @@ struct World {
 async fn world(variables: &[(&str, &str)]) -> World {
     let (limiter, journal, conversations) = (at("rate_limiter"), at("journal"), at("conversations"));
     let store = Arc::new(MemoryStore::new());
-    let sweeper = at("restriction_sweeper");
+    let (sweeper, outbox) = (at("restriction_sweeper"), at("outbox"));
     let toolbox: Arc<Toolbox> = Arc::default();
     let live = live(variables, Arc::new(ScriptedModels::new(&["main"])));
     let actor = RateLimiter {
@@ -36,13 +38,15 @@ async fn world(variables: &[(&str, &str)]) -> World {
         conversations: conversations.clone(),
         journal: journal.clone(),
         sweeper: sweeper.clone(),
+        outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
     };
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let (journal, conversations, sweeper) = (stage.probe(&journal), stage.probe(&conversations), stage.probe(&sweeper));
+    let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &limiter, actor);
     let tree = stage.go().await;
-    World { limiter, journal, conversations, store, faults, sweeper, toolbox, live, _tree: tree }
+    World { limiter, journal, conversations, store, faults, sweeper, outbox, toolbox, live, _tree: tree }
 }
 
 impl World {
@@ -151,6 +155,9 @@ async fn over_the_limit_there_is_one_notice_in_a_window_and_each_breach_counts()
     assert_eq!(said, "Enough, member 7: <t:1800000060:R>");
     assert_eq!(world.refused().await, Some(("12".into(), String::new(), "message limit".into())));
     assert_eq!(world.breaches().await, [("11".to_owned(), "messages"), ("12".to_owned(), "messages")]);
+    let Some(OutboxMsg::React { about, emoji, .. }) = world.outbox.now().await else { panic!("silence") };
+    assert_eq!((about.id.as_str(), emoji.as_str()), ("12", "⏳"), "the message without a notice");
+    assert!(world.outbox.now().await.is_none());
     let [first, _] = &log.of("limit.refused")[..] else { panic!() };
     assert_eq!((first["tier"].as_str(), first["retry_after_ms"].as_str()), ("messages", "60000"));
 

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
-use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted};
+use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::limits;
 use crate::domain::limits::member_windows::MemberWindows;
 use crate::domain::model::Row;
@@ -362,8 +362,8 @@ impl ScriptedPoster {
         self.roles.lock().push_back(go);
     }
 
-    /// The next sign of typing goes like this.
-    pub fn typing_goes(&self, go: Go) {
+    /// The next sign of typing, or reaction, goes like this.
+    pub fn courtesy_goes(&self, go: Go) {
         self.typing.lock().push_back(go);
     }
 
@@ -421,6 +421,7 @@ impl ScriptedPoster {
                 PostResult::Done
             }
             PostRequest::Typing { .. }
+            | PostRequest::React { .. }
             | PostRequest::AddRole(_)
             | PostRequest::RemoveRole(_)
             | PostRequest::RegisterCommands(_)
@@ -482,6 +483,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         draw: None,
         tools: true,
         given: None,
+        models: WantedModels::default(),
     }
 }
 
@@ -498,7 +500,7 @@ impl Poster for ScriptedPoster {
                 (Some(place), Some(&self.posts))
             }
             PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
-            PostRequest::Typing { place } => (Some(place), Some(&self.typing)),
+            PostRequest::Typing { place } | PostRequest::React { place, .. } => (Some(place), Some(&self.typing)),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
             PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
             PostRequest::FetchGuild { .. } => (None, Some(&self.reads)),

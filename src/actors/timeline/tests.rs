@@ -37,7 +37,7 @@ fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'a str>, cost: Option<f64
 
 #[tokio::test(start_paused = true)]
 async fn each_step_of_a_turn_has_its_moment() {
-    let timeline = Timeline::default();
+    let timeline = Timeline::showing_messages(true);
     let turn = turn(7);
     timeline.accepted(&turn);
     pass(10).await;
@@ -71,6 +71,9 @@ async fn each_step_of_a_turn_has_its_moment() {
     );
     let steps: Vec<_> = line.steps.iter().map(|step| (step.from_ms, step.to_ms, step.failed.as_deref())).collect();
     assert_eq!(steps, [(15, Some(115), Some("timeout")), (115, Some(315), None)]);
+    assert_eq!(line.message.as_deref(), Some("7"));
+    let cost = StepCost { prompt_tokens: 30, completion_tokens: 4, dollars: Some(0.25) };
+    assert_eq!((line.steps[0].cost.as_ref(), line.steps[1].cost.as_ref()), (None, Some(&cost)));
     let spent = &shown.spent[0];
     assert_eq!((spent.calls, spent.failed, spent.prompt_tokens, spent.completion_tokens), (2, 1, 30, 4));
     assert_eq!((spent.cached_tokens, spent.dollars), (10, Some(0.25)));

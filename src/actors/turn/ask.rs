@@ -298,7 +298,7 @@ impl Drop for Underway<'_> {
 async fn permit(parts: &TurnParts, turn: &Turn, tried: &[String], deadline: Instant) -> Option<Result<Lease, NoModel>> {
     loop {
         let row = turn.policy.model.clone();
-        let among = turn.given.as_ref().map_or_else(Vec::new, |given| given.rows.clone());
+        let among = turn.policy.among.clone();
         let tried = tried.to_vec();
         let asked = turn.trigger.is_asked();
         let priority = if asked { Priority::Waits(turn.person.clone()) } else { Priority::IfFree };

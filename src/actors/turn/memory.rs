@@ -12,7 +12,7 @@ use crate::domain::history::{Entry, History};
 use crate::domain::ids::{MessageId, Person, Place, TurnId};
 use crate::domain::incoming::{Quoted, Seen};
 use crate::domain::keys;
-use crate::domain::turn::{Exchange, HistoryScope, Turn};
+use crate::domain::turn::{Exchange, HistoryScope, Policy, Turn};
 use crate::ports::{PostRequest, PostResult, Write};
 
 /// How long a quoted message may take to be fetched; after that it is called unavailable.
@@ -42,6 +42,16 @@ pub(super) async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn
     // Without an answer in time the default row is as good as any.
     let stored = tokio::time::timeout(FETCH_WITHIN, parts.store.get(&key)).await.ok().flatten()?;
     Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
+}
+
+/// Where only some rows may answer, the first of them stands in for another one.
+pub(super) fn keep_to_allowed(running: &Running, policy: &mut Policy) {
+    let rows = running.models.rows();
+    let asked = policy.model.clone().or_else(|| rows.first().map(|row| row.key.clone()));
+    if !policy.among.is_empty() && asked.is_none_or(|key| !policy.among.contains(&key)) {
+        let first = rows.iter().find(|row| policy.among.contains(&row.key));
+        policy.model = first.map(|row| row.key.clone()).or(policy.model.take());
+    }
 }
 
 /// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody

@@ -9,6 +9,7 @@ use crate::actors::discord::Discord;
 use crate::actors::door::{DoorRecord, Pacing, Source};
 use crate::actors::handle::Handle;
 use crate::actors::identify_queue::IdentifyQueue;
+use crate::actors::listening::Listening;
 use crate::actors::outbox::{Outbox, Pacer};
 use crate::actors::presence_scheduler::PresenceScheduler;
 use crate::actors::shard::ShardParts;
@@ -18,7 +19,7 @@ use crate::actors::timers::Timers;
 use crate::actors::tree::{ROOT, Row, Scope};
 use crate::config::edges::Shards;
 use crate::domain::ids::Door;
-use crate::ports::ShardedSource;
+use crate::ports::{Listener, ShardedSource};
 
 impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
@@ -47,6 +48,15 @@ impl Wiring {
             exit: Arc::clone(&self.parts.exit),
         };
         Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+    }
+
+    /// An actor for each further address.
+    pub(super) fn listeners(&self, row: &'static Row) -> Vec<ChildSpec> {
+        let listening = |(number, listener): (u32, &Arc<dyn Listener>)| {
+            let actor = Listening { listener: Arc::clone(listener) };
+            ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Number(number)), actor, Vec::new())
+        };
+        (0..).zip(&self.parts.listeners).map(listening).collect()
     }
 
     /// The door that has shards, and their source.

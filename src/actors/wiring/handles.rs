@@ -79,6 +79,18 @@ impl Handles {
         }
     }
 
+    /// Who knows how members stand against their limits.
+    #[must_use]
+    pub(crate) fn rate_limiter(&self) -> Handle<RateLimiterMsg> {
+        self.rate_limiter.clone()
+    }
+
+    /// Where those ask for a permit who call models beside turns.
+    #[must_use]
+    pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
+        self.llm_dispatcher.clone()
+    }
+
     /// The way in for doors that are asked.
     #[must_use]
     pub fn intake(&self) -> GatewayIntake {

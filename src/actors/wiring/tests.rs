@@ -6,6 +6,7 @@ mod third_door;
 mod two_processes;
 
 use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
 
 use parking_lot::Mutex;
 
@@ -125,6 +126,8 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
+        // Its address is taken at first.
+        listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
         vitals: Arc::new(NoVitals),
         roster: Arc::clone(&roster),
         tooling: Arc::default(),
@@ -168,6 +171,7 @@ fn from_start(row: &'static Row, above: &str) -> Vec<String> {
     match row.name {
         Name::Fixed(_) => vec![of(Scope::One)],
         Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
+        Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
         Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
         Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
     }

@@ -2,6 +2,7 @@
 // of its own and for pages that show it beside other things.
 
 import { ago, duration, make, set, short } from "./dom.js";
+import { dotsOn } from "./path.js";
 import { treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
 
@@ -9,10 +10,13 @@ const PERIOD = 1000;
 /** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
 const HASTE = 150;
 const HASTE_MS = 7000;
+const FOLLOWING = 300;
 const WHOLE = 6;
 /** Counters and parts change seldom. */
 const SELDOM = 4;
 const PATIENCE = 4000;
+/** How long it is told that the program was away. */
+const TOLD_MS = 10_000;
 /** Turns that are shown at first, and at most. */
 const FEW = 12;
 const MANY = 200;
@@ -23,19 +27,20 @@ const MEANINGS = {
   refused: "messages over the limits of members", shed: "work turned away because too much was going on",
   lost: "turns closed without an answer or an apology", doubled: "messages answered twice",
 };
-const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key" };
+const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key", AwayError: "away" };
+const REMEDIES = { KeyError: "load the page again to give it", AwayError: "the bot's process is started again" };
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
 
 /**
  * Builds the board in `root` and keeps it up to date. `nameOf(id)` may name what an id stands for, `told(readiness)` hears
- * how the program is, `summed(total)` what the tree sums up to, `counted(sums)` the counters; `menu(node)` may give what opens
- * below an actor. None is needed. What it returns can show that an actor was struck.
+ * how the program is, `summed(total)` what the tree sums up to, `followed(turns)` the newest turns; `menu(node)` may give what opens below an actor. None is needed. What it returns can show that an actor was struck.
  */
-export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, counted = () => {}, menu } = {}) {
+export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu } = {}) {
   const board = build(root);
   board.tree = treeView(board.treeList, nameOf, menu);
   board.turns = turnsView(board.turnList, board.axis);
-  Object.assign(board, { told, summed, counted, many: false, round: 0, last: null, haste: 0, quick: 0 });
+  board.dots = dotsOn(board.treeBox, board.tree.nameOf);
+  Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0 });
   board.all.addEventListener("click", () => {
     board.many = !board.many;
     board.all.textContent = board.many ? "Show fewer" : "Show all";
@@ -46,18 +51,38 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
     const hurry = performance.now() < board.haste;
     board.quick = hurry ? (board.quick + 1) % WHOLE : 0;
     if (!document.hidden) await (board.quick ? lookAtTree(board) : look(board));
-    board.timer = setTimeout(again, performance.now() < board.haste ? HASTE : PERIOD);
+    // What is under way is followed more closely.
+    const pause = performance.now() < board.haste ? HASTE : board.dots.busy() ? FOLLOWING : PERIOD;
+    board.timer = setTimeout(again, pause);
   };
   document.addEventListener("visibilitychange", () => document.hidden || look(board));
   again();
+  const hurry = () => {
+    board.haste = performance.now() + HASTE_MS;
+    // A look that is under way goes on by itself.
+    if (board.timer === null) return;
+    clearTimeout(board.timer);
+    again();
+  };
   return {
     wound: (node, word, kind) => {
       board.tree.wound(node, word, kind);
-      board.haste = performance.now() + HASTE_MS;
-      // A look that is under way goes on by itself.
-      if (board.timer === null) return;
-      clearTimeout(board.timer);
-      again();
+      hurry();
+    },
+    /** Something was said: there is a turn to be followed soon. */
+    expect: hurry,
+    /** Opens the path of the turn that answers a message; tells whether it is known. */
+    openTurn: async (message) => {
+      if (board.turns.open(message)) return true;
+      board.many = true;
+      board.all.textContent = "Show fewer";
+      await look(board);
+      return board.turns.open(message);
+    },
+    /** The whole program was ended. */
+    killed: () => {
+      lost(board, "killed", REMEDIES.AwayError);
+      hurry();
     },
   };
 }
@@ -78,6 +103,7 @@ function build(root) {
   const meters = make("ul", "meters");
   const spent = make("ul", "spent");
   const treeList = make("ul", "tree");
+  const treeBox = make("div", "tree-box", treeList);
   const axis = make("p", "axis");
   const turnList = make("ol", "turns");
   const none = make("p", "none", "No turn yet. Mention the bot and watch it here.");
@@ -86,7 +112,7 @@ function build(root) {
   all.hidden = true;
   const parts = make("ul", "parts");
   const key = make("p", "key", ...STRETCHES.map(([kind, label]) => make("span", "", make("i", `swatch ${kind}`), label)), make("span", "", make("i", "swatch visible"), "first words"));
-  const tree = section("Supervision tree", [], treeList, legend());
+  const tree = section("Supervision tree", [], treeBox, legend());
   const turns = section("Last turns", [], key, axis, none, turnList, all);
   const about = section("Parts", [], parts);
   const money = section("Limits and costs", [], meters, spent);
@@ -96,7 +122,7 @@ function build(root) {
   const right = make("div", "column-of-parts", turns.element, money.element);
   root.classList.add("board");
   root.append(make("div", "board-inner", status, tiles, make("div", "grid", left, right)));
-  return { root, state, stateNote, tiles, meters, spent, treeList, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function legend() {
@@ -119,21 +145,34 @@ async function look(board) {
     ]);
     board.last = readiness;
     board.metrics = metrics;
-    board.root.classList.remove("stale");
+    returned(board);
     showState(board, readiness);
     showTree(board, tree);
     showTurns(board, turns);
-    const counted = counters(metrics);
-    showTiles(board, turns, counted);
-    board.counted(counted);
+    showTiles(board, turns, counters(metrics));
     showMoney(board, turns);
   } catch (error) {
-    board.round = 0;
-    board.root.classList.add("stale");
-    pill(board.state, "down", FAILURES[error.name] ?? "cannot be reached");
-    set(board.stateNote, error.name === "KeyError" ? "load the page again to give it" : "trying again");
-    board.summed({ bad: 1 });
+    lost(board, FAILURES[error.name] ?? "cannot be reached", REMEDIES[error.name] ?? "trying again");
   }
+}
+
+/** Nothing is known of the program any more: what was known last stays in sight, in other colours. */
+function lost(board, what, note) {
+  board.round = 0;
+  board.gone ||= performance.now();
+  board.root.classList.add("stale");
+  pill(board.state, "down", what);
+  set(board.stateNote, note);
+  board.summed({ bad: 1 });
+}
+
+function returned(board) {
+  board.root.classList.remove("stale");
+  if (!board.gone) return;
+  // Another life numbers its turns anew.
+  board.dots.forget();
+  board.back = { took: performance.now() - board.gone, until: performance.now() + TOLD_MS };
+  board.gone = 0;
 }
 
 /** Between two looks at everything. What cannot be read now is the next look's matter. */
@@ -146,6 +185,7 @@ async function read(path) {
   const response = await fetch(path, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
   // A program that is not ready answers 503 with the same body.
   if (response.status === 401) throw Object.assign(new Error("a key is needed"), { name: "KeyError" });
+  if (response.headers.has("x-staffai-away")) throw Object.assign(new Error("away"), { name: "AwayError" });
   if (!response.ok && path !== "/readyz") throw new Error(`${path} answered ${response.status}`);
   return path === "/metrics" ? response.text() : response.json();
 }
@@ -159,6 +199,7 @@ function showState(board, readiness) {
   pill(board.state, readiness.status, WORDS[readiness.status] ?? readiness.status);
   const troubled = readiness.parts.filter((part) => part.status !== "ready");
   const notes = troubled.length ? [`${troubled.map((part) => `${part.kind} ${part.name}`).join(", ")} down`] : [];
+  if (board.back && performance.now() < board.back.until) notes.push(`back after ${duration(board.back.took)}`);
   if (readiness.configuration.rejected) notes.push(`new configuration rejected: ${readiness.configuration.rejected}`);
   set(board.stateNote, notes.join("; "));
   board.partSum.textContent = `configuration ${readiness.configuration.version}`;
@@ -186,6 +227,8 @@ function showTurns(board, { turns, accepted }) {
   board.all.hidden = accepted <= FEW;
   board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
   board.turns.show(turns);
+  board.dots.show(turns.slice(0, FEW));
+  board.followed(turns);
 }
 
 /** The counters of a page of metrics, summed over their labels. */

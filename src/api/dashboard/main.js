@@ -1,9 +1,11 @@
 // The dashboard on a page of its own.
 
 import { mountBoard } from "./board.js";
+import { themeSwitch } from "./theme.js";
 
 const version = document.getElementById("version");
 
+themeSwitch(document.getElementById("theme"));
 mountBoard(document.getElementById("board"), {
   told: (readiness) => {
     version.textContent = readiness.version;

@@ -33,6 +33,15 @@ export function treeView(list, nameOf, menu) {
       show(view);
       view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
     },
+    /** The name of the actor at a stop, as it is drawn: the first that begins like it, or for a door what keeps its connections. */
+    nameOf: ({ actor, entry }) => {
+      const keys = [...view.rows.keys()];
+      const begins = (key) => key.split("/").at(-1).startsWith(actor);
+      const found = entry
+        ? keys.find((key) => key.endsWith(`/source:${actor}`)) ?? keys.find((key) => key.includes(`/${actor}/shard:`)) ?? keys.find((key) => key.endsWith("/ops"))
+        : keys.find((key) => begins(key) && !key.endsWith("conversations")) ?? keys.find(begins);
+      return view.rows.get(found)?.parts.name;
+    },
     /** Draws the tree and tells what it sums up to. */
     show: (root) => {
       view.last = root;

@@ -1,6 +1,7 @@
 // The last turns as time lines: waiting in the lane, waiting to be let to a model, the model, tools, posting.
 
-import { ago, duration, make } from "./dom.js";
+import { ago, duration, make, mark } from "./dom.js";
+import { pathLines } from "./path.js";
 
 /** The shortest length that fills a bar, in milliseconds. */
 const SHORTEST = 500;
@@ -13,7 +14,20 @@ const SIGNS = { open: "…", replied: "✓", hinted: "✓", refused: "–", drop
 /** Makes time lines in `list`, with the scale in `axis`. */
 export function turnsView(list, axis) {
   const rows = new Map();
-  return { show: (turns) => show({ list, axis, rows }, turns) };
+  return {
+    show: (turns) => show({ list, axis, rows }, turns),
+    /** Opens the turn that answers this message; whether it is among those that are shown. */
+    open: (message) => {
+      for (const row of rows.values()) if (row.message !== message) row.details.open = false;
+      const row = [...rows.values()].find((one) => one.message === message);
+      if (!row) return false;
+      row.details.open = true;
+      row.element.scrollIntoView({ block: "nearest" });
+      mark(row.element, "changed");
+      row.details.firstElementChild.focus({ preventScroll: true });
+      return true;
+    },
+  };
 }
 
 function show(view, turns) {
@@ -64,18 +78,19 @@ function drawAxis(axis, full, any) {
 function newRow(turn) {
   const parts = {
     sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
-    more: make("dl", "more-of-turn"),
+    more: make("div", "more-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
   const details = make("details", "turn", head, parts.more);
-  return { element: make("li", "arrived", details), details, parts, told: "" };
+  return { element: make("li", "arrived", details), details, parts, told: "", message: turn.message };
 }
 
 function fill(row, turn, full) {
   const { parts, details } = row;
   parts.when.textContent = `${ago(turn.age_ms)} ago`;
-  const told = `${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
+  row.message = turn.message;
+  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
   if (told === row.told) return;
   row.told = told;
   details.className = `turn ${turn.outcome}`;
@@ -118,8 +133,8 @@ function stretches(turn) {
 }
 
 function explained(turn) {
-  const lines = stretches(turn).map((piece) => [piece.kind, piece.label, `${duration(piece.to - piece.from)}${piece.failed ? `, ${piece.failed}` : ""}`]);
-  if (turn.visible_ms !== null) lines.push(["visible", "first words visible", `after ${duration(turn.visible_ms)}`]);
-  lines.push(["", turn.outcome, turn.reason ?? `at ${new Date(turn.at).toLocaleTimeString()}`]);
-  return lines.flatMap(([kind, label, value]) => [make("dt", "", make("i", `swatch ${kind}`), label), make("dd", "", value)]);
+  const ends = [];
+  if (turn.visible_ms !== null) ends.push(make("p", "", make("i", "swatch visible"), `first words visible after ${duration(turn.visible_ms)}`));
+  ends.push(make("p", "", `${turn.outcome}${turn.reason ? `: ${turn.reason}` : ""}, ${new Date(turn.at).toLocaleTimeString()}`));
+  return [pathLines(turn), ...ends];
 }

@@ -11,7 +11,9 @@ use crate::config::Settings;
 pub async fn check(settings: &Settings, report: &mut Report) {
     let http = &settings.http;
     let health = http.health_addr.map(|address| ("health", address, "STAFFAI_HEALTH_ADDR"));
-    for (part, address, variable) in [("pages", http.addr, "STAFFAI_HTTP_ADDR")].into_iter().chain(health) {
+    let further = http.listeners.iter().map(|address| ("listener", *address, "http.listeners"));
+    let first = [("pages", http.addr, "STAFFAI_HTTP_ADDR")];
+    for (part, address, variable) in first.into_iter().chain(health).chain(further) {
         match free(address) {
             Ok(()) => report.ok(part, format!("{address} is free")),
             Err(error) if error.kind() == ErrorKind::AddrInUse => match commands::ask_health(address).await {

@@ -259,6 +259,19 @@ fn plain_http_to_discord_is_for_this_machine_or_on_request() {
 }
 
 #[test]
+fn each_address_is_listened_on_once_and_sites_have_no_path() {
+    for twice in ["127.0.0.1:8420", "127.0.0.1:11434,127.0.0.1:11434", "nowhere"] {
+        assert_eq!(bad(&[("STAFFAI_HTTP__LISTENERS", twice)], &[]).len(), 1, "{twice}");
+    }
+    let both = good(&[("STAFFAI_HTTP__LISTENERS", "localhost:11434, 127.0.0.1:8767")], &[]);
+    assert_eq!(both.settings.http.listeners.len(), 2);
+    for wrong in ["chat.example", "https://chat.example/path", "https://"] {
+        assert_eq!(bad(&[("STAFFAI_HTTP__ORIGINS", wrong)], &[]).len(), 1, "{wrong}");
+    }
+    assert_eq!(settings(&[("STAFFAI_HTTP__ORIGINS", "https://chat.example,*")]).http.origins.len(), 2);
+}
+
+#[test]
 fn a_run_needs_a_token_and_a_model_and_says_both() {
     let missing = settings(&[]).require_for_run();
     let places: Vec<&str> = missing.iter().map(|problem| problem.place.as_str()).collect();

@@ -54,6 +54,7 @@ fn a_usual_message_is_told_whole() {
         draw: None,
         tools: true,
         given: None,
+        models: WantedModels::default(),
     };
     assert_eq!(read(&plain()), expected);
 }

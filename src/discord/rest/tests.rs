@@ -162,6 +162,16 @@ async fn typing_is_an_empty_post() {
 }
 
 #[tokio::test]
+async fn a_reaction_names_its_emoji_in_the_path() {
+    for (emoji, written) in [("⏳", "%E2%8F%B3"), ("wait:123", "wait%3A123"), ("../@me?", "%2E%2E%2F%40me%3F")] {
+        let request = PostRequest::React { place: here(), message: message("98"), emoji: emoji.to_owned() };
+        let (outcome, seen) = one(request, answer(204, "", "")).await;
+        assert_eq!(outcome.unwrap().result, PostResult::Done);
+        assert_eq!(seen.line, format!("PUT /api/v10/channels/500/messages/98/reactions/{written}/@me"));
+    }
+}
+
+#[tokio::test]
 async fn history_comes_oldest_first_and_skips_what_it_cannot_read() {
     let request = PostRequest::History { place: here(), range: HistoryRange::After(message("98")), limit: 250 };
     let newest_first = json!([message_json(100), {"id": "odd"}, message_json(99)]).to_string();

@@ -25,6 +25,8 @@ pub struct Kept {
     pub facts: Vec<Fact>,
     /// Lines of the audit of tools that are about them, by key.
     pub audit: Vec<(String, String)>,
+    /// Sessions in which they speak, and the lines of their transcripts, by key, as they are stored.
+    pub sessions: Vec<(String, String)>,
     /// Their choices, by key, as they are stored.
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
@@ -77,7 +79,7 @@ impl Kept {
         let aside = self.aside.iter().map(|(key, _)| key);
         let answers = self.answers.iter().map(|(key, _)| key);
         let preferences = self.preferences.iter().map(|(key, _)| key);
-        let usage = self.usage.iter().chain(&self.audit).map(|(key, _)| key);
+        let usage = self.usage.iter().chain(&self.audit).chain(&self.sessions).map(|(key, _)| key);
         let all = conversations.chain(aside).chain(answers).chain(&self.indexes).chain(preferences).chain(usage);
         all.chain(&self.silent).cloned().collect()
     }
@@ -138,6 +140,7 @@ impl Kept {
             "answers": answers.collect::<Vec<_>>(),
             "quoted_in_conversations_of_others": quotes.collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
+            "sessions": self.sessions.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),

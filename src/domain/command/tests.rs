@@ -7,6 +7,7 @@ fn caller(id: &str, roles: &[&str]) -> Caller {
         name: "Ada".to_owned(),
         roles: roles.iter().map(|role| (*role).to_owned()).collect(),
         locale: None,
+        operator: false,
     }
 }
 

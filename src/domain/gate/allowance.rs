@@ -44,7 +44,7 @@ impl Allowance {
         let person = gate.approvers.is_empty().then(|| gate.requester.clone());
         let by = match by {
             Clicker::Member(caller) => Some(caller.person.clone()),
-            Clicker::Client(_) => None,
+            Clicker::Client(_, person) => person.clone(),
         };
         Self {
             id: gate.id.as_str()[..ID_DIGITS].to_owned(),

@@ -40,7 +40,7 @@ fn gate(approvers: &[&str]) -> Gate {
 
 fn member(number: u8, roles: &[&str]) -> Clicker {
     let roles = roles.iter().map(|role| (*role).to_owned()).collect();
-    Clicker::Member(Caller { person: person(number), name: String::new(), roles, locale: None })
+    Clicker::Member(Caller { person: person(number), name: String::new(), roles, locale: None, operator: false })
 }
 
 fn click(gate: &Gate, choice: Choice, by: Clicker) -> Click {
@@ -55,8 +55,8 @@ fn the_person_who_asked_decides_unless_a_rule_names_others() {
     assert!(theirs.is_for(&member(2, &["x", "mods"])) && !theirs.is_for(&member(1, &[])));
     assert!(theirs.is_for(&member(1, &["mods"])), "who asks may be an approver as well");
     // A program speaks for whoever asks at its own door, and for no role.
-    assert!(own.is_for(&Clicker::Client(DOOR)) && !own.is_for(&Clicker::Client(Door::new("terminal"))));
-    assert!(!theirs.is_for(&Clicker::Client(DOOR)));
+    assert!(own.is_for(&Clicker::Client(DOOR, None)) && !own.is_for(&Clicker::Client(Door::new("terminal"), None)));
+    assert!(!theirs.is_for(&Clicker::Client(DOOR, None)));
 }
 
 #[test]

@@ -175,6 +175,7 @@ fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
         draw: None,
         tools: true,
         given: None,
+        models: crate::domain::incoming::WantedModels::default(),
     }
 }
 

@@ -160,17 +160,7 @@ mod tests {
     }
 
     fn rule(resource: &str, verdict: Verdict) -> Rule {
-        Rule {
-            tools: "db__*".to_owned(),
-            operation: None,
-            resource: Some(resource.to_owned()),
-            roles: Vec::new(),
-            users: Vec::new(),
-            channels: Vec::new(),
-            doors: Vec::new(),
-            verdict,
-            approvers: Vec::new(),
-        }
+        Rule { resource: Some(resource.to_owned()), ..Rule::everywhere("db__*", verdict) }
     }
 
     fn decided(rules: Vec<Rule>, arguments: &Value) -> Verdict {

@@ -160,6 +160,22 @@ pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = 
 }
 
 impl Rule {
+    /// A row about these tools that holds for everybody and everything; where it asks, the caller may approve.
+    #[must_use]
+    pub fn everywhere(tools: &str, verdict: Verdict) -> Self {
+        Self {
+            tools: tools.to_owned(),
+            operation: None,
+            resource: None,
+            roles: Vec::new(),
+            users: Vec::new(),
+            channels: Vec::new(),
+            doors: Vec::new(),
+            verdict,
+            approvers: Vec::new(),
+        }
+    }
+
     /// Whether it is about this caller.
     #[must_use]
     pub fn is_for(&self, caller: Caller<'_>) -> bool {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::domain::ids::{Door, MessageId, Place, Timestamp};
-use crate::domain::incoming::{Author, Quoted, Seen};
+use crate::domain::incoming::{Author, Quoted, Seen, WantedModels};
 use crate::domain::turn::{GatePolicy, HistoryScope};
 
 const DOOR: Door = Door::new("discord");
@@ -46,6 +46,7 @@ fn posted(text: &str) -> Posted {
         draw: None,
         tools: true,
         given: None,
+        models: WantedModels::default(),
     }
 }
 

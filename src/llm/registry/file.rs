@@ -9,7 +9,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::domain::model::{MAX_TOOLS, Price, Row, ToolMode};
-use crate::llm::registry::File;
+use crate::llm::registry::{Changes, File};
 
 /// The longest timeout that makes sense: a turn is over long before.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
@@ -76,8 +76,9 @@ pub struct Contents {
     pub families: Option<Vec<Family>>,
 }
 
-/// Reads a file. What is wrong goes to `errors`; the rest is still read, so that all errors come at once.
-pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Contents {
+/// Reads a file, and what was changed of its rows. What is wrong goes to `errors`; the rest is still read, so that all errors come
+/// at once.
+pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, errors: &mut Vec<String>) -> Contents {
     let shape: Shape = match serde_json::from_str(file.text.trim_start_matches('\u{feff}')) {
         Ok(shape) => shape,
         Err(why) => {
@@ -94,8 +95,17 @@ pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Cont
     let families = shape.families.map(|list| families(file.path, &list, errors));
     let mut drafts: Vec<Draft> = Vec::new();
     let mut keys = HashSet::new();
-    for (key, value) in shape.models.0 {
-        let place = format!("{}: row {key}", file.path);
+    let mut rows = shape.models.0;
+    let (known, changed) = (rows.len(), changes.iter().flat_map(|changes| changes.rows));
+    for (key, fields) in changed {
+        match rows[..known].iter_mut().find(|(known, _)| known == key) {
+            Some((_, row)) => change(row, fields),
+            None => rows.push((key.clone(), fields.clone())),
+        }
+    }
+    for (key, value) in rows {
+        let changed = changes.filter(|changes| changes.rows.contains_key(&key));
+        let place = format!("{}: row {key}", changed.map_or(file.path, |changes| changes.path));
         if key.trim().is_empty() {
             errors.push(format!("{place}: the key is empty; give the row a name"));
         } else if keys.contains(&key) {
@@ -108,6 +118,13 @@ pub fn read(file: File<'_>, timeout: Duration, errors: &mut Vec<String>) -> Cont
         }
     }
     Contents { drafts, families }
+}
+
+/// Puts the fields that were changed over those of the file.
+fn change(row: &mut Value, fields: &Value) {
+    if let (Value::Object(row), Value::Object(fields)) = (row, fields) {
+        row.extend(fields.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
 }
 
 fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family> {
@@ -154,6 +171,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
             vision: fields.flag("vision").unwrap_or(false),
             native_mcp: fields.flag("native_mcp").unwrap_or(false),
+            embeddings: fields.read("embeddings", "the name of a model, or null", text),
             timeout: fields
                 .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
                 .unwrap_or(timeout),

@@ -80,7 +80,7 @@ fn a_file_may_know_families_of_its_own() {
 #[test]
 fn compiled_in_rows_agree_with_their_families_and_never_come_uninvited() {
     let mut errors = Vec::new();
-    let Contents { drafts, families } = file::read(SHIPPED, Duration::from_secs(60), &mut errors);
+    let Contents { drafts, families } = file::read(SHIPPED, None, Duration::from_secs(60), &mut errors);
     let families = families.unwrap();
     assert_eq!(errors, Vec::<String>::new());
     assert!(!drafts.is_empty());

@@ -22,7 +22,6 @@ use crate::domain::api_key::Caller;
 use crate::domain::completion::{Role, WrittenJson};
 use crate::domain::given::Message;
 use crate::model_api::asking::{Answered, Asking, Progress};
-use crate::model_api::failure::Failure;
 use crate::model_api::kept::Kept;
 use crate::model_api::{ModelApi, body};
 
@@ -42,7 +41,7 @@ async fn create(
     let row = api.settle(&caller, &mut conversation, stream)?;
     let said = if store { conversation.messages.clone() } else { Vec::new() };
     if let Some(previous) = &previous {
-        let (mut before, bytes) = api.responses.said(caller.name(), previous).await?;
+        let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
         room.grow(bytes).await?;
         before.append(&mut conversation.messages);
         conversation.messages = before;
@@ -54,7 +53,7 @@ async fn create(
     let mut asking = api.ask(&caller, conversation, room).await?;
     let id = format!("resp_{}", asking.id());
     let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false };
-    let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: caller.name().to_owned(), previous, said });
+    let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: holder(&caller), previous, said });
     if !stream {
         let answered = asking.whole().await?;
         let response = writer.whole(&answered);
@@ -73,8 +72,8 @@ async fn retrieve(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<WrittenJson>, Refusal> {
-    let kept = api.responses.get(caller.name(), &id).await;
-    Ok(Json(kept.ok_or(Failure::NoResponse(id))?.response))
+    let kept = api.responses.get(&holder(&caller), &id).await;
+    Ok(Json(kept.ok_or_else(|| api.responses.missing(id))?.response))
 }
 
 async fn delete(
@@ -82,10 +81,18 @@ async fn delete(
     Extension(caller): Extension<Caller>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, Refusal> {
-    if !api.responses.remove(caller.name(), &id).await {
-        return Err(Failure::NoResponse(id).into());
+    if !api.responses.remove(&holder(&caller), &id).await {
+        return Err(api.responses.missing(id).into());
     }
     Ok(Json(writing::deleted(&id)))
+}
+
+/// Whose responses they are: a key that is made anew under a name has none of the one before.
+fn holder(caller: &Caller) -> String {
+    match caller {
+        Caller::Local => caller.name().to_owned(),
+        Caller::Key(key) => format!("{}:{}", key.name, key.made_at),
+    }
 }
 
 /// Where a response is kept once it is whole.
@@ -100,7 +107,10 @@ impl Shelf {
     async fn keep(self, writer: &Writer, answered: &Answered, response: &Value) {
         let Self { api, holder, previous, mut said } = self;
         said.push(writer.said(answered));
-        let kept = Kept { previous, said, response: WrittenJson::new(response) };
+        let mut response = response.clone();
+        // They may be long, stand in every request again, and would take the room of what was said.
+        (response["instructions"], response["tools"]) = (Value::Null, Value::Array(Vec::new()));
+        let kept = Kept { previous, said, response: WrittenJson::new(&response) };
         api.responses.keep(&holder, &writer.id, &kept).await;
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// Discord counts milliseconds from the first of January 2015.
 pub const EPOCH_MS: u64 = 1_420_070_400_000;
@@ -36,6 +36,12 @@ macro_rules! id {
         impl Serialize for $name {
             fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
                 serializer.collect_str(&self.0)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
             }
         }
     };
@@ -90,5 +96,10 @@ impl Snowflakes {
         let first = now.saturating_sub(EPOCH_MS).saturating_mul(PER_MILLISECOND);
         self.last = first.max(self.last.saturating_add(1));
         self.last
+    }
+
+    /// All further ids are above this one.
+    pub fn begin_above(&mut self, id: u64) {
+        self.last = self.last.max(id);
     }
 }

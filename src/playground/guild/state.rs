@@ -6,6 +6,7 @@ use super::{
     Attachment, Channel, ChannelKind, Draft, Guild, Member, Message, Overwrite, Role,
     files::{File, Files},
     ids::{ChannelId, GuildId, MessageId, RoleId, Snowflakes, UserId},
+    kept::{self, Kept},
     mentions::{Allowed, Mentions},
     seed::Seed,
 };
@@ -98,6 +99,77 @@ impl State {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
         let name: String = file.filename.chars().map(plain).collect();
         format!("{}/attachments/{channel}/{}/{name}", self.origin, file.id)
+    }
+
+    /// What is worth being kept over a restart of the service.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        let opened = |channel: &&Channel| channel.kind != ChannelKind::Text;
+        let channels: Vec<Channel> = self.channels().filter(opened).cloned().collect();
+        let newest = |channel: &Channel| {
+            let mut newest: Vec<Message> = self.messages(channel.id).rev().take(kept::MESSAGES).cloned().collect();
+            newest.reverse();
+            newest
+        };
+        let mut messages: Vec<Message> = self.channels().flat_map(newest).collect();
+        // Those of a channel stay in their order.
+        messages.sort_by_key(|message| message.id);
+        messages.drain(..messages.len().saturating_sub(kept::MESSAGES_IN_ALL));
+        let roles = self.guilds.iter().flat_map(|guild| {
+            let of_member = |member: &Member| (guild.id, member.id, member.roles.clone());
+            guild.members.iter().map(of_member)
+        });
+        let files = messages.iter().rev().flat_map(|message| &message.attachments);
+        let files = kept::files(files.filter_map(|told| Some((told.id, self.file(told.id)?))));
+        Kept { version: kept::VERSION, channels, roles: roles.collect(), messages, files }
+    }
+
+    /// Takes up what was kept: channels that were opened, roles of members, messages and files. What belongs to a guild or a
+    /// channel that is not there any more is left out.
+    pub fn restore(&mut self, kept: Kept) {
+        for channel in kept.channels {
+            match channel.guild {
+                None => self.direct.push(channel),
+                Some(guild) => {
+                    if let Some(guild) = self.guilds.iter_mut().find(|known| known.id == guild) {
+                        guild.channels.push(channel);
+                    }
+                }
+            }
+        }
+        self.find_places();
+        for (guild, user, roles) in kept.roles {
+            let guild = self.guilds.iter_mut().find(|known| known.id == guild);
+            if let Some(member) = guild.and_then(|guild| guild.members.iter_mut().find(|member| member.id == user)) {
+                member.roles = roles;
+            }
+        }
+        for file in kept.files {
+            if let Some((id, file)) = file.read() {
+                self.files.keep(id, file);
+            }
+        }
+        for message in kept.messages {
+            let files = message.attachments.iter().map(|file| file.id.0);
+            self.snowflakes.begin_above(files.fold(message.id.0, u64::max));
+            if self.channel(message.channel).is_some() {
+                self.keep(&message, message.sent_at);
+            }
+        }
+    }
+
+    /// Messages that were answered more than once by the bot, in the chat as everybody sees it.
+    #[must_use]
+    pub fn doubled(&self) -> u64 {
+        let mut answers: HashMap<MessageId, u64> = HashMap::new();
+        for message in self.logs.values().flat_map(|log| &log.messages) {
+            if let Some(answered) =
+                message.reply_to.filter(|_| message.author == self.bot.id && message.only_for.is_none())
+            {
+                *answers.entry(answered).or_default() += 1;
+            }
+        }
+        answers.values().filter(|count| **count > 1).count() as u64
     }
 
     /// The bytes of an attachment, unless they were forgotten.

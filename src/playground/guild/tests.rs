@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 
-use super::{ids::Snowflakes, mentions::Mentions, seed::Seed, state::*, *};
+use super::{files::File, ids::Snowflakes, mentions::Mentions, seed::Seed, state::*, *};
 
 const NOW: u64 = 1_700_000_000_000;
 
@@ -50,4 +50,42 @@ fn a_nonce_stands_for_its_message_for_some_minutes_and_for_its_author_only() {
     assert_eq!(found(author, NOW + NONCE_LIFETIME_MS - 1), Some(id));
     assert_eq!(found(author, NOW + NONCE_LIFETIME_MS), None);
     assert_eq!(found(UserId(1), NOW), None);
+}
+
+#[test]
+fn what_is_kept_is_there_again_and_new_ids_are_above_it() {
+    let mut state = State::new(Seed::harbour());
+    let (channel, bot) = (general(&state), state.bot().id);
+    let (guild, ada) = (state.guilds()[0].id, state.guilds()[0].members[0].id);
+    let file = |name: &str, length| File {
+        name: name.to_owned(),
+        kind: "image/png".to_owned(),
+        bytes: vec![7; length].into(),
+        description: None,
+    };
+    for n in 0..kept::MESSAGES + 3 {
+        let draft = Draft { content: n.to_string(), ..Draft::default() };
+        state.post(channel, ada, draft, NOW).unwrap();
+    }
+    let files = vec![file("small.png", 9), file("large.png", 600 * 1024)];
+    let asked = state.messages(channel).next_back().unwrap().id;
+    let answer = Draft { content: "an answer".to_owned(), reply_to: Some(asked), files, ..Draft::default() };
+    let answer = state.post(channel, bot, answer, NOW).unwrap();
+    let thread = state.open_thread(channel, (Some(asked), ada), "a thread", NOW).unwrap();
+    state.set_role(guild, ada, state.guilds()[0].roles[1].id, true);
+    let text = serde_json::to_string(&state.kept()).unwrap();
+    let mut again = State::new(Seed::harbour());
+    again.restore(serde_json::from_str(&text).unwrap());
+
+    let messages: Vec<&Message> = again.messages(channel).collect();
+    assert_eq!((messages.len(), &*messages[0].content), (kept::MESSAGES, "4"), "the newest are kept");
+    assert_eq!(messages.last().copied(), state.message(channel, answer.id));
+    assert_eq!(again.channel(thread.id), Some(&thread));
+    assert_eq!(again.member(Some(guild), ada), state.member(Some(guild), ada));
+    assert!(again.file(answer.attachments[0].id).is_some() && again.file(answer.attachments[1].id).is_none());
+    assert!(again.snowflake(NOW) > answer.attachments[1].id.0, "the clock may have gone back");
+    assert_eq!(again.doubled(), 0);
+    let twice = Draft { reply_to: Some(asked), ..Draft::default() };
+    again.post(channel, bot, twice, NOW).unwrap();
+    assert_eq!(again.doubled(), 1);
 }

@@ -13,16 +13,18 @@ const TROUBLES = {
   model_down: ["Model down", "The model refuses requests and breaks off answers for eight seconds."],
   model_slow: ["Model slow", "The model takes six times as long for eight seconds."],
   store_down: ["Store down", "The store's file cannot be read or written for eight seconds."],
+  kill_bot: ["kill -9 the bot", "The bot's process ends at once, without a word. The playground starts it again."],
 };
+const KILL = "kill_bot";
 /** How long the first words of an answer may take before the strike comes anyway. */
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
 
 /**
  * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word, kind)` shows a strike in the
- * tree, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
+ * tree, `killed()` that the whole bot was ended, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
  */
-export function startChaos(root, { say, wound, complain, bot }) {
+export function startChaos(root, { say, wound, killed, complain, bot }) {
   const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
   const buttons = make("div", "troubles");
   const count = () => make("strong", "", "0");
@@ -56,14 +58,14 @@ export function startChaos(root, { say, wound, complain, bot }) {
     const told = await asked.then((response) => response.ok ? response.json() : null).catch(() => null);
     if (!told) return;
     chaos.token = told.token;
-    chaos.counts.crashes = told.crashes;
+    chaos.counts = { crashes: told.crashes, lost: told.lost, doubled: told.doubled };
     for (const [name, left] of told.lasting) {
       let button = buttons.querySelector(`[data-trouble="${name}"]`);
       if (!button) {
         button = make("button", "trouble");
         Object.assign(button, { type: "button", title: TROUBLES[name][1] });
         button.dataset.trouble = name;
-        button.addEventListener("click", () => order({ trouble: name }).catch((error) => complain(error.message)));
+        button.addEventListener("click", () => order({ trouble: name }).then(() => name === KILL && killed(), (error) => complain(error.message)));
         buttons.append(button);
       }
       button.classList.toggle("lasting", left > 0);
@@ -111,11 +113,6 @@ export function startChaos(root, { say, wound, complain, bot }) {
       button.addEventListener("click", () => strike(node, one));
       return button;
     })),
-    counted: (sums) => {
-      chaos.counts.lost = sums.staffai_turns_lost_total ?? 0;
-      chaos.counts.doubled = sums.staffai_turns_doubled_total ?? 0;
-      draw();
-    },
     /** A message was written. */
     created: (message) => {
       if (!chaos.waiting || message.reply_to !== chaos.waiting.id) return;

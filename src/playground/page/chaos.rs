@@ -10,9 +10,10 @@ use serde::{Deserialize, Serialize};
 
 use super::Desk;
 use super::api::{self, ApiError, forbidden};
-use crate::playground::chaos::{Caused, Strike, Trouble};
+use crate::playground::chaos::{Caused, Counted, Strike, Trouble};
 
-/// The header with the page's token. No other page can send it without being asked for leave, which it never gets.
+/// The header with the page's token. No other page can send it without being asked for leave, which it never gets; a page of an
+/// earlier start is told that it is one.
 const TOKEN: &str = "x-staffai-chaos";
 
 /// What the page is told.
@@ -22,12 +23,17 @@ pub struct Told {
     token: String,
     #[serde(flatten)]
     caused: Caused,
+    #[serde(flatten)]
+    counted: Counted,
 }
 
 /// `GET /playground/chaos`
 pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
     let token = desk.breaking.token.expose_secret().to_owned();
-    Json(Told { token, caused: desk.breaking.chaos.caused() })
+    let mut counted = desk.breaking.chaos.counted();
+    // What stands in the chat is seen from outside the bot, whatever that says of itself.
+    counted.doubled = counted.doubled.max(desk.service.doubled());
+    Json(Told { token, caused: desk.breaking.chaos.caused(), counted })
 }
 
 /// What shall fail.
@@ -50,8 +56,8 @@ pub async fn order(
     }
     let chaos = &desk.breaking.chaos;
     let taken = match api::read(body)? {
-        Order::Actor { actor, strike } => chaos.strike(&actor, strike),
-        Order::Beside { trouble } => chaos.trouble(trouble),
+        Order::Actor { actor, strike } => chaos.strike(&actor, strike).await,
+        Order::Beside { trouble } => chaos.trouble(trouble).await,
     };
     taken.map_err(|refused| ApiError::new(StatusCode::CONFLICT, refused.to_string()))?;
     Ok(StatusCode::NO_CONTENT)

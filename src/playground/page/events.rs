@@ -20,7 +20,7 @@ use super::api::ApiError;
 use crate::playground::service::{Change, Service};
 
 /// How often the bot's presence is looked at.
-const LOOK: Duration = Duration::from_secs(2);
+const LOOK: Duration = Duration::from_millis(500);
 /// How often a silent stream says that it lives.
 const ALIVE: Duration = Duration::from_secs(15);
 

@@ -256,6 +256,12 @@ function actions(message, view) {
   if (view.mayReply(message)) bar.append(act("Reply", () => view.reply(message.id)));
   bar.setAttribute("role", "group");
   bar.setAttribute("aria-label", `Message of ${message.author_name}`);
+  if (view.hasPath(message)) {
+    const path = act("Path", () => view.path(message));
+    path.classList.add("path-of");
+    path.title = "What the answer went through, and how long each stop took";
+    bar.append(path);
+  }
   const question = view.question(message);
   if (question) bar.append(act("Try again", () => view.askAgain(question)));
   if (view.mayThread(message)) bar.append(act("Thread", () => view.thread(message.id)));

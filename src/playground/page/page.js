@@ -7,6 +7,7 @@ import { openRoles } from "./roles.js";
 import { plain, tickTimes } from "./text.js";
 import { mountBoard } from "/dashboard/board.js";
 import { make } from "/dashboard/dom.js";
+import { themeSwitch } from "/dashboard/theme.js";
 
 /** Messages of a channel that are kept here. */
 const KEPT = 300;
@@ -20,6 +21,8 @@ const ANSWER_MS = 3300;
 const THREAD_LETTERS = 48;
 /** So near the end of the list new messages pull it along. */
 const NEAR_END = 90;
+/** The longest that an answer may be waited for. */
+const OPEN_MS = 180_000;
 
 /** What is wrong as long as nothing can be asked; it ends with the next connection. */
 const AWAY = "The playground cannot be reached. Is it still running?";
@@ -39,6 +42,8 @@ let loads = 0;
 let waiting = null;
 /** What breaks things on purpose. */
 let chaos = null;
+/** The inside of the bot, once it is there. */
+let board = null;
 /** Whether the reader is at the end of the messages. */
 let pinned = true;
 
@@ -82,6 +87,8 @@ const view = {
     const question = message.author === world.bot && view.find(message.reply_to);
     return question?.author === view.me && !open.has(question.id) ? question : null;
   },
+  hasPath: (message) => message.author === world.bot && Boolean(message.reply_to) && !message.command,
+  path: (message) => followed(message.reply_to),
   askAgain: (question) => say(question.content, question.reply_to).catch((error) => complain(error.message)),
   remove: (id) => ask("DELETE", `/playground/messages/${here}/${id}?member=${view.me}`).catch((error) => announce(error.message)),
   jump: (id) => {
@@ -324,8 +331,7 @@ function welcome() {
   const crash = make("button", "idea", "crash it while it answers");
   crash.type = "button";
   crash.addEventListener("click", () => {
-    at("tree-panel").classList.add("open");
-    at("tree-toggle").setAttribute("aria-expanded", "true");
+    showPanel(true);
     chaos.midAnswer();
   });
   ideas.push(crash);
@@ -438,7 +444,7 @@ function deleted(channel, id) {
   const place = messages.findIndex((known) => known.id === id);
   if (place < 0) return;
   messages.splice(place, 1);
-  close(id);
+  answered(id);
   forget(id);
   if (channel !== here) return;
   const box = scroller();
@@ -459,7 +465,7 @@ function settle(message) {
     settling.delete(message.id);
     at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
-    if (now) close(now.reply_to);
+    if (now) answered(now.reply_to);
     if (now && now.channel === here) read(now);
   }, SETTLED_MS));
 }
@@ -476,8 +482,14 @@ function announce(text) {
 
 async function say(text, reply, files = []) {
   const [member, channel] = [view.me, here];
+  const heard = reaches(text, reply);
   const said = await ask("POST", "/playground/messages", { member, channel, text, reply_to: reply, files });
-  if (reaches(text, reply)) open.set(said.id, { member, channel });
+  if (heard) {
+    open.set(said.id, { member, channel });
+    // What gets no answer and no turn is not waited for any longer than any turn takes.
+    setTimeout(() => answered(said.id), OPEN_MS);
+    board?.expect();
+  }
   drawTyping();
   return { id: said.id, channel };
 }
@@ -486,7 +498,7 @@ function reaches(text, reply) {
   return channelHere()?.kind === "direct" || text.includes(`<@${world.bot}>`) || view.find(reply)?.author === world.bot;
 }
 
-function close(question) {
+function answered(question) {
   if (!open.delete(question)) return;
   drawTyping();
   for (const answer of messagesHere().filter((message) => message.reply_to === question)) {
@@ -504,6 +516,12 @@ async function stop(question) {
   } catch (error) {
     complain(error.message);
   }
+}
+
+/** Shows the path of the turn that answers a question. */
+async function followed(question) {
+  showPanel(true);
+  if (!(await board?.openTurn(question))) complain("This turn is not among the last 200 of the bot's life.");
 }
 
 // Typing.
@@ -645,28 +663,43 @@ function people() {
   return entries.sort((a, b) => Number(Boolean(b.first)) - Number(Boolean(a.first)));
 }
 
+/** Arrows go from message to message, once the list has the focus. */
+function watchArrows() {
+  scroller().addEventListener("keydown", (event) => {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const items = [...at("messages").querySelectorAll("li.message")];
+    if (!step || items.length === 0 || event.target.closest("select")) return;
+    event.preventDefault();
+    const now = items.indexOf(event.target.closest("li.message"));
+    const item = items[now < 0 ? items.length - 1 : Math.min(items.length - 1, Math.max(0, now + step))];
+    item.tabIndex = -1;
+    item.focus();
+  });
+}
+
+function showPanel(open) {
+  at("tree-panel").classList.toggle("open", open);
+  at("tree-toggle").setAttribute("aria-expanded", String(open));
+}
+
 function watchTreePanel() {
   const [toggle, panel, close] = [at("tree-toggle"), at("tree-panel"), at("tree-close")];
-  const show = (open) => {
-    panel.classList.toggle("open", open);
-    toggle.setAttribute("aria-expanded", String(open));
-  };
-  toggle.addEventListener("click", () => show(!panel.classList.contains("open")));
+  toggle.addEventListener("click", () => showPanel(!panel.classList.contains("open")));
   close.addEventListener("click", () => {
-    show(false);
+    showPanel(false);
     toggle.focus();
   });
   document.addEventListener("keydown", (event) => event.key === "Escape" && panel.classList.contains("open") && close.click());
-  let board = null;
   chaos = startChaos(at("chaos"), {
     bot: () => world.bot,
     complain,
     say: (text) => say(text, null),
     wound: (...struck) => board?.wound(...struck),
+    killed: () => board?.killed(),
   });
   board = mountBoard(at("board"), {
     menu: chaos.menu,
-    counted: chaos.counted,
+    followed: (turns) => turns.filter((turn) => turn.ended_ms !== null && turn.message).forEach((turn) => answered(turn.message)),
     nameOf: (id) => {
       const channel = world.channels.find((channel) => channel.id === id);
       return channel ? `${signOf(channel)}${channel.name}` : world.members.get(id)?.name;
@@ -695,7 +728,11 @@ watchEnd();
 tickTimes();
 at("messages").addEventListener("click", (event) => {
   const item = event.target.closest("li.message");
-  if (item && matchMedia("(hover: none)").matches && !event.target.closest("button, a")) item.classList.toggle("touched");
+  if (!item || event.target.closest("button, a, select, [role=button], figure")) return;
+  if (matchMedia("(hover: none)").matches) item.classList.toggle("touched");
+  else if (getSelection().isCollapsed) item.querySelector(".path-of")?.click();
 });
+watchArrows();
+themeSwitch(at("theme"));
 watchTreePanel();
 watchChanges();

@@ -11,15 +11,34 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::playground::chaos::Spells;
+use crate::playground::chaos::{BotOrder, BotProcess, Counted, Refused, Spells, Strikes};
 use crate::playground::service::Options;
 
 /// Patience of the tests.
 const SOON: Duration = Duration::from_secs(10);
 
+/// A bot in this very process, which nothing kills.
+struct Here(Arc<Strikes>);
+
+#[async_trait::async_trait]
+impl BotProcess for Here {
+    async fn order(&self, order: BotOrder) -> Result<(), Refused> {
+        self.0.order(&order)
+    }
+
+    fn kill(&self) -> Result<(), Refused> {
+        Err(Refused::Away)
+    }
+
+    fn counted(&self) -> Counted {
+        Counted::default()
+    }
+}
+
 struct Place {
     service: Service,
     chaos: Arc<Chaos>,
+    strikes: Arc<Strikes>,
     closing: CancellationToken,
     addr: SocketAddr,
     client: Client,
@@ -32,7 +51,9 @@ impl Place {
         let service = Service::start(Options::new(Arc::new(|| 1_760_000_000_000))).await.expect("a loopback port");
         let closing = CancellationToken::new();
         let spells = Spells::new(Arc::new(|| 1_760_000_000_000));
-        let chaos = Chaos::new(service.faults().clone(), spells, true);
+        let strikes = Strikes::new(Arc::new(|| 1_760_000_000_000));
+        let bot = Arc::new(Here(Arc::clone(&strikes)));
+        let chaos = Chaos::new(service.faults().clone(), spells, true, bot);
         let breaking = Breaking { chaos: Arc::clone(&chaos), token: "token-of-the-page".into() };
         let app = router(service.clone(), breaking).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
@@ -42,7 +63,7 @@ impl Place {
             let served = axum::serve(listener, app).with_graceful_shutdown(closed.cancelled_owned());
             served.await.expect("serving");
         });
-        Self { service, chaos, closing, addr, client: Client::new(), serving }
+        Self { service, chaos, strikes, closing, addr, client: Client::new(), serving }
     }
 
     fn url(&self, path: &str) -> String {

@@ -1,11 +1,11 @@
 //! Looks at single keys. Each look into the tables takes a thread, which costs more than the look: keys that are asked for while
 //! a thread is at work are looked for by that one.
 
-use std::mem;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use redb::{Database, ReadableDatabase};
+use redb::{ReadableDatabase, ReadableTable};
 use tokio::sync::oneshot;
 
 use super::{Inner, VALUES, alive};
@@ -14,9 +14,11 @@ use crate::domain::ids::Timestamp;
 /// How many threads look at once. A disk does not get faster by more of them.
 const THREADS: usize = 8;
 /// So many keys wait before a further thread is worth it.
-const KEYS_A_THREAD: usize = 32;
+const WORTH_A_THREAD: usize = 8;
+/// So many keys are looked for in one reading of the tables.
+const KEYS_A_READ: usize = 16;
 
-/// What became of a look: the text of a living row, or what went wrong; the error is shared by all that were looked for with it.
+/// What became of a look: the text of a living row, or what went wrong.
 pub(super) type Found = Result<Option<String>, Arc<redb::Error>>;
 
 /// A key, and who waits for it.
@@ -25,14 +27,16 @@ type Waiting = (String, oneshot::Sender<Found>);
 /// Keys that are waited for, and the threads that look.
 #[derive(Default)]
 pub(super) struct Reads {
-    waiting: Vec<Waiting>,
+    waiting: VecDeque<Waiting>,
     threads: usize,
 }
 
 impl Reads {
-    /// Whether what waits is worth a thread that is not there yet.
-    const fn wants_a_thread(&self) -> bool {
-        self.threads == 0 || (self.threads < THREADS && self.waiting.len() >= KEYS_A_THREAD * self.threads)
+    /// Takes a place for a thread when what waits is worth one that is not there yet.
+    fn begins_a_thread(&mut self) -> bool {
+        let begins = self.threads == 0 || (self.threads < THREADS && self.waiting.len() >= WORTH_A_THREAD);
+        self.threads += usize::from(begins);
+        begins
     }
 }
 
@@ -44,30 +48,45 @@ struct Place {
 }
 
 impl Place {
+    /// A thread at a place that was taken for it.
+    fn begin(inner: Arc<Inner>) {
+        let place = Self { inner, left: false };
+        tokio::task::spawn_blocking(move || place.look_for_all());
+    }
+
     /// What to look for next. Nothing: the place is given back in the same moment, so that the next key finds it free.
     fn next(&mut self) -> Vec<Waiting> {
         let mut reads = self.inner.reads.lock();
-        let waiting = mem::take(&mut reads.waiting);
-        if waiting.is_empty() {
+        let many = reads.waiting.len().min(KEYS_A_READ);
+        let taken: Vec<Waiting> = reads.waiting.drain(..many).collect();
+        if taken.is_empty() {
             reads.threads -= 1;
             self.left = true;
         }
-        waiting
+        let begins = !reads.waiting.is_empty() && reads.begins_a_thread();
+        // A thread that cannot begin gives its place back at once.
+        drop(reads);
+        if begins {
+            Self::begin(Arc::clone(&self.inner));
+        }
+        taken
     }
 
     fn look_for_all(mut self) {
         loop {
-            let waiting = self.next();
-            if waiting.is_empty() {
+            let taken = self.next();
+            if taken.is_empty() {
                 return;
             }
             let guard = self.inner.database.read();
             let database = guard.as_ref().ok_or(redb::Error::DatabaseClosed);
-            match database.and_then(|database| look(database, self.inner.clock.now(), &waiting)) {
-                Ok(answers) => waiting.into_iter().zip(answers).for_each(|((_, tell), text)| drop(tell.send(Ok(text)))),
+            let now = self.inner.clock.now();
+            match database.and_then(|database| Ok(database.begin_read()?.open_table(VALUES)?)) {
+                // Each is answered as it is found; whoever stopped waiting needs no answer.
+                Ok(values) => taken.into_iter().for_each(|(key, tell)| drop(tell.send(look(&values, &key, now)))),
                 Err(error) => {
                     let error = Arc::new(error);
-                    waiting.into_iter().for_each(|(_, tell)| drop(tell.send(Err(Arc::clone(&error)))));
+                    taken.into_iter().for_each(|(_, tell)| drop(tell.send(Err(Arc::clone(&error)))));
                 }
             }
         }
@@ -92,27 +111,20 @@ impl Inner {
         let (tell, found) = oneshot::channel();
         let begins = {
             let mut reads = self.reads.lock();
-            reads.waiting.push((key, tell));
-            let begins = reads.wants_a_thread();
-            reads.threads += usize::from(begins);
-            begins
+            reads.waiting.push_back((key, tell));
+            reads.begins_a_thread()
         };
         if begins {
-            let place = Place { inner: Arc::clone(self), left: false };
-            tokio::task::spawn_blocking(move || place.look_for_all());
+            Place::begin(Arc::clone(self));
         }
         found.await.ok()
     }
 }
 
-fn look(database: &Database, now: Timestamp, waiting: &[Waiting]) -> Result<Vec<Option<String>>, redb::Error> {
-    let values = database.begin_read()?.open_table(VALUES)?;
-    let living = |(key, _): &Waiting| {
-        let row = values.get(key.as_str())?;
-        let row = row.as_ref().map(redb::AccessGuard::value);
-        Ok(row.filter(|(end, _)| alive(*end, now)).map(|(_, text)| text.to_owned()))
-    };
-    waiting.iter().map(living).collect()
+fn look(values: &impl ReadableTable<&'static str, (u64, &'static str)>, key: &str, now: Timestamp) -> Found {
+    let row = values.get(key).map_err(|error| Arc::new(error.into()))?;
+    let row = row.as_ref().map(redb::AccessGuard::value);
+    Ok(row.filter(|(end, _)| alive(*end, now)).map(|(_, text)| text.to_owned()))
 }
 
 #[cfg(test)]

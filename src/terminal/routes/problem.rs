@@ -13,3 +13,8 @@ pub(super) fn refused(status: StatusCode, why: &str) -> Response {
     let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": why, "error": why});
     (status, [(header::CONTENT_TYPE, PROBLEM)], Json(body)).into_response()
 }
+
+/// The answer to a request that was not let in.
+pub fn not_let_in(status: StatusCode, why: &'static str) -> Response {
+    refused(status, why)
+}

@@ -8,15 +8,44 @@ use serde_json::Value;
 use tower::Service;
 
 use super::*;
+use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
+use crate::domain::api_key::{ApiKey, KeyRing};
+use crate::domain::command::overview::Usage;
 use crate::domain::gate::Decision;
-use crate::domain::ids::Person;
-use crate::ports::{Batch, Clock};
+use crate::domain::ids::{Door, Person, Place};
+use crate::domain::incoming::Incoming;
+use crate::ports::{Batch, Models, NotAccepted};
 
-struct Still;
+/// Nothing was used.
+struct Unused;
 
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+#[async_trait]
+impl UsageOf for Unused {
+    async fn usage(&self, _person: &Person, _place: &Place) -> Usage {
+        Usage::default()
+    }
+}
+
+/// Changes nothing.
+struct Fixed;
+
+#[async_trait]
+impl Console for Fixed {
+    fn system_prompt(&self) -> String {
+        "You are staffai.".to_owned()
+    }
+
+    async fn change_row(&self, _row: &str, _change: crate::ports::RowChange) -> Result<(), String> {
+        Err("not here".to_owned())
+    }
+}
+
+/// One model.
+struct One(Arc<ScriptedModels>);
+
+impl ModelsInForce for One {
+    fn models(&self) -> Arc<dyn Models> {
+        Arc::clone(&self.0) as _
     }
 }
 
@@ -48,7 +77,22 @@ impl TurnEventLog for Silent {
 }
 
 async fn ask(method: &str, path: &str, body: &str) -> Response {
-    let mut routes = router(Arc::new(Sessions::new(Arc::new(Still))), Arc::new(Closed), Arc::new(Silent));
+    asked(&Caller::Local, method, path, body).await
+}
+
+async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Response {
+    let clock = Arc::new(ManualClock::new());
+    let kept_for = Arc::new(|| std::time::Duration::from_secs(60));
+    let mut routes = router(Parts {
+        sessions: Arc::new(Sessions::new(clock, Arc::new(MemoryStore::new()), kept_for)),
+        intake: Arc::new(Closed),
+        events: Arc::new(Silent),
+        models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
+        vitals: Arc::new(NoVitals),
+        usage: Arc::new(Unused),
+        console: Arc::new(Fixed),
+    })
+    .layer(Extension(caller.clone()));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
     answered.unwrap()
@@ -92,11 +136,16 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/submit", r#"{"session": "a b", "text": "x"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x", "busy": "never"}"#, 422),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x"}"#, 503),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!nonsense"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
         ("GET", "/api/v1/stream/a", "", 404),
         ("GET", "/api/v1/sessions/a", "", 404),
         ("DELETE", "/api/v1/sessions/101", "", 404),
         ("DELETE", "/api/v1/messages/1", "", 503),
         ("POST", "/api/v1/gate/x", r#"{"approve": true}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", r#"{"name": "b"}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", "{}", 422),
     ] {
         let answer = ask(method, path, body).await;
         assert_eq!(answer.status().as_u16(), status, "{method} {path} {body}");
@@ -104,4 +153,51 @@ async fn a_refusal_is_a_problem_with_its_status() {
         let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
         assert_eq!((body["status"].as_u64(), body["detail"].is_string()), (Some(u64::from(status)), true));
     }
+}
+
+#[tokio::test]
+async fn a_key_for_another_door_does_not_come_through_this_one() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    let of = |doors: &[&str]| {
+        let doors = doors.iter().map(|door| (*door).to_owned()).collect();
+        Caller::Key(Arc::new(ApiKey { doors, ..(*key).clone() }))
+    };
+    assert_eq!(asked(&of(&["api"]), "GET", "/api/v1/sessions", "").await.status(), 403);
+    assert_eq!(asked(&of(&[Door::new("terminal").as_str()]), "GET", "/api/v1/sessions", "").await.status(), 200);
+}
+
+#[tokio::test]
+async fn what_there_is_to_know_has_the_form_of_the_document() {
+    for (path, schema) in [
+        ("/api/v1/models", "Models"),
+        ("/api/v1/usage", "Usage"),
+        ("/api/v1/health", "Health"),
+        ("/api/v1/sessions", "Sessions"),
+    ] {
+        let answer = ask("GET", path, "").await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let mut schema = document()["components"]["schemas"][schema].clone();
+        schema["components"] = document()["components"].clone();
+        assert!(jsonschema::is_valid(&schema, &body), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn typed_commands_need_their_rights_and_are_answered_in_order() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    let chats = Caller::Key(Arc::new(ApiKey { rights: vec![Right::Chat], ..(*key).clone() }));
+    for text in ["!sysprompt", "!llm_timeout", "!db select 1", "!tools", "!help\n!llm_call main false"] {
+        let body = serde_json::json!({"session": "a", "text": text}).to_string();
+        assert_eq!(asked(&chats, "POST", "/api/v1/submit", &body).await.status(), 403, "{text}");
+    }
+    let text = "!sysprompt\n!LLM_CALL main\n!session";
+    let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+    let answer = ask("POST", "/api/v1/submit", &body).await;
+    assert_eq!(answer.status(), 200);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+    let said = "You are staffai.\n\nmain: true\n\n101 a: 0 messages, quiet for 0 s";
+    assert_eq!((&body["status"], &body["text"]), (&"complete".into(), &said.into()));
 }

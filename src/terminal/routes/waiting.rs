@@ -1,5 +1,6 @@
 //! What the events of a session tell of single turns.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -40,6 +41,18 @@ pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String
         }
     }
     open
+}
+
+/// The turns that the stream of a place tells of behind this number.
+pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) -> HashSet<String> {
+    let mut turns = HashSet::new();
+    while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
+        for event in batch.events {
+            after = event.number;
+            turns.insert(event.turn.id.clone());
+        }
+    }
+    turns
 }
 
 /// Waits for the end of a turn, and gives what was said last.

@@ -1,11 +1,52 @@
+use super::memory::{ALL_BYTES, MESSAGES_MAX, SESSION_BYTES, SESSIONS_MAX, bytes_of};
+use super::names::OWN_MAX;
 use super::*;
+use crate::actors::testing::ports::{ManualClock, MemoryStore};
+use crate::domain::api_key::{ApiKey, Caller, KeyRing, Right};
 use crate::domain::outgoing::Piece;
 
-struct Still;
+fn sessions_in(store: &Arc<MemoryStore>) -> Sessions {
+    Sessions::new(Arc::new(ManualClock::new()), Arc::clone(store) as _, Arc::new(|| Duration::from_secs(60)))
+}
 
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp(1_000)
+fn sessions() -> Sessions {
+    sessions_in(&Arc::new(MemoryStore::new()))
+}
+
+fn holder(name: &str, rights: &[Right]) -> Caller {
+    let key = KeyRing::of_secrets(["k"]).find("k", Timestamp(0)).unwrap();
+    Caller::Key(Arc::new(ApiKey { name: name.to_owned(), rights: rights.to_vec(), ..(*key).clone() }))
+}
+
+impl Sessions {
+    async fn hears(&self, session: &str, text: &str) -> Posted {
+        self.hears_of(&Caller::Local, session, text).await
+    }
+
+    async fn hears_of(&self, caller: &Caller, session: &str, text: &str) -> Posted {
+        let place = self.open(caller, session).await.unwrap().place;
+        self.says(caller, &place, (text, None), None).await.unwrap()
+    }
+
+    async fn posts(&self, place: &Place, nonce: &str, text: &str) -> MessageId {
+        match self.perform(&create(place, nonce, text)).await.unwrap().result {
+            PostResult::Message(message) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    async fn texts(&self, place: &Place) -> Vec<String> {
+        let said = serde_json::to_value(self.transcript(place).await).unwrap();
+        said.as_array().unwrap().iter().map(|line| line["text"].as_str().unwrap().to_owned()).collect()
+    }
+
+    async fn names(&self, caller: &Caller) -> Vec<(String, u64)> {
+        let listed = serde_json::to_value(self.list(caller).await).unwrap();
+        let name =
+            |line: &serde_json::Value| (line["session"].as_str().unwrap().to_owned(), line["number"].as_u64().unwrap());
+        let mut names: Vec<_> = listed.as_array().unwrap().iter().map(name).collect();
+        names.sort();
+        names
     }
 }
 
@@ -15,88 +56,151 @@ fn create(place: &Place, nonce: &str, text: &str) -> PostRequest {
 
 #[tokio::test]
 async fn a_post_is_kept_once_and_changed_by_edits() {
-    let sessions = Sessions::new(Arc::new(Still));
-    let asked = sessions.says("s1", "hello", None).unwrap();
+    let store = Arc::new(MemoryStore::new());
+    let sessions = sessions_in(&store);
+    let asked = sessions.hears("s1", "hello").await;
     let place = asked.place.clone();
-    let first = sessions.perform(&create(&place, "n", "Hel")).await.unwrap();
-    let again = sessions.perform(&create(&place, "n", "Hel")).await.unwrap();
-    assert_eq!(first.result, again.result, "the same nonce gives the first message back");
-    let PostResult::Message(message) = first.result else { panic!("a message") };
+    let message = sessions.posts(&place, "n", "Hel").await;
+    assert_eq!(sessions.posts(&place, "n", "Hel").await, message, "the same nonce gives the first message back");
+    assert_eq!(sessions_in(&store).posts(&place, "n", "Hel").await, message, "in a later life too");
     let edit = PostRequest::Edit { place: place.clone(), message, piece: Piece::text("Hello!") };
     sessions.perform(&edit).await.unwrap();
-    let kept = sessions.history(&place, &HistoryRange::After(asked.id.clone()), 10);
+    let kept = sessions.history(&place, &HistoryRange::After(asked.id.clone()), 10).await;
     assert_eq!(kept.into_iter().map(|posted| posted.text).collect::<Vec<_>>(), ["Hello!"]);
+    assert_eq!(sessions_in(&store).texts(&place).await, ["hello", "Hello!"]);
 }
 
 #[tokio::test]
-async fn a_command_is_answered_while_its_session_lives() {
-    let sessions = Sessions::new(Arc::new(Still));
-    assert_eq!(sessions.runs("a b", "help".to_owned(), Vec::new()), Err(NotTaken::BadName));
-    let to = sessions.runs("s1", "help".to_owned(), Vec::new()).unwrap().callback;
+async fn a_later_life_knows_sessions_their_numbers_and_what_was_said() {
+    let store = Arc::new(MemoryStore::new());
+    let first = sessions_in(&store);
+    let one = first.hears("one", "my cat is called Tom").await;
+    first.posts(&one.place, "n", "noted").await;
+    first.hears("two", "hello").await;
+    let found = first.find(&Caller::Local, "101").await.unwrap();
+    first.rename(&found, "cats").await.unwrap();
+    assert_eq!(first.rename(&found, "two").await, Err(NotTaken::NameTaken));
+    assert_eq!(first.rename(&found, "a b").await, Err(NotTaken::BadName));
+    let later = sessions_in(&store);
+    let named = |name: &str, number: u64| (name.to_owned(), number);
+    assert_eq!(later.names(&Caller::Local).await, [named("cats", 101), named("two", 102)]);
+    assert_eq!(later.find(&Caller::Local, "cats").await.unwrap().place, one.place);
+    assert_eq!(later.texts(&one.place).await, ["my cat is called Tom", "noted"]);
+    assert!(later.hears("cats", "and?").await.id > one.id);
+    // The old name is free, and the place of what was renamed is not.
+    assert_ne!(later.hears("one", "another").await.place, one.place);
+    assert_eq!(later.names(&Caller::Local).await.len(), 3);
+    later.remove(&one.place).await;
+    assert!(later.find(&Caller::Local, "101").await.is_none());
+    assert!(!store.entries.lock().values().any(|value| value.contains("Tom")), "nothing of it is kept");
+    assert_eq!(first.history(&one.place, &HistoryRange::Newest, 10).await, [], "nor known to another process");
+}
+
+#[tokio::test]
+async fn a_key_sees_its_own_sessions_and_an_operator_all() {
+    let sessions = sessions();
+    let (laptop, ci) = (holder("laptop", &[Right::Chat]), holder("ci", &[Right::Chat, Right::Tools]));
+    let operator = holder("boss", &[Right::Operate]);
+    let own = sessions.hears_of(&laptop, "main", "hello").await;
+    let other = sessions.hears_of(&ci, "main", "hi").await;
+    assert_ne!(own.place, other.place);
+    assert_eq!(own.author.person, Person::new(api_key::HOLDERS, "laptop"), "they count as the key's holder");
+    assert!(!own.tools && other.tools, "tools need their right");
+    assert_eq!(sessions.names(&laptop).await.len(), 1);
+    assert_eq!(sessions.names(&operator).await.len(), 2);
+    assert!(sessions.find(&laptop, "102").await.is_none() && sessions.find(&laptop, "ci.main").await.is_none());
+    for given in ["102", "ci.main"] {
+        assert_eq!(sessions.find(&operator, given).await.unwrap().place, other.place);
+    }
+    assert!(sessions.find(&operator, "main").await.is_none(), "a name is one's own");
+    assert_eq!(sessions.open(&operator, "102").await, Err(NotTaken::NotTheirs));
+}
+
+#[tokio::test]
+async fn a_command_is_answered_also_when_its_session_goes_with_it() {
+    let sessions = sessions();
+    assert_eq!(sessions.open(&Caller::Local, "a b").await, Err(NotTaken::BadName));
+    let place = sessions.open(&Caller::Local, "s1").await.unwrap().place;
+    let to = sessions.runs(&Caller::Local, &place, "help".to_owned(), Vec::new()).await.callback;
     let respond = PostRequest::Respond { to: to.clone(), piece: Piece::text("x") };
     assert_eq!(sessions.perform(&PostRequest::Defer(to)).await.unwrap().result, PostResult::Done);
     assert_eq!(sessions.perform(&respond).await.unwrap().result, PostResult::Done);
-    sessions.inner.lock().sessions.remove("s1");
-    let lost = sessions.perform(&respond).await;
-    assert!(matches!(lost, Err(PostError::Rejected { reason: Rejection::PlaceGone | Rejection::MessageGone, .. })));
+    sessions.remove(&place).await;
+    assert_eq!(sessions.perform(&respond).await.unwrap().result, PostResult::Done);
 }
 
-#[test]
-fn what_is_no_session_or_says_nothing_is_not_taken() {
-    let sessions = Sessions::new(Arc::new(Still));
-    for name in ["", "a b", "ä", "x:y", &"x".repeat(65)] {
-        assert_eq!(sessions.says(name, "hi", None), Err(NotTaken::BadName), "{name}");
+#[tokio::test]
+async fn what_is_no_session_or_says_nothing_is_not_taken() {
+    let sessions = sessions();
+    for name in ["", "a b", "ä", "x:y", "a.b", &"x".repeat(65)] {
+        assert_eq!(sessions.open(&Caller::Local, name).await, Err(NotTaken::BadName), "{name}");
     }
-    assert_eq!(sessions.says("s", " \n", None), Err(NotTaken::Empty));
+    let place = sessions.open(&Caller::Local, "s").await.unwrap().place;
+    assert_eq!(sessions.says(&Caller::Local, &place, (" \n", None), None).await, Err(NotTaken::Empty));
 }
 
-#[test]
-fn sessions_and_messages_are_bounded_and_ids_rise() {
-    let sessions = Sessions::new(Arc::new(Still));
+#[tokio::test]
+async fn sessions_and_messages_are_bounded_and_ids_rise() {
+    let store = Arc::new(MemoryStore::new());
+    let sessions = sessions_in(&store);
     let mut last = 0;
     for number in 0..SESSIONS_MAX + 10 {
-        let posted = sessions.says(&format!("s{number}"), "hi", None).unwrap();
+        let posted = sessions.hears(&format!("s{number}"), "hi").await;
         let id: u64 = posted.id.id.parse().unwrap();
         assert!(id > last);
         last = id;
     }
-    assert_eq!(sessions.inner.lock().sessions.len(), SESSIONS_MAX);
-    for _ in 0..MESSAGES_MAX + 10 {
-        sessions.says("s-last", "hi", None).unwrap();
+    assert!(sessions.inner.lock().sessions.len() <= SESSIONS_MAX);
+    assert_eq!(sessions.names(&Caller::Local).await.len(), OWN_MAX, "the store is bounded too");
+    let laptop = holder("laptop", &[Right::Chat]);
+    for number in 0..OWN_MAX {
+        let (name, touched_at) = (format!("s{number}"), 1);
+        let (person, place) = (laptop.person().unwrap(), Place::new(DOOR, format!("laptop.{name}")));
+        let key = crate::domain::keys::sessions::session(&person, &place);
+        store.put(key, record::Record { name, number: 1, touched_at, lines: 0 }.to_json());
     }
-    assert_eq!(sessions.history(&Place::new(DOOR, "s-last"), &HistoryRange::Newest, 1_000).len(), MESSAGES_MAX);
+    sessions.hears_of(&laptop, "more", "hi").await;
+    assert_eq!(sessions.names(&laptop).await.len(), OWN_MAX, "each makes room among their own");
+    assert_eq!(sessions.names(&Caller::Local).await.len(), 2 * OWN_MAX);
+    let place = Place::new(DOOR, "s-last");
+    for _ in 0..MESSAGES_MAX + 10 {
+        sessions.hears("s-last", "hi").await;
+    }
+    assert_eq!(sessions.history(&place, &HistoryRange::Newest, 1_000).await.len(), MESSAGES_MAX);
+    assert_eq!(sessions.texts(&place).await.len(), MESSAGES_MAX);
 }
 
 #[tokio::test]
 async fn all_sessions_together_are_bounded() {
-    let sessions = Sessions::new(Arc::new(Still));
+    let sessions = sessions();
     let text = "x".repeat(32 * 1024);
-    // More than a hundred sessions of more than a megabyte each.
+    // More than a hundred sessions of more than can be kept of each.
     for number in 0..130 {
         let name = format!("s{number}");
-        for _ in 0..40 {
-            sessions.says(&name, &text, None).unwrap();
+        for _ in 0..10 {
+            sessions.hears(&name, &text).await;
         }
     }
-    let asked = sessions.says("last", "hello", None).unwrap();
+    let asked = sessions.hears("last", "hello").await;
     for number in 0..80 {
         sessions.perform(&create(&asked.place, &number.to_string(), &text)).await.unwrap();
     }
+    assert!(sessions.texts(&asked.place).await.len() < 10, "what is dropped is not stored either");
     let inner = sessions.inner.lock();
-    let bytes = |session: &Session| -> usize {
+    let bytes = |session: &memory::Session| -> usize {
         let texts: usize = session.messages.iter().map(|kept| bytes_of(&kept.posted)).sum();
         assert_eq!(texts, session.bytes, "what is counted is what is there");
         texts
     };
     let all: Vec<usize> = inner.sessions.values().map(bytes).collect();
     assert!(all.iter().all(|bytes| *bytes <= SESSION_BYTES), "{all:?}");
-    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.sessions.contains_key("last"), "{all:?}");
+    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.has(&asked.place), "{all:?}");
 }
 
 #[tokio::test]
 async fn what_is_deleted_or_quoted_is_counted_as_what_it_is() {
-    let sessions = Sessions::new(Arc::new(Still));
-    let asked = sessions.says("s1", &"x".repeat(1_000), None).unwrap();
+    let sessions = sessions();
+    let asked = sessions.hears("s1", &"x".repeat(1_000)).await;
     let reply = PostRequest::Create {
         place: asked.place.clone(),
         piece: Piece::text("abc"),
@@ -104,10 +208,38 @@ async fn what_is_deleted_or_quoted_is_counted_as_what_it_is() {
         nonce: "n".to_owned(),
     };
     let PostResult::Message(message) = sessions.perform(&reply).await.unwrap().result else { panic!("a message") };
-    let bytes = || sessions.inner.lock().sessions["s1"].bytes;
-    assert_eq!(bytes(), 2_003, "the question is kept beside its answer as well");
     let place = asked.place;
+    let bytes = || sessions.inner.lock().sessions[&place].bytes;
+    assert_eq!(bytes(), 2_003, "the question is kept beside its answer as well");
     sessions.perform(&PostRequest::Delete { place: place.clone(), message }).await.unwrap();
-    sessions.perform(&PostRequest::Delete { place, message: asked.id }).await.unwrap();
+    sessions.perform(&PostRequest::Delete { place: place.clone(), message: asked.id }).await.unwrap();
     assert_eq!(bytes(), 0);
+    assert_eq!(sessions.texts(&place).await, [] as [String; 0]);
+}
+
+#[tokio::test]
+async fn a_message_of_an_earlier_life_that_comes_again_is_for_us() {
+    let store = Arc::new(MemoryStore::new());
+    let place = sessions_in(&store).open(&Caller::Local, "s1").await.unwrap().place;
+    let said = sessions_in(&store).says(&Caller::Local, &place, ("hello", None), Some("order-7")).await.unwrap();
+    let again = sessions_in(&store).says(&Caller::Local, &place, ("hello", None), Some("order-7")).await.unwrap();
+    assert!(again.id == said.id && again.mentions_us && again.tools);
+    let sessions = sessions_in(&store);
+    assert_eq!(sessions.texts(&place).await, ["hello"]);
+    sessions.was_not_said(&place, &said.id.id).await;
+    assert_eq!(sessions.texts(&place).await, [] as [String; 0]);
+}
+
+#[tokio::test]
+async fn while_the_store_is_away_what_is_known_stays_and_no_number_is_given_twice() {
+    let store = Arc::new(MemoryStore::new());
+    let sessions = sessions_in(&store);
+    let place = sessions.hears("one", "hello").await.place;
+    store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(sessions.hears("one", "still there?").await.place, place);
+    assert_eq!(sessions.history(&place, &HistoryRange::Newest, 10).await.len(), 2);
+    let other = sessions.open(&Caller::Local, "two").await.unwrap();
+    assert_eq!(other.number, 102);
+    store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(sessions.names(&Caller::Local).await, [("one".to_owned(), 101), ("two".to_owned(), 102)]);
 }

@@ -153,7 +153,13 @@ async fn nothing_that_was_approved_runs_before_it_is_on_record() {
 #[tokio::test(start_paused = true)]
 async fn an_allowance_lets_the_same_call_of_the_same_person_run_in_the_same_place() {
     let (mut world, bench, parking) = waits(&[ASKS]).await;
-    let caller = Caller { person: Person::new(DOOR, "7"), name: String::new(), roles: Vec::new(), locale: None };
+    let caller = Caller {
+        person: Person::new(DOOR, "7"),
+        name: String::new(),
+        roles: Vec::new(),
+        locale: None,
+        operator: false,
+    };
     let now = crate::ports::Clock::now(&*world.clock);
     world.allowances.add(Allowance::of(&parking.gate, &Clicker::Member(caller), now), now);
     calls(&world, &[("changes", 2)]);

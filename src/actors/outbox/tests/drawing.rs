@@ -1,15 +1,20 @@
 //! Drafts, and the answers that finish them.
 
+use super::super::drawing::DRAFT_SPARES;
 use super::*;
 
 impl World {
     /// A turn in place 42 begins to write.
     fn writes(&self, id: &str, text: &str) -> Slot {
+        self.writes_in("42", id, text)
+    }
+
+    fn writes_in(&self, there: &str, id: &str, text: &str) -> Slot {
         let slot = Slot::default();
         slot.write(text);
         let (turn, until) = (turn_id(id), Instant::now() + Duration::from_secs(100));
         let reply_to = Some(turn.trigger());
-        let draft = Draft { turn, place: place("42"), reply_to, slot: slot.clone(), again: false, until };
+        let draft = Draft { turn, place: place(there), reply_to, slot: slot.clone(), again: false, until };
         self.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
         slot
     }
@@ -51,6 +56,27 @@ async fn an_answer_waits_for_the_pace_of_no_draft_and_for_no_other_answer() {
     }
     assert!(begun.elapsed() < Duration::from_millis(100), "{:?}", begun.elapsed());
     assert_eq!(world.shown(), ["first words of it, and the last ones"; 6]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_is_new_does_not_overtake_those_that_wait_for_the_budget() {
+    let world = world_of(Pacer::new(DRAFT_SPARES + 1, 1000)).await;
+    let text = words(0, 10);
+    let mut slots = Vec::new();
+    for there in ["1", "2", "3"] {
+        slots.push(world.writes_in(there, there, &text));
+    }
+    tokio::time::sleep(Duration::from_millis(900)).await;
+    for late in 0..150 {
+        slots.push(world.writes_in(&format!("late {late}"), &format!("1{late:03}"), &text));
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let created = |(_, request): &(Instant, PostRequest)| match request {
+        PostRequest::Create { place, .. } => Some(place.id.clone()),
+        _ => None,
+    };
+    let places: Vec<String> = world.poster.requests.lock().iter().filter_map(created).collect();
+    assert_eq!(places[..3], ["1", "2", "3"], "one draft a second: {places:?}");
 }
 
 #[tokio::test(start_paused = true)]

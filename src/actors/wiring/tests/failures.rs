@@ -288,7 +288,13 @@ impl World {
                     name: "model".to_owned(),
                     option: "model".to_owned(),
                     typed: String::new(),
-                    caller: Caller { person: person("9"), name: "nine".to_owned(), roles: Vec::new(), locale: None },
+                    caller: Caller {
+                        person: person("9"),
+                        name: "nine".to_owned(),
+                        roles: Vec::new(),
+                        locale: None,
+                        operator: false,
+                    },
                 };
                 // Whoever is down hears the next one.
                 let _ = handles.presence_scheduler.cast(PresenceMsg::Refresh);
@@ -324,6 +330,7 @@ async fn poison_ends_neither_the_process_nor_the_service_of_others_whoever_it_br
         let without_messages = matches!(
             row.kind,
             ActorKind::Ops
+                | ActorKind::Listener
                 | ActorKind::Reporter
                 | ActorKind::Timers
                 | ActorKind::Source

@@ -177,7 +177,13 @@ fn tools_and_approvals_are_told_as_they_are() {
     );
     assert!(tools_refreshed(&some, EN).contains("1 tool server:"));
     let gate = gate();
-    let caller = Caller { person: gate.requester.clone(), name: String::new(), roles: Vec::new(), locale: None };
+    let caller = Caller {
+        person: gate.requester.clone(),
+        name: String::new(),
+        roles: Vec::new(),
+        locale: None,
+        operator: false,
+    };
     let allowance = Allowance::of(&gate, &Clicker::Member(caller), gate.asked_at);
     let told = approvals(std::slice::from_ref(&gate), std::slice::from_ref(&allowance), EN);
     let (id, shown) = (&allowance.id, "{}");

@@ -9,20 +9,6 @@ fn is_visible(rules: &[Rule], caller: Caller<'_>, tool: &str) -> bool {
     !hides(rules, caller).any(|pattern| matches(pattern, tool))
 }
 
-fn rule(tools: &str, verdict: Verdict) -> Rule {
-    Rule {
-        tools: tools.to_owned(),
-        operation: None,
-        resource: None,
-        roles: Vec::new(),
-        users: Vec::new(),
-        channels: Vec::new(),
-        doors: Vec::new(),
-        verdict,
-        approvers: Vec::new(),
-    }
-}
-
 struct Asks {
     person: Person,
     roles: Vec<String>,
@@ -58,14 +44,19 @@ fn reads<'a>(tool: &'a str, resources: &'a [&'a str]) -> Call<'a> {
 #[test]
 fn without_a_rule_the_usual_holds() {
     let ada = Asks::ada();
-    let decided = decide(&[rule("other", Verdict::Deny)], ada.caller(), reads("time__now", &[]), Verdict::Ask);
+    let decided =
+        decide(&[Rule::everywhere("other", Verdict::Deny)], ada.caller(), reads("time__now", &[]), Verdict::Ask);
     assert_eq!(decided, Decided { verdict: Verdict::Ask, rule: None });
 }
 
 #[test]
 fn the_first_match_decides_and_a_denial_wins_wherever_it_stands() {
     let ada = Asks::ada();
-    let rules = [rule("fm__read", Verdict::Auto), rule("fm__*", Verdict::Ask), rule("*__drop", Verdict::Deny)];
+    let rules = [
+        Rule::everywhere("fm__read", Verdict::Auto),
+        Rule::everywhere("fm__*", Verdict::Ask),
+        Rule::everywhere("*__drop", Verdict::Deny),
+    ];
     let verdict = |tool| decide(&rules, ada.caller(), reads(tool, &[]), Verdict::Auto).verdict;
     assert_eq!(verdict("fm__read"), Verdict::Auto);
     assert_eq!(verdict("fm__write"), Verdict::Ask);
@@ -76,7 +67,7 @@ fn the_first_match_decides_and_a_denial_wins_wherever_it_stands() {
 #[test]
 fn rules_are_about_roles_users_places_and_doors() {
     let ada = Asks::ada();
-    let deny = rule("*", Verdict::Deny);
+    let deny = Rule::everywhere("*", Verdict::Deny);
     let text = |id: &str| vec![id.to_owned()];
     for (rule, concerned) in [
         (Rule { roles: text("10"), ..deny.clone() }, true),
@@ -99,8 +90,8 @@ fn rules_are_about_roles_users_places_and_doors() {
 #[test]
 fn a_denial_needs_one_resource_and_a_permission_all_of_them() {
     let ada = Asks::ada();
-    let deny = Rule { resource: Some("secret/*".to_owned()), ..rule("fs__*", Verdict::Deny) };
-    let allow = Rule { resource: Some("public/*".to_owned()), ..rule("fs__*", Verdict::Auto) };
+    let deny = Rule { resource: Some("secret/*".to_owned()), ..Rule::everywhere("fs__*", Verdict::Deny) };
+    let allow = Rule { resource: Some("public/*".to_owned()), ..Rule::everywhere("fs__*", Verdict::Auto) };
     let rules = [deny, allow];
     let verdict = |resources: &[&str]| decide(&rules, ada.caller(), reads("fs__copy", resources), Verdict::Ask).verdict;
     assert_eq!(verdict(&["public/a", "public/b"]), Verdict::Auto);
@@ -113,7 +104,7 @@ fn a_denial_needs_one_resource_and_a_permission_all_of_them() {
 #[test]
 fn operations_tell_reading_from_writing() {
     let ada = Asks::ada();
-    let rules = [Rule { operation: Some(Operation::Write), ..rule("db_query", Verdict::Deny) }];
+    let rules = [Rule { operation: Some(Operation::Write), ..Rule::everywhere("db_query", Verdict::Deny) }];
     let call = |operation| Call { operation, ..reads("db_query", &["users"]) };
     assert_eq!(decide(&rules, ada.caller(), call(Operation::Read), Verdict::Auto).verdict, Verdict::Auto);
     assert_eq!(decide(&rules, ada.caller(), call(Operation::Write), Verdict::Auto).verdict, Verdict::Deny);
@@ -155,8 +146,8 @@ proptest! {
     fn what_is_denied_stays_denied_whatever_else_is_written(
         verdicts in proptest::collection::vec(prop_oneof![Just(Verdict::Auto), Just(Verdict::Ask)], 0..6), at in 0_usize..6,
     ) {
-        let mut rules: Vec<Rule> = verdicts.into_iter().map(|verdict| rule("*", verdict)).collect();
-        rules.insert(at.min(rules.len()), rule("fm__*", Verdict::Deny));
+        let mut rules: Vec<Rule> = verdicts.into_iter().map(|verdict| Rule::everywhere("*", verdict)).collect();
+        rules.insert(at.min(rules.len()), Rule::everywhere("fm__*", Verdict::Deny));
         let ada = Asks::ada();
         prop_assert_eq!(decide(&rules, ada.caller(), reads("fm__x", &[]), Verdict::Auto).verdict, Verdict::Deny);
         prop_assert!(!is_visible(&rules, ada.caller(), "fm__x"));

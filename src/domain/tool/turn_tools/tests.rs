@@ -16,17 +16,7 @@ fn catalogue(many: usize) -> Arc<Catalogue> {
 }
 
 fn deny(tools: &str) -> Rule {
-    Rule {
-        tools: tools.to_owned(),
-        operation: None,
-        resource: None,
-        roles: Vec::new(),
-        users: Vec::new(),
-        channels: Vec::new(),
-        doors: Vec::new(),
-        verdict: Verdict::Deny,
-        approvers: Vec::new(),
-    }
+    Rule::everywhere(tools, Verdict::Deny)
 }
 
 fn tools(many: usize, rules: Vec<Rule>, question: &str) -> Option<TurnTools> {

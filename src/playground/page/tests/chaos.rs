@@ -17,13 +17,14 @@ async fn the_page_breaks_an_actor_with_the_token_that_it_was_told() {
     let token = told["token"].as_str().unwrap();
     let strike = json!({"actor": "staffai/journal", "strike": "crash"});
     assert_eq!(place.order(token, &strike).await, 409, "it does not run");
-    let mut ordered = place.chaos.ordered("staffai/journal").unwrap();
+    let mut ordered = place.strikes.ordered("staffai/journal").unwrap();
     assert_eq!(place.order("a guess", &strike).await, 403);
     assert_eq!(place.request(Method::POST, "/playground/chaos").json(&strike).send().await.unwrap().status(), 403);
     assert_eq!(place.order(token, &strike).await, 204);
     assert_eq!(ordered.recv().await, Some(Fault::Panic));
     assert_eq!(place.order(token, &json!({"trouble": "model_slow"})).await, 204);
     assert_eq!(place.order(token, &json!({"trouble": "fire"})).await, 400);
+    assert_eq!(place.order(token, &json!({"trouble": "kill_bot"})).await, 409, "it is away");
     let told: Value = place.client.get(place.url("/playground/chaos")).send().await.unwrap().json().await.unwrap();
     assert_eq!((&told["crashes"], &told["troubles"]), (&json!(1), &json!(1)), "{told}");
     assert_eq!(told["lasting"][3], json!(["model_slow", 8_000]));
@@ -32,7 +33,7 @@ async fn the_page_breaks_an_actor_with_the_token_that_it_was_told() {
 #[tokio::test]
 async fn no_other_page_breaks_anything() {
     let place = Place::open().await;
-    let _ordered = place.chaos.ordered("staffai/journal").unwrap();
+    let _ordered = place.strikes.ordered("staffai/journal").unwrap();
     let strike = json!({"actor": "staffai/journal", "strike": "crash"});
     let foreign = [("origin", "http://evil.example"), ("host", "evil.example"), ("sec-fetch-site", "cross-site")];
     for (name, value) in foreign {

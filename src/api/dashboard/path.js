@@ -1,0 +1,127 @@
+// The way of a turn through the actors: a dot that goes along the drawn tree, and the stops with what each of them took.
+
+import { duration, make } from "./dom.js";
+
+/** The shortest time at a stop, so that eyes can follow. */
+const STEP_MS = 170;
+/** How long the dot stays at its end. */
+const END_MS = 900;
+/** Dots that go at the same time; further turns go without one. */
+const DOTS = 12;
+const MODEL = "llm_dispatcher";
+
+/**
+ * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is null where it
+ * still is. `actor` is how the name of the actor begins; of the `entry` it is the door.
+ */
+export function stops(turn) {
+  const end = turn.ended_ms;
+  const known = turn.answered_ms ?? end;
+  const out = [
+    { actor: turn.door, entry: true, label: "comes in", from: 0, to: 0 },
+    { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
+    { actor: "journal", label: "takes custody", from: 0, to: 0 },
+  ];
+  if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: 0, to: known });
+  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: 0, to: turn.started_ms });
+  let at = turn.started_ms ?? 0;
+  if (turn.started_ms !== null) {
+    out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known });
+    turn.steps.forEach((step, n) => {
+      out.push(stepStop(step, turn.steps.slice(0, n)));
+      at = Math.max(at, step.to_ms ?? known ?? at);
+    });
+    if (turn.answered_ms !== null && turn.steps.length) out.push({ actor: "conversation", label: "checks the answer", from: at, to: Math.max(at, turn.answered_ms) });
+  }
+  if (turn.answered_ms !== null) {
+    out.push({ actor: "journal", label: "keeps the answer", from: turn.answered_ms, to: turn.answered_ms });
+    out.push({ actor: "outbox:", label: "posts it", from: turn.answered_ms, to: end });
+  }
+  return out;
+}
+
+function stepStop(step, before) {
+  const again = before.some((other) => other.kind === step.kind && other.failed) ? "again: " : "";
+  const notes = [];
+  if (step.failed) notes.push(step.failed);
+  if (step.cost) notes.push(`${step.cost.prompt_tokens} in, ${step.cost.completion_tokens} out`);
+  if (typeof step.cost?.dollars === "number") notes.push(`$${step.cost.dollars.toPrecision(2)}`);
+  return { actor: step.kind === "model" ? MODEL : "tools", kind: step.kind, label: again + step.name, from: step.from_ms, to: step.to_ms, note: notes.join(", "), failed: step.failed };
+}
+
+/** The stops as lines of a list. */
+export function pathLines(turn) {
+  const lines = stops(turn).map((stop) => {
+    const took = stop.to === null ? "now" : stop.to > stop.from ? duration(stop.to - stop.from) : `at ${duration(stop.from)}`;
+    return [make("span", "stop-actor", stop.actor.replace(/:$/, "")), make("span", "stop-label", stop.label, stop.note ? make("span", "stop-note", stop.note) : ""), make("span", "took", took), stop.failed];
+  });
+  return make("ol", "path", ...lines.map(([actor, label, took, failed]) => make("li", failed ? "failed" : "", actor, label, took)));
+}
+
+/** Dots on a tree. `rowOf(stop)` gives the element of a row, or nothing. */
+export function dotsOn(tree, rowOf) {
+  const going = new Map();
+  const begun = new Set();
+  let timer = null;
+  let first = true;
+  const step = () => {
+    const now = performance.now();
+    for (const [number, dot] of going) {
+      if (now < dot.next) continue;
+      const last = dot.at >= dot.stops.length - 1;
+      if (last && dot.turn.ended_ms === null) continue;
+      if (last) {
+        dot.element.remove();
+        going.delete(number);
+        continue;
+      }
+      dot.at += 1;
+      move(tree, dot, rowOf);
+      const end = dot.at >= dot.stops.length - 1 && dot.turn.ended_ms !== null;
+      dot.next = now + (end ? END_MS : STEP_MS);
+    }
+    if (going.size === 0) {
+      clearInterval(timer);
+      timer = null;
+    }
+  };
+  return {
+    /** Takes what is known of the newest turns. Those that are there at the first look are old. */
+    show: (turns) => {
+      for (const turn of [...turns].reverse()) {
+        const dot = going.get(turn.number);
+        if (dot) {
+          dot.turn = turn;
+          dot.stops = stops(turn);
+        } else if (!begun.has(turn.number)) {
+          begun.add(turn.number);
+          if (first || going.size >= DOTS) continue;
+          const made = { turn, stops: stops(turn), at: 0, next: performance.now() + STEP_MS, element: make("i", "traveller") };
+          made.element.setAttribute("aria-hidden", "true");
+          going.set(turn.number, made);
+          tree.append(made.element);
+          move(tree, made, rowOf);
+        }
+      }
+      const oldest = turns.at(-1)?.number ?? 0;
+      for (const number of begun) if (number < oldest) begun.delete(number);
+      first = false;
+      if (going.size > 0) timer ??= setInterval(step, STEP_MS / 2);
+    },
+    /** Whether any goes. */
+    busy: () => going.size > 0,
+    forget: () => {
+      for (const dot of going.values()) dot.element.remove();
+      going.clear();
+      begun.clear();
+      first = true;
+    },
+  };
+}
+
+function move(tree, dot, rowOf) {
+  const row = rowOf(dot.stops[dot.at]);
+  if (!row) return;
+  const [box, place] = [tree.getBoundingClientRect(), row.getBoundingClientRect()];
+  dot.element.style.translate = `${place.right - box.left + 6}px ${place.top - box.top + place.height / 2 - 5}px`;
+}

@@ -1,0 +1,36 @@
+// Light or dark: as the system prefers, until the reader chooses.
+
+const KEY = "staffai.theme";
+const NEXT = { "": "dark", dark: "light", light: "" };
+const WORDS = { "": "Colours: as the system", dark: "Colours: dark", light: "Colours: light" };
+const SIGNS = { "": "◐", dark: "☾", light: "☀" };
+
+/** Makes a button the switch. */
+export function themeSwitch(button) {
+  const show = (theme) => {
+    if (theme) document.documentElement.dataset.theme = theme;
+    else delete document.documentElement.dataset.theme;
+    button.textContent = SIGNS[theme];
+    button.title = WORDS[theme];
+    button.setAttribute("aria-label", WORDS[theme]);
+    return theme;
+  };
+  let theme = show(recalled());
+  button.addEventListener("click", () => {
+    theme = show(NEXT[theme]);
+    try {
+      localStorage.setItem(KEY, theme);
+    } catch {
+      // A browser without storage asks the system again the next time.
+    }
+  });
+}
+
+function recalled() {
+  try {
+    const theme = localStorage.getItem(KEY) ?? "";
+    return theme in NEXT ? theme : "";
+  } catch {
+    return "";
+  }
+}

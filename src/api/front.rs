@@ -1,0 +1,190 @@
+//! A page in front of the program: its own files and interface, and everything else is asked of the program, which listens at
+//! another address of this machine and may be away for a moment.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+use tokio::sync::watch;
+
+use crate::api::guard::{Link, Rejection};
+use crate::api::places::Share;
+
+/// How long the program may take to take a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// Paths that are answered while all other places are busy.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// The header that says that the program is away.
+const AWAY: HeaderName = HeaderName::from_static("x-staffai-away");
+/// What concerns one connection alone, and what is written anew for the next one.
+const OF_ONE_CONNECTION: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// The program behind the page.
+#[derive(Debug, Clone)]
+pub struct Behind {
+    address: watch::Receiver<Option<SocketAddr>>,
+    client: reqwest::Client,
+}
+
+impl Behind {
+    /// Asks the program where it listens now.
+    ///
+    /// # Errors
+    /// No client can be made; the reason in words.
+    pub fn new(address: watch::Receiver<Option<SocketAddr>>) -> Result<Self, String> {
+        // Its end shall be seen at once, so no connection to an earlier life is kept.
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        let client = client.pool_max_idle_per_host(0).connect_timeout(CONNECT_WITHIN).build();
+        Ok(Self { address, client: client.map_err(|error| error.to_string())? })
+    }
+
+    async fn pass(&self, address: SocketAddr, link: Link, request: Request) -> Result<Response, reqwest::Error> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut headers = without_connection(&parts.headers);
+        if !link.peer.is_loopback() || !link.own.is_loopback() {
+            of_another_machine(&mut headers, link);
+        }
+        let asked = self.client.request(parts.method, format!("http://{address}{path}")).headers(headers);
+        let answer = asked.body(reqwest::Body::wrap_stream(body.into_data_stream())).send().await?;
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = answer.status();
+        *response.headers_mut() = without_connection(answer.headers());
+        *response.body_mut() = Body::from_stream(answer.bytes_stream());
+        Ok(response)
+    }
+}
+
+/// Everything that is no page of ours.
+pub(super) async fn answer(
+    State(behind): State<Behind>,
+    axum::Extension(link): axum::Extension<Link>,
+    request: Request,
+) -> Response {
+    if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
+        let (status, why) = Rejection::Busy.answer();
+        return (status, Json(json!({"error": why}))).into_response();
+    }
+    let address = *behind.address.borrow();
+    let Some(address) = address else { return away("the bot is away; it is being started again") };
+    match behind.pass(address, link, request).await {
+        Ok(response) => response,
+        Err(_) => away("the bot does not answer; it may be on its way up again"),
+    }
+}
+
+/// The program is not there, which the header tells from answers of its own.
+fn away(why: &str) -> Response {
+    (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], Json(json!({"error": why}))).into_response()
+}
+
+/// For the program this connection comes from this machine and is made to it. Who asks over the network is named, which makes
+/// it need a key; the name under which the page was asked for was looked at here, where it matters.
+fn of_another_machine(headers: &mut HeaderMap, link: Link) {
+    let peer = HeaderValue::from_str(&link.peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+    headers.insert(HeaderName::from_static("x-forwarded-for"), peer);
+    if link.own.is_loopback() {
+        return;
+    }
+    let host = headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+    let own = host.map(|host| [b"http://", host.as_bytes()].concat());
+    if own.is_some_and(|own| headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes() == own)) {
+        headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
+    }
+}
+
+fn without_connection(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in &OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use axum::Router;
+    use axum::routing::{get, post};
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::api::Api;
+    use crate::api::guard::tests::Ring;
+    use crate::domain::api_key::KeyRing;
+    use crate::ports::Listener;
+
+    async fn in_front(behind: watch::Receiver<Option<SocketAddr>>, keys: Ring) -> (String, CancellationToken) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let page = Router::new().route("/", get(async || "the page"));
+        let api = Api::in_front("127.0.0.1:0".to_owned(), page, Arc::new(keys), Behind::new(behind).unwrap());
+        let (mut bound, stop) = (api.bound(), CancellationToken::new());
+        let stopped = stop.clone();
+        tokio::spawn(async move { api.serve(stopped).await });
+        let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
+        (format!("http://{address}"), stop)
+    }
+
+    #[test]
+    fn who_asks_over_the_network_is_named_and_meant_for_this_machine() {
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 1].into(), share: Share::Whole };
+        for (origin, passed) in
+            [("http://10.0.0.1:8420", "http://localhost"), ("http://evil.example", "http://evil.example")]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("10.0.0.1:8420"));
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            of_another_machine(&mut headers, link);
+            let of = |name: &str| headers[name].to_str().unwrap().to_owned();
+            assert_eq!(
+                (of("host"), of("origin"), of("x-forwarded-for")),
+                ("localhost".to_owned(), passed.to_owned(), "10.0.0.9".to_owned())
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_pages_is_asked_of_the_program_while_it_is_there() {
+        let echo = async |headers: HeaderMap, body: String| {
+            let told = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
+            (StatusCode::CREATED, [("x-seen", told("x-sent"))], format!("{body} {}", told("x-forwarded-for")))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, known) = watch::channel(Some(listener.local_addr().unwrap()));
+        let program = Router::new().route("/v1/echo", post(echo));
+        let serving = tokio::spawn(async move { axum::serve(listener, program).await });
+        let (url, stop) = in_front(known, Ring(KeyRing::default())).await;
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let ask = || client.post(format!("{url}/v1/echo?x=1")).header("x-sent", "a").body("word").send();
+
+        assert_eq!(client.get(format!("{url}/")).send().await.unwrap().text().await.unwrap(), "the page");
+        let answer = ask().await.unwrap();
+        assert_eq!(
+            (answer.status(), &answer.headers()["x-seen"]),
+            (StatusCode::CREATED, &HeaderValue::from_static("a"))
+        );
+        assert_eq!(answer.text().await.unwrap(), "word -", "who asks on this machine is not forwarded");
+        serving.abort();
+        let _ = serving.await;
+        assert_eq!(ask().await.unwrap().status(), StatusCode::BAD_GATEWAY);
+        address.send_replace(None);
+        let away = ask().await.unwrap();
+        assert_eq!(away.status(), StatusCode::BAD_GATEWAY);
+        assert!(away.text().await.unwrap().contains("started again"));
+        assert_eq!(client.get(format!("{url}/")).send().await.unwrap().status(), StatusCode::OK, "the page stays");
+        stop.cancel();
+    }
+}

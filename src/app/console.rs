@@ -1,0 +1,60 @@
+//! What operators see and change of the running program, from sessions.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::runtime::Handle;
+
+use super::reload;
+use super::rows::{self, ChangedRows};
+use crate::actors::running::Live;
+use crate::config::Settings;
+use crate::domain::model::ToolMode;
+use crate::ports::{Console, RowChange, Store};
+
+/// Sees what runs, and changes what is kept.
+pub(super) struct LiveConsole {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where processes share what was changed at run time.
+    pub store: Arc<dyn Store>,
+}
+
+/// The field of a row that says how it is offered tools.
+const TOOLS: &str = "tools";
+
+/// A row is offered tools as its file says or, where that says not at all, natively.
+fn offered(settings: &Settings, changed: &mut ChangedRows, row: &str) -> Result<(), String> {
+    changed.unset(row, TOOLS);
+    let drafts = reload::drafts(settings, changed)?;
+    if drafts.iter().any(|draft| draft.row.key == row && draft.row.tools == ToolMode::Off) {
+        changed.set(row, TOOLS, ToolMode::Native.as_str().into());
+    }
+    Ok(())
+}
+
+#[async_trait]
+impl Console for LiveConsole {
+    fn system_prompt(&self) -> String {
+        self.live.now().prompts.personality.to_string()
+    }
+
+    async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String> {
+        let (settings, row) = (self.live.now().settings.clone(), row.to_owned());
+        // The embedded store is of one process alone, which reads the file.
+        let store = settings.redis.address().map(|_| Arc::clone(&self.store));
+        // Files are written, which may take a while.
+        let written = tokio::task::spawn_blocking(move || {
+            let set = |changed: &mut ChangedRows| {
+                match change {
+                    RowChange::Tools(true) => offered(&settings, changed, &row)?,
+                    RowChange::Tools(false) => changed.set(&row, TOOLS, "off".into()),
+                    RowChange::Timeout(timeout) => changed.set(&row, "llm_call_timeout", timeout.as_secs().into()),
+                }
+                Ok(())
+            };
+            Handle::current().block_on(rows::change(&settings, store.as_ref(), set, |_| Ok(())))
+        });
+        written.await.unwrap_or_else(|_| Err("the change was not written down; try again".to_owned()))
+    }
+}

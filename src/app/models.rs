@@ -1,0 +1,257 @@
+//! `staffai model`: which models there are, and changes of them that hold without a new start.
+
+use std::io::Write as _;
+use std::sync::Arc;
+
+use clap::Subcommand;
+use serde_json::{Map, Value};
+
+use super::commands::{self, Reading};
+use super::reload::{self, Lookup};
+use super::rows::{self, ChangedRows};
+use super::system::SystemClock;
+use super::{Cli, Options, assemble, check, exit};
+use crate::config::{Loaded, Settings};
+use crate::llm::registry::file::{Draft, Presence};
+use crate::ports::Clock;
+
+/// How long the shared store may take to be left.
+const CLOSED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Action {
+    /// All rows: those in force, then those that are not, each with where it comes from.
+    List {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Adds a row, or changes fields of one.
+    Add {
+        /// The key of the row.
+        key: String,
+        /// The name that the provider knows the model by; without it the key.
+        #[arg(long, value_name = "NAME")]
+        model: Option<String>,
+        /// The address of its endpoint; without it the default one.
+        #[arg(long, value_name = "URL")]
+        host: Option<String>,
+        /// The variable that holds the key of that endpoint.
+        #[arg(long, value_name = "NAME")]
+        env_key: Option<String>,
+        /// A row that is tried when this one fails; may be given more than once.
+        #[arg(long, value_name = "ROW")]
+        fallback: Vec<String>,
+        /// Any field of a row as config/models.json has it, such as `tools="prompt"`; may be given more than once.
+        #[arg(long = "set", value_name = "FIELD=JSON")]
+        fields: Vec<String>,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Lets a row be asked.
+    Enable {
+        /// The key of the row.
+        key: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Lets a row not be asked.
+    Disable {
+        /// The key of the row.
+        key: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Takes back what was changed of a row; one that was added is gone.
+    Reset {
+        /// The key of the row.
+        key: String,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Asks a row one question and lets it use one tool; exits 0 or 1.
+    Test {
+        /// The key of the row.
+        key: String,
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+impl Action {
+    pub(super) fn options(&self) -> &Options {
+        match self {
+            Self::List { options }
+            | Self::Add { options, .. }
+            | Self::Enable { options, .. }
+            | Self::Disable { options, .. }
+            | Self::Reset { options, .. }
+            | Self::Test { options, .. } => options,
+        }
+    }
+}
+
+/// Does it.
+pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let (settings, lookup) = (&loaded.settings, &commands::lookup(&loaded));
+    let done = match action {
+        Action::List { .. } => list(settings, lookup),
+        Action::Test { key, .. } => return test(&loaded, lookup, key).await,
+        Action::Add { key, .. } => match fields(action) {
+            Ok(fields) => change(settings, lookup, key, |changed| add(changed, key, fields)).await,
+            Err(mistake) => Err(mistake),
+        },
+        Action::Enable { key, .. } => set(settings, lookup, key, true).await,
+        Action::Disable { key, .. } => set(settings, lookup, key, false).await,
+        Action::Reset { key, .. } => change(settings, lookup, key, |changed| reset(changed, key)).await,
+    };
+    match done {
+        Ok(()) => exit::FINE,
+        Err(mistake) => {
+            eprintln!("{mistake}");
+            exit::USAGE
+        }
+    }
+}
+
+/// The rows as lines: the key, the model, whether it is in force, and where it comes from.
+pub(super) fn described(settings: &Settings, lookup: &Lookup) -> Result<Vec<(String, String, String)>, String> {
+    let changed = rows::read(settings)?;
+    let drafts = reload::drafts(settings, &changed)?;
+    let registry = settings.llm.model.as_ref().and_then(|_| reload::rows(settings, lookup).ok());
+    let mut lines = Vec::new();
+    let mut told = Vec::new();
+    for (at, row) in registry.iter().flat_map(|(registry, _)| registry.rows()).enumerate() {
+        let endpoint = registry.as_ref().and_then(|(registry, _)| registry.endpoint(&row.key));
+        let model = endpoint.map_or(String::new(), |endpoint| format!("{} at {}", endpoint.model, endpoint.base));
+        let state = if at == 0 { "the default row" } else { "in force" };
+        let is_made = !drafts.iter().any(|draft| draft.row.key == row.key);
+        let origin = if is_made { "made from LITELLM_MODEL".to_owned() } else { origin(settings, &changed, &row.key) };
+        lines.push((row.key.clone(), format!("{model}, {state}, tools {}", row.tools.as_str()), origin));
+        told.push(row.key.clone());
+    }
+    for draft in drafts.iter().filter(|draft| !told.contains(&draft.row.key)) {
+        let state = match draft.presence {
+            Presence::Disabled => "disabled",
+            Presence::Taken | Presence::WhenNamed => "not in force: nothing names it",
+        };
+        lines.push((
+            draft.row.key.clone(),
+            format!("{}, {state}", draft.model),
+            origin(settings, &changed, &draft.row.key),
+        ));
+    }
+    Ok(lines)
+}
+
+fn origin(settings: &Settings, changed: &ChangedRows, key: &str) -> String {
+    let place =
+        if settings.llm.models.exists() { settings.llm.models.display().to_string() } else { "built in".to_owned() };
+    match changed.rows.get(key).and_then(Value::as_object) {
+        Some(fields) => {
+            let names: Vec<&str> = fields.keys().map(String::as_str).collect();
+            format!("{}: {}", rows::file(settings).display(), names.join(", "))
+        }
+        None => place,
+    }
+}
+
+fn list(settings: &Settings, lookup: &Lookup) -> Result<(), String> {
+    for (key, what, origin) in described(settings, lookup)? {
+        // A reader that went away, as `head` does, ends nothing.
+        let _ = writeln!(std::io::stdout(), "{key}  {what}  # {origin}");
+    }
+    Ok(())
+}
+
+/// The fields that a new row was given.
+fn fields(action: &Action) -> Result<Map<String, Value>, String> {
+    let Action::Add { model, host, env_key, fallback, fields, .. } = action else { return Ok(Map::new()) };
+    let named = [("model_id", model), ("host", host), ("env_key", env_key)];
+    let mut all: Map<String, Value> =
+        named.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value.clone()?.into()))).collect();
+    if !fallback.is_empty() {
+        all.insert("fallback".to_owned(), fallback.clone().into());
+    }
+    for field in fields {
+        let (name, value) = field.split_once('=').ok_or_else(|| {
+            format!("--set {field}: write a field of config/models.json and its value, such as vision=true")
+        })?;
+        // A word without quotes is a text.
+        let value = serde_json::from_str(value).unwrap_or_else(|_| Value::from(value));
+        all.insert(name.trim().to_owned(), value);
+    }
+    all.entry("enabled").or_insert(Value::Bool(true));
+    Ok(all)
+}
+
+fn add(changed: &mut ChangedRows, key: &str, fields: Map<String, Value>) -> Result<(), String> {
+    if key.trim().is_empty() || key.len() > 64 || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        return Err(format!("{key:?} is no key of a row; use up to 64 characters without spaces"));
+    }
+    for (name, value) in fields {
+        changed.set(key, &name, value);
+    }
+    Ok(())
+}
+
+fn reset(changed: &mut ChangedRows, key: &str) -> Result<(), String> {
+    match changed.rows.remove(key) {
+        Some(_) => Ok(()),
+        None => Err(format!("nothing is changed of a row {key}; staffai model list shows all")),
+    }
+}
+
+async fn set(settings: &Settings, lookup: &Lookup, key: &str, enabled: bool) -> Result<(), String> {
+    let drafts = reload::drafts(settings, &rows::read(settings)?)?;
+    if !drafts.iter().any(|draft: &Draft| draft.row.key == key) {
+        return Err(format!("there is no row {key} in the files of rows; staffai model list shows all"));
+    }
+    change(settings, lookup, key, |changed| {
+        changed.set(key, "enabled", Value::Bool(enabled));
+        Ok(())
+    })
+    .await
+}
+
+/// Changes the rows, where what comes of it can be read.
+async fn change(
+    settings: &Settings,
+    lookup: &Lookup,
+    key: &str,
+    act: impl FnOnce(&mut ChangedRows) -> Result<(), String> + Send,
+) -> Result<(), String> {
+    let store = match settings.redis.address() {
+        Some(_) => {
+            let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+            Some(assemble::store(settings, &clock, None).await.map_err(|error| error.to_string())?)
+        }
+        None => None,
+    };
+    let readable = |changed: &ChangedRows| {
+        reload::drafts(settings, changed)?;
+        // Without a model it is not known which rows are needed.
+        let rows = settings.llm.model.as_ref().map(|_| reload::rows_with(settings, changed, lookup).map(drop));
+        rows.unwrap_or(Ok(())).map_err(|mistakes| mistakes.join("\n"))
+    };
+    let done = rows::change(settings, store.as_ref(), act, readable).await;
+    if let Some(store) = &store {
+        store.close(CLOSED_WITHIN).await;
+    }
+    done?;
+    let _ = writeln!(std::io::stdout(), "{key} is changed; a running service has it in force within seconds");
+    Ok(())
+}
+
+/// One real question and one round with a tool.
+async fn test(loaded: &Loaded, lookup: &Lookup, key: &str) -> u8 {
+    let mut settings = loaded.settings.clone();
+    let known = settings.llm.model.as_ref().and_then(|_| reload::rows(&settings, lookup).ok());
+    let known = known.is_some_and(|(registry, _)| registry.rows().iter().any(|row| row.key == key));
+    if !known {
+        eprintln!("there is no row {key} in force; staffai model list shows all");
+        return exit::USAGE;
+    }
+    settings.llm.check_models = vec![key.to_owned()];
+    check::model(&settings, lookup).await
+}

@@ -1,0 +1,160 @@
+//! The bot of the playground: the whole tree, in a process of its own, so that it can be killed.
+
+use std::collections::BTreeMap;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Signal, getpid, kill_process};
+use tokio::sync::mpsc;
+
+use super::link::{Birth, Heard, Link, Order, Says, Told};
+use crate::app::assemble::Launch;
+use crate::app::commands::{self, Reading};
+use crate::app::system::SystemClock;
+use crate::app::{Cli, exit};
+use crate::config::Settings;
+use crate::config::sources::Sources;
+use crate::config::triggers::Triggers;
+use crate::domain::tool::ServerName;
+use crate::playground::chaos::{Counted, Strikes};
+use crate::playground::demo_model::MODEL;
+use crate::playground::example_server;
+use crate::ports::Clock;
+use crate::ports::tools::{Command, ServerEntry, Transport};
+
+/// How often it is told what was counted.
+const COUNTED: Duration = Duration::from_millis(500);
+/// What is said and not written yet.
+const SAID: usize = 64;
+
+/// Runs it. It is started by the playground alone, which is on the other side of its standard input.
+pub async fn run(cli: &Cli) -> u8 {
+    let Some((mut link, birth)) = born().await else {
+        eprintln!("this is a part of staffai playground, which starts it");
+        return exit::USAGE;
+    };
+    let mut reading = Reading::new(cli, Sources::for_playground);
+    reading.redaction.add(&[birth.token.clone().into()]);
+    reading.adapt = Arc::new(move |settings| adapt(settings, &birth));
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
+    let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
+    let strikes = Strikes::new(Arc::new(|| SystemClock.now().0));
+    let launch = Launch { faults: Arc::clone(&strikes) as _, ..commands::launch(loaded, reading, None) };
+    let (say, said) = mpsc::channel(SAID);
+    let (orders, counts) = (say.clone(), say.clone());
+    tokio::spawn(write(link.says, said));
+    tokio::spawn(async move { listen(&mut link.heard, &strikes, &orders).await });
+    tokio::spawn(count(Arc::clone(&launch.metrics), counts));
+    let code = commands::serve(launch, async move |address| {
+        // Nobody hears it when the playground is gone, which ends this process.
+        let _ = say.send(Told::Listens(address)).await;
+    })
+    .await;
+    log.close().await;
+    code
+}
+
+async fn born() -> Option<(Link, Birth)> {
+    let stdin = std::io::stdin().as_fd().try_clone_to_owned().ok()?;
+    let mut link = Link::of(UnixStream::from(stdin)).ok()?;
+    let birth = link.heard.next().await?;
+    Some((link, birth))
+}
+
+fn adapt(settings: &mut Settings, birth: &Birth) {
+    settings.telemetry.endpoint = None;
+    // Their targets are places of the real platforms.
+    settings.triggers = Triggers::default();
+    // The page leads from an answer to its turn.
+    settings.log.messages = true;
+    settings.tools.brought = vec![example()];
+    settings.discord.api_url.clone_from(&birth.api_url);
+    settings.discord.token = Some(birth.token.clone().into());
+    if settings.discord.operators.is_empty() {
+        settings.discord.operators.clone_from(&birth.owners);
+    }
+    if let Some(url) = &birth.demo_url {
+        settings.llm.url.clone_from(url);
+        settings.llm.model = Some(MODEL.to_owned());
+    }
+    // The playground has the address that was set, and asks here.
+    settings.http.addr = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+}
+
+/// The example of a tool server: this program once more. What it says of its own tools is believed.
+fn example() -> ServerEntry {
+    let command = Command {
+        // Whatever became of the program's file since its start.
+        program: "/proc/self/exe".to_owned(),
+        args: vec![example_server::COMMAND.into()],
+        env: BTreeMap::new(),
+        cwd: None,
+    };
+    ServerEntry {
+        description: Some("an example that comes with the playground".to_owned()),
+        trusted: true,
+        ..ServerEntry::new(ServerName::new(example_server::NAME), Transport::Stdio(command))
+    }
+}
+
+/// Does what is ordered, until nobody is there any more: then it drains as when it is told to.
+async fn listen(heard: &mut Heard, strikes: &Strikes, say: &mpsc::Sender<Told>) {
+    while let Some(Order { number, order }) = heard.next().await {
+        if say.send(Told::Done(number, strikes.order(&order))).await.is_err() {
+            break;
+        }
+    }
+    if kill_process(getpid(), Signal::TERM).is_err() {
+        tracing::error!(
+            event = "playground.bot_ended",
+            "the playground is gone and this process cannot be told to end"
+        );
+    }
+}
+
+async fn write(mut says: Says, mut said: mpsc::Receiver<Told>) {
+    while let Some(told) = said.recv().await {
+        if says.say(&told).await.is_err() {
+            return;
+        }
+    }
+}
+
+async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender<Told>) {
+    let mut known = Counted::default();
+    loop {
+        tokio::time::sleep(COUNTED).await;
+        let page = metrics();
+        let counted = Counted {
+            lost: summed(&page, "staffai_turns_lost_total"),
+            doubled: summed(&page, "staffai_turns_doubled_total"),
+        };
+        if counted != known && say.send(Told::Counted(counted)).await.is_err() {
+            return;
+        }
+        known = counted;
+    }
+}
+
+/// A counter of a page of metrics, over all its labels.
+fn summed(page: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let of_it = rest.starts_with([' ', '{']);
+        rest.rsplit(' ').next().filter(|_| of_it)?.parse::<u64>().ok()
+    };
+    page.lines().filter_map(value).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_counter_is_summed_over_its_labels_and_no_other_one_is_taken_for_it() {
+        let page = "# TYPE a_total counter\na_total 2\na_total{door=\"x y\"} 3\na_total_more 7\nb_total 1\n";
+        assert_eq!((summed(page, "a_total"), summed(page, "b_total"), summed(page, "c_total")), (5, 1, 0));
+    }
+}

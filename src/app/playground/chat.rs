@@ -1,0 +1,103 @@
+//! What was said on the playground's page, kept in its data directory over a restart.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::watch;
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::files;
+use crate::playground::guild::kept::{Kept, VERSION};
+use crate::playground::service::{Change, Service};
+
+/// The file.
+const FILE: &str = "chat.json";
+/// The longest file that is read, in bytes: what is written is far below it.
+const FILE_BYTES: u64 = 32 << 20;
+/// How soon after a change it is written.
+const SOON: Duration = Duration::from_millis(500);
+
+/// Where it is below a data directory.
+pub(super) fn file(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+/// What was kept; none when there is nothing, or nothing that can be read, which is told.
+pub(super) fn read(file: &Path) -> Option<Kept> {
+    let length = std::fs::metadata(file).ok()?.len();
+    let read = if length > FILE_BYTES {
+        Err(format!("it has {length} bytes"))
+    } else {
+        let text = std::fs::read(file).map_err(|error| error.to_string());
+        text.and_then(|text| serde_json::from_slice::<Kept>(&text).map_err(|error| error.to_string()))
+    };
+    match read {
+        Ok(kept) if kept.version == VERSION => Some(kept),
+        Ok(Kept { version, .. }) => unread(file, &format!("it is of version {version}")),
+        Err(why) => unread(file, &why),
+    }
+}
+
+fn unread(file: &Path, why: &str) -> Option<Kept> {
+    let aside = file.with_extension("json.unread");
+    // Where it cannot be put aside it is written over: the page has nothing else to go on with.
+    let moved = std::fs::rename(file, &aside).is_ok();
+    let (file, aside) = (file.display(), aside.display());
+    tracing::warn!(event = "playground.chat_unread", %file, %aside, moved, why, "the page begins without what was said before");
+    None
+}
+
+/// Writes what is said, soon after it was, and all of it at the end, once the bot listens: a bot that does not may be kept from
+/// it by another playground, whose file this is.
+pub(super) async fn keep(
+    service: Service,
+    mut bot: watch::Receiver<Option<SocketAddr>>,
+    file: PathBuf,
+    end: CancellationToken,
+) {
+    let mut changes = service.subscribe();
+    let listens = end.run_until_cancelled(bot.wait_for(Option::is_some)).await;
+    if !matches!(listens, Some(Ok(_))) {
+        return;
+    }
+    drop(listens);
+    while let Some(true) = end.run_until_cancelled(changed(&mut changes)).await {
+        end.run_until_cancelled(sleep(SOON)).await;
+        while !matches!(changes.try_recv(), Err(TryRecvError::Empty | TryRecvError::Closed)) {}
+        write(&service, &file).await;
+    }
+    write(&service, &file).await;
+}
+
+/// Waits for something worth writing down; false when nothing can come any more.
+async fn changed(changes: &mut Receiver<Change>) -> bool {
+    loop {
+        match changes.recv().await {
+            Ok(Change::TypingStarted { .. }) => {}
+            Ok(_) | Err(RecvError::Lagged(_)) => return true,
+            Err(RecvError::Closed) => return false,
+        }
+    }
+}
+
+/// Writes what was said up to now.
+async fn write(service: &Service, file: &Path) {
+    let (service, path) = (service.clone(), file.to_owned());
+    let written = tokio::task::spawn_blocking(move || {
+        if let Some(dir) = path.parent() {
+            std::fs::create_dir_all(dir)?;
+        }
+        files::replace(&path, &serde_json::to_string(&service.kept())?)
+    });
+    let failed = match written.await {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => error.to_string(),
+        Err(error) => error.to_string(),
+    };
+    let file = file.display();
+    tracing::warn!(event = "playground.chat_unwritten", %file, error = failed, "what is said on the page is not kept");
+}

@@ -1,0 +1,180 @@
+//! Model rows as they were changed at run time: a file in the data directory, which lies over the file of model rows. Processes on
+//! one Redis share what it says: it is kept there too, and each process writes it down for itself.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::files;
+use crate::config::Settings;
+use crate::domain::keys::MODEL_ROWS;
+use crate::llm::registry::Changes;
+use crate::ports::{Store, StoreStatus, Write};
+
+/// The file in the data directory.
+pub(super) const FILE: &str = "model_rows.json";
+/// Held while the file is changed.
+const LOCK: &str = "model_rows.lock";
+/// The most rows that may be changed.
+const ROWS_MAX: usize = 200;
+/// The most bytes of all changes.
+const BYTES_MAX: usize = 256 * 1024;
+
+/// Fields of rows by their keys.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ChangedRows {
+    version: u32,
+    /// What is different of each row, or all of one that the file of model rows does not have.
+    pub rows: Map<String, Value>,
+}
+
+/// The file that belongs to these settings.
+pub(super) fn file(settings: &Settings) -> PathBuf {
+    settings.store.dir.join(FILE)
+}
+
+/// What is changed; nothing where there is no file.
+///
+/// # Errors
+/// A sentence that names the file and what is wrong with it.
+pub(super) fn read(settings: &Settings) -> Result<ChangedRows, String> {
+    let path = file(settings);
+    files::read(&path)?.map_or_else(|| Ok(ChangedRows::default()), |text| parse(&text, &path))
+}
+
+fn parse(text: &str, path: &Path) -> Result<ChangedRows, String> {
+    let shown = path.display();
+    let changed: ChangedRows = serde_json::from_str(text).map_err(|error| {
+        format!("{shown}: {error}; mend the file, or move it away and change rows with staffai model")
+    })?;
+    if changed.version != 1 {
+        return Err(format!("{shown}: is of version {}, and this program reads version 1", changed.version));
+    }
+    if changed.rows.len() > ROWS_MAX {
+        return Err(format!("{shown}: has more than the {ROWS_MAX} rows that are read"));
+    }
+    if let Some((key, _)) = changed.rows.iter().find(|(_, row)| !row.is_object()) {
+        return Err(format!("{shown}: row {key}: must be an object; mend it or remove it"));
+    }
+    Ok(changed)
+}
+
+impl ChangedRows {
+    /// The same for the reader of rows.
+    pub fn over<'a>(&'a self, path: &'a str) -> Changes<'a> {
+        Changes { path, rows: &self.rows }
+    }
+
+    /// Takes back what was changed about one field of a row.
+    pub fn unset(&mut self, row: &str, field: &str) {
+        if let Some(Value::Object(fields)) = self.rows.get_mut(row) {
+            fields.remove(field);
+        }
+    }
+
+    /// Changes one field of a row.
+    pub fn set(&mut self, row: &str, field: &str, value: Value) {
+        let fields = self.rows.entry(row).or_insert_with(|| Value::Object(Map::new()));
+        if let Value::Object(fields) = fields {
+            fields.insert(field.to_owned(), value);
+        }
+    }
+}
+
+/// Changes the rows: in the file and, where processes share a store, there. Others that want to wait meanwhile. `check` sees what
+/// would be and may refuse it.
+///
+/// # Errors
+/// A sentence that says why nothing was changed.
+pub(super) async fn change(
+    settings: &Settings,
+    store: Option<&Arc<dyn Store>>,
+    change: impl FnOnce(&mut ChangedRows) -> Result<(), String> + Send,
+    check: impl FnOnce(&ChangedRows) -> Result<(), String> + Send,
+) -> Result<(), String> {
+    let path = file(settings);
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
+    let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
+    lock.try_lock().map_err(|_| "the rows are being changed by another program; try again".to_owned())?;
+    let away = || "the store that processes share cannot be reached; try again when it is back".to_owned();
+    let shared = match store {
+        Some(store) => store.get(MODEL_ROWS).await,
+        None => None,
+    };
+    if store.is_some_and(|store| store.status() != StoreStatus::Ready) {
+        return Err(away());
+    }
+    let mut changed = match shared {
+        Some(text) => parse(&text, Path::new(MODEL_ROWS))?,
+        None => read(settings)?,
+    };
+    changed.version = 1;
+    change(&mut changed)?;
+    if changed.rows.len() > ROWS_MAX {
+        return Err(format!("{ROWS_MAX} rows are changed already; remove one first"));
+    }
+    check(&changed)?;
+    let text = serde_json::to_string_pretty(&changed).map_err(|error| error.to_string())?;
+    if text.len() > BYTES_MAX {
+        return Err(format!("the changed rows take more than {BYTES_MAX} bytes; remove some first"));
+    }
+    if let Some(store) = store {
+        let shared = Write::Put { key: MODEL_ROWS.to_owned(), value: text.clone(), ttl: None };
+        if !store.write(vec![shared]).await || store.status() != StoreStatus::Ready {
+            return Err(away());
+        }
+    }
+    files::replace(&path, &format!("{text}\n")).map_err(failed)
+}
+
+/// Writes down what the shared store says, where that is something else. True when it was.
+pub(super) fn mirror(path: &Path, shared: &str) -> bool {
+    let whole = format!("{shared}\n");
+    if files::read(path).is_ok_and(|text| text.as_deref() == Some(&whole)) {
+        return false;
+    }
+    let written = path.parent().map_or(Ok(()), std::fs::create_dir_all).and_then(|()| files::replace(path, &whole));
+    if let Err(error) = &written {
+        let path = path.display();
+        tracing::warn!(event = "config.warning", key = "model rows", %error, "{path} cannot be written; rows that were changed elsewhere are not in force here");
+    }
+    written.is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_wrong_names_the_place_and_the_fix() {
+        let path = Path::new("data/model_rows.json");
+        for (text, expected) in [
+            ("{", "mend the file"),
+            (r#"{"version": 2, "rows": {}}"#, "is of version 2"),
+            (r#"{"version": 1, "rows": {"a": 7}}"#, "row a: must be an object"),
+        ] {
+            let mistake = parse(text, path).unwrap_err();
+            assert!(mistake.contains(expected) && mistake.contains(FILE), "{mistake}");
+        }
+        let mut changed = parse(r#"{"version": 1, "rows": {"a": {"enabled": true}}}"#, path).unwrap();
+        changed.set("a", "enabled", Value::Bool(false));
+        changed.set("b", "llm_call_timeout", 5.into());
+        assert_eq!(
+            serde_json::to_string(&changed.rows).unwrap(),
+            r#"{"a":{"enabled":false},"b":{"llm_call_timeout":5}}"#
+        );
+    }
+
+    #[test]
+    fn what_a_shared_store_says_is_written_down_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("data").join(FILE);
+        assert!(mirror(&path, "{}") && !mirror(&path, "{}") && mirror(&path, "{ }"));
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{ }\n");
+    }
+}

@@ -1,0 +1,73 @@
+//! What a program may know before it asks: models, what it used, how the bot is.
+
+use axum::extract::State;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde_json::{Value, json};
+
+use super::Parts;
+use crate::domain::api_key::Caller;
+use crate::domain::command::overview::Usage;
+use crate::domain::ids::{Person, Place};
+use crate::domain::ledger::Tally;
+use crate::domain::limits::Standing;
+use crate::domain::model::Row;
+use crate::terminal::DOOR;
+
+/// The rows that the caller may ask, the default one first.
+pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {
+    let models = parts.models.models();
+    let default = models.rows().first().map(|row| row.key.clone());
+    let told = |row: &Row| {
+        json!({
+            "key": row.key,
+            "default": Some(&row.key) == default.as_ref(),
+            "tools": row.tools.as_str(),
+            "vision": row.vision,
+            "stream": row.stream,
+            "max_context": row.max_context,
+            "timeout_s": row.timeout.as_secs(),
+            "fallback": row.fallback.iter().filter(|key| caller.may_ask(key)).collect::<Vec<_>>(),
+        })
+    };
+    let rows: Vec<Value> = models.rows().iter().filter(|row| caller.may_ask(&row.key)).map(told).collect();
+    Json(json!({"models": rows}))
+}
+
+/// What the holder of the key used, and how they stand against their limits. While there are no keys each session counts by itself.
+pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
+    let person = caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name()));
+    let Usage { standing, sums } = parts.usage.usage(&person, &Place::new(DOOR, caller.name())).await;
+    let tally = |tally: &Tally| {
+        json!({
+            "messages": tally.messages,
+            "tokens": tally.tokens,
+            "tokens_in": tally.tokens_in,
+            "tokens_out": tally.tokens_out,
+            "cached": tally.cached,
+            "micros": tally.micros,
+            "unpriced_tokens": tally.unpriced,
+        })
+    };
+    let window = |standing: &Standing| {
+        json!({
+            "window_s": standing.window.as_secs(),
+            "messages": {"used": standing.messages.0, "most": standing.messages.1},
+            "tokens": {"used": standing.tokens.0, "most": standing.tokens.1},
+            "frees_at": standing.frees_at,
+        })
+    };
+    let used = json!({"today": tally(&sums.today), "week": tally(&sums.week), "total": tally(&sums.total)});
+    Json(json!({"name": caller.name(), "limits": standing.as_ref().map(window), "used": used})).into_response()
+}
+
+/// How the bot is, in short.
+pub(super) async fn health(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {
+    let ready = parts.vitals.readiness();
+    let models = parts.models.models();
+    let models: Vec<&str> =
+        models.rows().iter().filter(|row| caller.may_ask(&row.key)).map(|row| row.key.as_str()).collect();
+    let sessions = parts.sessions.list(&caller).await.len();
+    let status = ready.status.as_str();
+    Json(json!({"status": status, "version": ready.version, "sessions": sessions, "models": models}))
+}

@@ -1,0 +1,342 @@
+//! Which session is meant, and who may see it. A session belongs to the holder of a key or, while there are no keys, to nobody in
+//! particular; whoever operates the bot sees all.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+
+use super::memory::MESSAGES_MAX;
+use super::record::{Line, Record};
+use super::{DOOR, NotTaken, Sessions};
+use crate::domain::api_key::{Caller, HOLDERS, Right};
+use crate::domain::ids::{Person, Place};
+use crate::domain::keys::sessions as keys;
+use crate::ports::{StoreStatus, Write};
+
+/// The number of the first session.
+pub(super) const FIRST_NUMBER: u64 = 101;
+/// The longest name of a session.
+const NAME_MAX: usize = 64;
+/// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
+pub(super) const OWN_MAX: usize = 200;
+/// The most sessions that are kept of all together; whoever has most makes room.
+const KEPT_MAX: usize = 1_000;
+/// What stands between the name of a holder and that of a session, in no name of a session.
+const OF: char = '.';
+/// What stands behind the name of a session whose place another one has that was renamed.
+const AGAIN: char = '~';
+
+/// A session that was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::terminal) struct Found {
+    /// Where it takes place.
+    pub place: Place,
+    /// By which its owner calls it.
+    pub name: String,
+    /// Short for its name.
+    pub number: u64,
+}
+
+/// A session, as clients are told of it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(in crate::terminal) struct Listed {
+    session: String,
+    /// Short for its name.
+    number: u64,
+    messages: usize,
+    /// Seconds since something happened in it.
+    quiet_s: u64,
+    /// The name of the key that it belongs to, where that is another one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    owner: Option<String>,
+}
+
+impl fmt::Display for Listed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { session, number, messages, quiet_s, owner } = self;
+        let owner = owner.as_ref().map(|owner| format!(" of {owner}")).unwrap_or_default();
+        write!(f, "{number} {session}{owner}: {messages} messages, quiet for {quiet_s} s")
+    }
+}
+
+/// A message of a session, as clients are told of it.
+#[derive(Debug, PartialEq, Eq, Serialize)]
+pub(in crate::terminal) struct Said {
+    message: String,
+    /// It is one of ours.
+    ours: bool,
+    text: String,
+    /// When it was said, in milliseconds since the Unix epoch.
+    at: u64,
+    /// The message that it answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answers: Option<String>,
+}
+
+impl fmt::Display for Said {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", if self.ours { "bot" } else { "you" }, self.text)
+    }
+}
+
+impl Said {
+    /// The message that it answers, and the answer.
+    pub fn answer(&self) -> Option<(&str, &str)> {
+        let answers = self.answers.as_deref().filter(|_| self.ours)?;
+        Some((answers, &self.text))
+    }
+}
+
+/// Who speaks in a session: its place says it.
+pub(super) fn owner_of(place: &Place) -> Person {
+    match holder(place) {
+        Some(name) => Person::new(HOLDERS, name),
+        None => Person::new(DOOR, place.id.clone()),
+    }
+}
+
+fn holder(place: &Place) -> Option<&str> {
+    place.id.rsplit_once(OF).map(|(holder, _)| holder)
+}
+
+fn place_of(caller: &Caller, name: &str) -> Place {
+    match caller.person() {
+        Some(person) => Place::new(DOOR, format!("{}{OF}{name}", person.id)),
+        None => Place::new(DOOR, name),
+    }
+}
+
+pub(super) fn check_name(session: &str) -> Result<(), NotTaken> {
+    let usable = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    let fits = !session.is_empty() && session.len() <= NAME_MAX && session.chars().all(usable);
+    if fits { Ok(()) } else { Err(NotTaken::BadName) }
+}
+
+impl Sessions {
+    /// The session that a caller means by its name or its number: one of their own or, for whoever operates the bot, any.
+    pub(in crate::terminal) async fn find(&self, caller: &Caller, given: &str) -> Option<Found> {
+        if let Some(found) = self.by_name(caller, given).await {
+            return Some(found);
+        }
+        let number: Option<u64> = given.parse().ok();
+        let all = self.visible(caller).await;
+        let meant = |(place, record): &&(Place, Record)| {
+            let own = owner_of(place) == owner_of(&place_of(caller, given)) || caller.person().is_none();
+            (own && record.name == given) || Some(record.number) == number || (given.contains(OF) && place.id == given)
+        };
+        all.iter().find(meant).map(|(place, record)| found(place, record))
+    }
+
+    /// The caller's own session of this name or number; one that is not there begins.
+    ///
+    /// # Errors
+    /// The name is not usable, or the session is another one's.
+    pub(in crate::terminal) async fn open(&self, caller: &Caller, given: &str) -> Result<Found, NotTaken> {
+        check_name(given)?;
+        let own = |found: &Found| match caller.person() {
+            Some(person) => owner_of(&found.place) == person,
+            None => holder(&found.place).is_none(),
+        };
+        match self.find(caller, given).await {
+            Some(found) if own(&found) => Ok(found),
+            Some(_) => Err(NotTaken::NotTheirs),
+            None => Ok(self.begin(caller, given).await),
+        }
+    }
+
+    /// Whether a caller knows a message: it is one of their own sessions or, for whoever operates the bot, any.
+    pub(in crate::terminal) fn knows(&self, caller: &Caller, message: &str) -> bool {
+        let Some(person) = caller.person().filter(|_| !caller.may(Right::Operate)) else { return true };
+        let inner = self.inner.lock();
+        let mut own = inner.sessions.iter().filter(|(place, _)| owner_of(place) == person);
+        own.any(|(_, session)| session.find(message).is_some())
+    }
+
+    /// The places of all sessions that a caller may see.
+    pub(in crate::terminal) async fn places(&self, caller: &Caller) -> Vec<Place> {
+        self.visible(caller).await.into_iter().map(|(place, _)| place).collect()
+    }
+
+    /// All sessions that a caller may see, the one that something happened in last first.
+    pub(in crate::terminal) async fn list(&self, caller: &Caller) -> Vec<Listed> {
+        let mut all = self.visible(caller).await;
+        all.sort_by_key(|(_, record)| (std::cmp::Reverse(record.touched_at), record.number));
+        let now = self.now().0;
+        let own = caller.person();
+        let listed = |(place, record): (Place, Record)| Listed {
+            session: record.name,
+            number: record.number,
+            messages: record.lines,
+            quiet_s: now.saturating_sub(record.touched_at) / 1_000,
+            owner: holder(&place).filter(|_| own.as_ref() != Some(&owner_of(&place))).map(str::to_owned),
+        };
+        all.into_iter().map(listed).collect()
+    }
+
+    /// What was said in a session.
+    pub(in crate::terminal) async fn transcript(&self, place: &Place) -> Vec<Said> {
+        let said = |(_, line): (u64, Line)| Said {
+            message: line.id,
+            ours: line.ours,
+            text: line.text,
+            at: line.at,
+            answers: line.answers,
+        };
+        self.lines(place).await.into_iter().map(said).collect()
+    }
+
+    /// Gives a session another name.
+    ///
+    /// # Errors
+    /// The name is not usable, or that of another session of the same owner.
+    pub(in crate::terminal) async fn rename(&self, found: &Found, name: &str) -> Result<(), NotTaken> {
+        check_name(name)?;
+        let _alone = self.beginning.lock().await;
+        let others = match holder(&found.place) {
+            Some(_) => self.all(&keys::sessions_of(&owner_of(&found.place))).await,
+            None => self.all(keys::SESSIONS_PREFIX).await,
+        };
+        let other = |place: &Place| *place != found.place && holder(place) == holder(&found.place);
+        if others.iter().any(|(place, record)| other(place) && record.name == name) {
+            return Err(NotTaken::NameTaken);
+        }
+        self.load(&found.place).await;
+        // What is said at the same time is written behind it, with the new name.
+        let written = self.inner.lock().rename(&found.place, name).map(|record| self.put(&found.place, &record));
+        if let Some(written) = written {
+            written.await;
+        }
+        Ok(())
+    }
+
+    /// Ends a session: nothing of it is kept.
+    pub(in crate::terminal) async fn remove(&self, place: &Place) {
+        self.inner.lock().remove(place);
+        let writes = self.gone(place).await;
+        self.store.write(writes).await;
+    }
+
+    /// The writes that take a session out of the store.
+    async fn gone(&self, place: &Place) -> Vec<Write> {
+        let person = owner_of(place);
+        let lines = self.store.scan(&keys::lines_in(&person, place), 2 * MESSAGES_MAX).await;
+        let lines = lines.into_iter().map(|(key, _)| Write::Delete { key });
+        lines.chain([Write::Delete { key: keys::session(&person, place) }]).collect()
+    }
+
+    /// A session as it is stored.
+    pub(super) async fn record(&self, place: &Place) -> Option<Record> {
+        match self.store.get(&keys::session(&owner_of(place), place)).await {
+            Some(stored) => serde_json::from_str(&stored).ok(),
+            // A store that is away forgets nothing of what is in memory.
+            None if self.store.status() != StoreStatus::Ready => self.inner.lock().record(place),
+            None => None,
+        }
+    }
+
+    /// The messages of a session as they are stored, by their numbers.
+    pub(super) async fn lines(&self, place: &Place) -> Vec<(u64, Line)> {
+        let prefix = keys::lines_in(&owner_of(place), place);
+        let stored = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
+        let line = |(key, value): &(String, String)| {
+            Some((key.strip_prefix(&prefix)?.parse().ok()?, serde_json::from_str(value).ok()?))
+        };
+        stored.iter().filter_map(line).collect()
+    }
+
+    /// Begins a session anew that something is said in after it was over.
+    pub(super) async fn begin_again(&self, place: &Place) {
+        let name = place.id.rsplit(OF).next().unwrap_or_default();
+        let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
+        let _alone = self.beginning.lock().await;
+        if self.record(place).await.is_some() {
+            return;
+        }
+        let number = self.next_number(place).await;
+        self.put(place, &Record { name, number, touched_at: self.now().0, lines: 0 }).await;
+    }
+
+    async fn by_name(&self, caller: &Caller, given: &str) -> Option<Found> {
+        check_name(given).ok()?;
+        let place = place_of(caller, given);
+        let record = self.record(&place).await.filter(|record| record.name == given)?;
+        Some(found(&place, &record))
+    }
+
+    async fn begin(&self, caller: &Caller, name: &str) -> Found {
+        let _alone = self.beginning.lock().await;
+        // Another request may have begun it meanwhile.
+        if let Some(found) = self.by_name(caller, name).await {
+            return found;
+        }
+        let mut place = place_of(caller, name);
+        // A session that was renamed keeps its place.
+        for again in 2..=OWN_MAX {
+            if self.record(&place).await.is_none() {
+                break;
+            }
+            place = place_of(caller, &format!("{name}{AGAIN}{again}"));
+        }
+        let number = self.next_number(&place).await;
+        let record = Record { name: name.to_owned(), number, touched_at: self.now().0, lines: 0 };
+        self.put(&place, &record).await;
+        found(&place, &record)
+    }
+
+    /// The number of the next session, which is that of its place.
+    async fn next_number(&self, place: &Place) -> u64 {
+        let all = self.all(keys::SESSIONS_PREFIX).await;
+        self.make_room(&all, holder(place)).await;
+        let stored = all.iter().map(|(_, record)| record.number).max().unwrap_or(FIRST_NUMBER - 1);
+        // A store that is away tells of none.
+        self.inner.lock().number_above(stored)
+    }
+
+    /// Sessions of the same holder make room for theirs, and else those of whoever has most.
+    async fn make_room(&self, all: &[(Place, Record)], own: Option<&str>) {
+        let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+        for (place, _) in all {
+            *many.entry(holder(place)).or_default() += 1;
+        }
+        let most = || many.iter().max_by_key(|(_, many)| **many).map(|(holder, _)| *holder);
+        let of = match many.get(&own) {
+            Some(many) if *many >= OWN_MAX => Some(own),
+            _ if all.len() >= KEPT_MAX => most(),
+            _ => None,
+        };
+        let Some(of) = of else { return };
+        let theirs = all.iter().filter(|(place, _)| holder(place) == of);
+        if let Some((quietest, _)) = theirs.min_by_key(|(_, record)| record.touched_at) {
+            self.remove(quietest).await;
+        }
+    }
+
+    /// Writes down a session; it is visible to others when this returns.
+    fn put(&self, place: &Place, record: &Record) -> BoxFuture<'static, bool> {
+        let key = keys::session(&owner_of(place), place);
+        let ttl = Some((self.kept_for)());
+        self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }])
+    }
+
+    async fn visible(&self, caller: &Caller) -> Vec<(Place, Record)> {
+        match caller.person().filter(|_| !caller.may(Right::Operate)) {
+            Some(person) => self.all(&keys::sessions_of(&person)).await,
+            None => self.all(keys::SESSIONS_PREFIX).await,
+        }
+    }
+
+    async fn all(&self, prefix: &str) -> Vec<(Place, Record)> {
+        let stored = self.store.scan(prefix, 2 * KEPT_MAX).await;
+        let session = |(key, value): &(String, String)| {
+            let place = key.rsplit(':').next()?;
+            Some((Place::new(DOOR, place), serde_json::from_str(value).ok()?))
+        };
+        stored.iter().filter_map(session).collect()
+    }
+}
+
+fn found(place: &Place, record: &Record) -> Found {
+    Found { place: place.clone(), name: record.name.clone(), number: record.number }
+}

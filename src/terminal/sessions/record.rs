@@ -1,0 +1,44 @@
+//! Sessions and lines as they are stored.
+
+use serde::{Deserialize, Serialize};
+
+/// A session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Record {
+    /// By which its owner calls it.
+    pub name: String,
+    /// Short for its name.
+    pub number: u64,
+    /// When something happened in it last, in milliseconds since the Unix epoch.
+    pub touched_at: u64,
+    /// How many lines are kept of it.
+    #[serde(default)]
+    pub lines: usize,
+}
+
+impl Record {
+    pub(super) fn to_json(&self) -> String {
+        // Plain data with string keys always serialises.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A message.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Line {
+    /// Its id.
+    pub id: String,
+    /// It is one of ours.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub ours: bool,
+    /// What was said.
+    pub text: String,
+    /// When, in milliseconds since the Unix epoch.
+    pub at: u64,
+    /// The id of the message that it answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answers: Option<String>,
+    /// What it was posted under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nonce: Option<String>,
+}

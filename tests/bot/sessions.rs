@@ -1,0 +1,243 @@
+//! Sessions over the bot's own API: whose they are, and what is kept of them.
+
+use std::process::Stdio;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::model::{Act, End};
+use crate::process::program;
+use crate::support::{Setup, World, story};
+
+/// The key of the one who operates the bot.
+const OPERATOR: &str = "sk-of-the-house";
+
+/// Runs a command of the program in the world's folder; gives what it printed.
+fn staffai(world: &World, args: &[&str]) -> String {
+    let mut command = program(world.dir.path(), &world.variables(&[]));
+    let done = command.args(args).stdin(Stdio::null()).output().unwrap();
+    assert!(done.status.success(), "{args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    String::from_utf8(done.stdout).unwrap().trim().to_owned()
+}
+
+/// Somebody with a key.
+struct Client<'a> {
+    world: &'a World,
+    key: String,
+}
+
+impl Client<'_> {
+    async fn asks(&self, method: reqwest::Method, path: &str, body: Option<Value>) -> (u16, Value) {
+        let url = format!("{}/api/v1/{path}", self.world.http());
+        let request = reqwest::Client::new().request(method, url).bearer_auth(&self.key);
+        let request = body.into_iter().fold(request, |request, body| request.json(&body));
+        let answer = request.send().await.unwrap();
+        let status = answer.status().as_u16();
+        let text = answer.text().await.unwrap();
+        (status, serde_json::from_str(&text).unwrap_or(Value::Null))
+    }
+
+    async fn gets(&self, path: &str) -> Value {
+        let (status, body) = self.asks(reqwest::Method::GET, path, None).await;
+        assert_eq!(status, 200, "{path}: {body}");
+        body
+    }
+
+    async fn says(&self, session: &str, text: &str) -> Value {
+        let body = json!({"session": session, "text": text, "wait": true});
+        let (status, told) = self.asks(reqwest::Method::POST, "submit", Some(body)).await;
+        assert_eq!(status, 200, "{told}");
+        told
+    }
+
+    async fn sessions(&self) -> Vec<(String, u64)> {
+        let all = self.gets("sessions").await;
+        let named = |line: &Value| (line["session"].as_str().unwrap().to_owned(), line["number"].as_u64().unwrap());
+        all["sessions"].as_array().unwrap().iter().map(named).collect()
+    }
+
+    async fn texts(&self, session: &str) -> Vec<String> {
+        let said = self.gets(&format!("sessions/{session}")).await;
+        let text = |line: &Value| line["text"].as_str().unwrap().to_owned();
+        said["messages"].as_array().unwrap().iter().map(text).collect()
+    }
+}
+
+fn patient() -> Setup {
+    Setup::new().set("STAFFAI_TURN__DEADLINE", "20s").set("STAFFAI_LLM__TIMEOUT", "20s")
+}
+
+#[test]
+fn sessions_belong_to_a_key_and_outlive_a_kill_with_all_that_was_said() {
+    story(async {
+        let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
+        let client = |key: String| Client { world: &world, key };
+        let laptop = client(staffai(&world, &["key", "add", "laptop"]));
+        let ci = client(staffai(&world, &["key", "add", "ci", "--messages", "1", "--tokens", "0"]));
+        let operator = client(OPERATOR.to_owned());
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+
+        assert_eq!(laptop.says("main", "my cat is called Tom").await["text"], "You said: my cat is called Tom");
+        let told = laptop.says("other", "hello").await;
+        assert_eq!(told["status"], "complete", "{told}");
+        let told = ci.says("main", "hi").await;
+        assert_eq!(told["status"], "complete", "{told}");
+        // Each sees their own, and limits are those of the key, in whichever session.
+        assert_eq!(laptop.sessions().await.len(), 2);
+        assert_eq!(ci.sessions().await, [("main".to_owned(), 103)]);
+        assert_eq!(operator.sessions().await.len(), 3);
+        assert_eq!(ci.says("another", "more").await["status"], "error");
+        let usage = ci.gets("usage").await;
+        assert_eq!((&usage["name"], &usage["limits"]["messages"]), (&json!("ci"), &json!({"used": 1, "most": 1})));
+        assert_eq!(usage["used"]["today"]["messages"], 1);
+        assert_eq!(ci.asks(reqwest::Method::GET, "sessions/101", None).await.0, 404);
+        assert_eq!(ci.asks(reqwest::Method::GET, "tree", None).await.0, 403);
+        assert_eq!(laptop.gets("models").await["models"][0]["key"], "scripted");
+        assert_eq!(laptop.gets("health").await["sessions"], 2);
+        let stranger = client("sk-nobody".to_owned());
+        let (status, refused) = stranger.asks(reqwest::Method::GET, "sessions", None).await;
+        assert_eq!((status, refused["status"].as_u64()), (401, Some(401)));
+
+        process.kill();
+        let process = world.process("second").await;
+        world.becomes("ready").await;
+        assert_eq!(laptop.texts("101").await, ["my cat is called Tom", "You said: my cat is called Tom"]);
+        let named = json!({"name": "cats"});
+        assert_eq!(laptop.asks(reqwest::Method::PATCH, "sessions/101", Some(named)).await.0, 200);
+        laptop.says("cats", "what is she called?").await;
+        assert!(world.model.last().talk().contains("Tom"), "{}", world.model.last().talk());
+        assert_eq!(laptop.asks(reqwest::Method::DELETE, "sessions/102", None).await.0, 204);
+        assert_eq!(ci.asks(reqwest::Method::DELETE, "sessions/cats", None).await.0, 404);
+
+        process.kill();
+        let _process = world.process("third").await;
+        world.becomes("ready").await;
+        assert_eq!(laptop.sessions().await, [("cats".to_owned(), 101)]);
+        assert_eq!(laptop.texts("cats").await.len(), 4);
+        // What was said goes when its owner wishes to be forgotten.
+        let told = laptop.says("cats", "/forget").await;
+        assert_eq!(told["status"], "complete", "{told}");
+        assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
+        assert_eq!(laptop.sessions().await, []);
+        assert_eq!(ci.sessions().await.len(), 2);
+    });
+}
+
+#[test]
+fn a_client_that_goes_away_cancels_its_message_if_it_said_so() {
+    story(async {
+        let world = World::with(patient()).await;
+        world.becomes("ready").await;
+        world.model.always(Act::streams("The tide comes in.", 2, Duration::from_secs(2), End::Well));
+        let client = Client { world: &world, key: String::new() };
+        for (session, cancels) in [("stays", false), ("leaves", true)] {
+            let body = json!({"session": session, "text": "when?", "wait": true, "cancel_when_gone": cancels});
+            let asked = client.asks(reqwest::Method::POST, "submit", Some(body));
+            let asked_before = world.model.calls();
+            let gone = async {
+                world.until("the model is asked", || (world.model.calls() > asked_before).then_some(())).await;
+            };
+            tokio::select! {
+                told = asked => panic!("{told:?}"),
+                () = gone => {}
+            }
+        }
+        let after = |path: &'static str| format!("{path}?after=0");
+        let url = format!("{}/api/v1/stream/{}", world.http(), after("leaves"));
+        let stream = async {
+            let mut told = String::new();
+            let mut answer = reqwest::get(&url).await.unwrap();
+            while let Some(chunk) = answer.chunk().await.unwrap() {
+                told.push_str(std::str::from_utf8(&chunk).unwrap());
+                if told.contains("\"done\"") {
+                    return told;
+                }
+            }
+            told
+        };
+        let told = tokio::time::timeout(Duration::from_secs(5), stream).await.expect("it is over at once");
+        assert!(!told.contains("\"final\""), "{told}");
+        let open = world.json("/api/v1/sessions/stays").await.1;
+        assert_eq!(open["messages"].as_array().map(Vec::len), Some(1), "the other one goes on: {open}");
+    });
+}
+
+#[test]
+fn an_answer_that_was_whole_before_a_kill_is_read_after_it() {
+    story(async {
+        let world = World::without_bot(patient()).await;
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+        let message = crate::reading_along::submit(&world, "one", "what then?").await;
+        let told = crate::reading_along::read(&world, "one", 0, &message).await;
+        process.kill();
+        let _process = world.process("second").await;
+        world.becomes("ready").await;
+        // This reader lost its connection behind the first event.
+        let again = crate::reading_along::read(&world, "one", told[0]["number"].as_u64().unwrap(), &message).await;
+        let names: Vec<&str> = again.iter().map(|event| event["event"].as_str().unwrap()).collect();
+        assert_eq!(names, ["missed", "final", "done"]);
+        assert_eq!(again[1]["text"], "You said: what then?");
+        assert_eq!(world.model.calls(), 1);
+    });
+}
+
+#[test]
+fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
+    story(async {
+        let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
+        let host = world.model.url().to_owned();
+        staffai(&world, &["model", "add", "deep", "--model", "deep-model", "--host", &host]);
+        let client = |key: String| Client { world: &world, key };
+        let laptop = client(staffai(&world, &["key", "add", "laptop", "--model", "scripted"]));
+        let operator = client(OPERATOR.to_owned());
+        let _process = world.process("first").await;
+        world.becomes("ready").await;
+        operator.says("one", "my cat is called Tom").await;
+        operator.says("one", "@deep what is she called?").await;
+        let asked = world.model.last();
+        assert!(asked.body["model"] == "deep-model" && asked.talk().contains("Tom"), "{}", asked.talk());
+        operator.says("one", "and now?").await;
+        assert_eq!(world.model.last().body["model"], "scripted");
+
+        // What is not understood or not allowed reaches no model.
+        let calls = world.model.calls();
+        for (client, text, status, named) in [
+            (&operator, "@wide hello", 400, "scripted, deep"),
+            (&laptop, "@deep hello", 400, "there are scripted"),
+            (&operator, "!reset\n!nonsense\nhello", 400, "!nonsense"),
+            (&laptop, "!llm_timeout scripted 5\nhello", 403, "operate"),
+        ] {
+            let session = if client.key == OPERATOR { "one" } else { "main" };
+            let body = json!({"session": session, "text": text, "wait": true});
+            let (got, told) = client.asks(reqwest::Method::POST, "submit", Some(body)).await;
+            let detail = told["detail"].as_str().unwrap_or_default();
+            assert!(got == status && detail.contains(named) && !detail.contains("deep, "), "{text}: {told}");
+        }
+        assert_eq!(world.model.calls(), calls);
+
+        let told = operator.says("one", "!MODEL deep\n!reset\nwhat is she called?").await;
+        let said = told["said"].as_str().unwrap();
+        assert!(said.contains("deep") && told["status"] == "complete", "{told}");
+        let asked = world.model.last();
+        assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
+        // What an operator changes of a row is kept, and in force within seconds.
+        operator.says("one", "!llm_timeout deep 7").await;
+        loop {
+            let rows = operator.gets("models").await;
+            if rows["models"].as_array().unwrap().iter().any(|row| row["key"] == "deep" && row["timeout_s"] == 7) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        laptop.says("main", "hello").await;
+        let told = laptop.says("main", "!session").await;
+        assert!(
+            told["text"].as_str().is_some_and(|text| text.contains(" main: 2 messages") && !text.contains("one")),
+            "{told}"
+        );
+        laptop.says("main", "!session main delete").await;
+        assert_eq!(laptop.sessions().await, []);
+    });
+}
