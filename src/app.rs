@@ -130,7 +130,12 @@ enum Command {
         options: Options,
     },
     /// A conversation in the terminal, with the running service or one of its own.
-    Chat(Options),
+    Chat {
+        #[command(flatten)]
+        of: chat::Of,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Asks the running service how it is; exits 0 or 1.
     Health(Options),
     /// Prints the audit of tools, one JSON object a line: calls, questions, decisions, allowances.
@@ -194,9 +199,9 @@ impl Command {
         match self {
             Self::Run(options)
             | Self::Playground(options)
-            | Self::Chat(options)
             | Self::Health(options)
             | Self::Config(options)
+            | Self::Chat { options, .. }
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
             | Self::Guard { options, .. }
@@ -236,7 +241,7 @@ pub fn main(cli: &Cli) -> ExitCode {
 /// Runs a command that has nothing set about its threads.
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
-        Command::Chat(_) => chat::run(cli).await,
+        Command::Chat { of, .. } => chat::run(cli, of).await,
         Command::Playground(_) => playground(cli).await,
         #[cfg(feature = "playground")]
         Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
@@ -330,7 +335,7 @@ impl App {
     pub async fn start(launch: Launch) -> Result<Self, StartError> {
         let drain = launch.settings.drain.timeout;
         let begun = Begun::of(&launch);
-        let Assembled { parts, exited: exit, bound } = assemble::assemble(launch).await?;
+        let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
         begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
         let store = Arc::clone(&parts.store);
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;

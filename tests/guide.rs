@@ -160,7 +160,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (
             "staffai:response:*`, `staffai:responses:",
             "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
-            format!("{} days", keys::RESPONSE_TTL.as_secs() / 86_400),
+            format!("{} days", days(keys::programs::RESPONSE_TTL)),
         ),
         (
             keys::SESSION_PREFIX,

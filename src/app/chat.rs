@@ -1,10 +1,12 @@
 //! `staffai chat`: a conversation in the terminal. It attaches to the running service if one answers, else it runs its own tree.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+
+use clap::Args;
 
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
@@ -24,11 +26,33 @@ const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 const CHATS_MAX: usize = 8;
 /// What whoever sits down here has to know.
 const HINT: &str = "/help names the commands, /quit ends";
+/// The most bytes of the standard input that go along with a question.
+const INPUT_MAX: u64 = 28 * 1024;
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(200);
 
+/// What is to be said, and where.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Of {
+    /// Says one thing, prints the answer alone, and exits 0, or 1 when there is none. What comes over the standard input is attached.
+    #[arg(long, value_name = "QUESTION")]
+    once: Option<String>,
+    /// The name or the number of the session; without it a new one.
+    #[arg(long, value_name = "NAME")]
+    session: Option<String>,
+}
+
+impl Of {
+    /// A word about what goes on, which would stand between what a script reads.
+    fn tell(&self, word: &str) {
+        if self.once.is_none() {
+            println!("{word}");
+        }
+    }
+}
+
 /// Talks until the input ends.
-pub async fn run(cli: &Cli) -> u8 {
+pub async fn run(cli: &Cli, of: &Of) -> u8 {
     let mut reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let address = commands::reachable(loaded.settings.http.addr);
@@ -37,8 +61,8 @@ pub async fn run(cli: &Cli) -> u8 {
             eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
             return exit::NEGATIVE;
         }
-        println!("talking to the service at http://{address}/\n{HINT}");
-        return talk(&loaded, address).await;
+        of.tell(&format!("talking to the service at http://{address}/\n{HINT}"));
+        return talk(&loaded, address, of).await;
     }
     let demo = match demo_for(&loaded).await {
         Ok(demo) => demo,
@@ -83,12 +107,12 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            println!("no service runs here, so this is one of its own, with {}", named(demo.as_ref()));
+            of.tell(&format!("no service runs here, so this is one of its own, with {}", named(demo.as_ref())));
             if elsewhere {
-                println!("what is said is kept in {kept}; the settings of Redis are ignored here");
+                of.tell(&format!("what is said is kept in {kept}; the settings of Redis are ignored here"));
             }
-            println!("{HINT}");
-            talk_until_told(&loaded, address).await
+            of.tell(HINT);
+            talk_until_told(&loaded, address, of).await
         }
         Ok(None) | Err(_) => {
             eprintln!("the service's listener did not come up");
@@ -103,9 +127,9 @@ pub async fn run(cli: &Cli) -> u8 {
 }
 
 /// Talks until the input ends or a signal comes, so that a service of one's own ends in order.
-async fn talk_until_told(loaded: &Loaded, address: SocketAddr) -> u8 {
+async fn talk_until_told(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     tokio::select! {
-        code = talk(loaded, address) => code,
+        code = talk(loaded, address, of) => code,
         () = told_to_end() => exit::FINE,
     }
 }
@@ -157,21 +181,45 @@ async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
     None
 }
 
-async fn talk(loaded: &Loaded, address: SocketAddr) -> u8 {
+async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     let mut out = std::io::stdout();
     let colors = out.is_terminal();
-    let session = format!("cli-{}", SystemClock.now().0);
+    let session = of.session.clone().unwrap_or_else(|| format!("cli-{}", SystemClock.now().0));
     let key = loaded.settings.http.api_keys.first().cloned();
-    let client = Client::new(format!("http://{address}"), key, session, colors);
-    let result = match client {
-        Ok(mut client) => client.talk(&mut out).await,
-        Err(error) => Err(error),
+    let result = match (Client::new(format!("http://{address}"), key, session, colors), &of.once) {
+        (Ok(mut client), None) => client.talk(&mut out).await.map(|()| true),
+        (Ok(client), Some(question)) => match with_input(question).await {
+            Ok(question) => client.once(&question, &mut out).await,
+            Err(why) => Err(why),
+        },
+        (Err(error), _) => Err(error),
     };
     match result {
-        Ok(()) => exit::FINE,
+        Ok(true) => exit::FINE,
+        Ok(false) => exit::NEGATIVE,
         Err(error) => {
             eprintln!("{error}");
             exit::NEGATIVE
         }
     }
+}
+
+/// The question, with what comes over the standard input behind it.
+async fn with_input(question: &str) -> Result<String, String> {
+    if std::io::stdin().is_terminal() {
+        return Ok(question.to_owned());
+    }
+    let read = tokio::task::spawn_blocking(|| {
+        let mut bytes = Vec::new();
+        std::io::stdin().take(INPUT_MAX + 1).read_to_end(&mut bytes).map(|_| bytes)
+    });
+    let bytes = read.await.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > INPUT_MAX {
+        return Err(format!(
+            "the standard input has more than the {INPUT_MAX} bytes that are attached; send less of it"
+        ));
+    }
+    let input = String::from_utf8(bytes).map_err(|_| "the standard input is no text".to_owned())?;
+    let input = input.trim_end();
+    Ok(if input.is_empty() { question.to_owned() } else { format!("{question}\n\n```\n{input}\n```") })
 }

@@ -46,6 +46,12 @@ impl Console for LiveConsole {
         // Files are written, which may take a while.
         let written = tokio::task::spawn_blocking(move || {
             let set = |changed: &mut ChangedRows| {
+                let known = reload::drafts(&settings, changed)?;
+                if !known.iter().any(|draft| draft.row.key == row) {
+                    return Err(format!(
+                        "{row} is made from LITELLM_MODEL alone; staffai model add {row} describes it first"
+                    ));
+                }
                 match change {
                     RowChange::Tools(true) => offered(&settings, changed, &row)?,
                     RowChange::Tools(false) => changed.set(&row, TOOLS, "off".into()),

@@ -73,6 +73,9 @@ impl ChangedRows {
     pub fn unset(&mut self, row: &str, field: &str) {
         if let Some(Value::Object(fields)) = self.rows.get_mut(row) {
             fields.remove(field);
+            if fields.is_empty() {
+                self.rows.remove(row);
+            }
         }
     }
 

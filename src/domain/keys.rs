@@ -6,6 +6,8 @@
 pub mod ledger;
 pub mod sessions;
 
+pub mod programs;
+
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -102,15 +104,6 @@ pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
 /// The life of a member's choices from their last change.
 pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How all responses begin that programs may go on from.
-const RESPONSE_PREFIX: &str = "staffai:response:";
-
-/// How all records begin of which responses a program has.
-const RESPONSES_PREFIX: &str = "staffai:responses:";
-
-/// The life of such a response, and of that record from its last change.
-pub const RESPONSE_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
 /// How all facts begin.
 const FACT_PREFIX: &str = "staffai:fact:";
 
@@ -197,18 +190,6 @@ pub fn histories_of(person: &Person) -> String {
 #[must_use]
 pub fn preferences(person: &Person) -> String {
     format!("{PREFERENCES_PREFIX}{person}")
-}
-
-/// A response that the holder of a key may go on from. It lives for [`RESPONSE_TTL`].
-#[must_use]
-pub fn response(holder: &str, id: &str) -> String {
-    format!("{RESPONSE_PREFIX}{}:{}", part(holder), part(id))
-}
-
-/// Which responses the holder of a key has. It lives for [`RESPONSE_TTL`] after each change.
-#[must_use]
-pub fn responses(holder: &str) -> String {
-    format!("{RESPONSES_PREFIX}{}", part(holder))
 }
 
 /// One fact of a member. It lives as long as the settings say after it was told last.

@@ -13,7 +13,7 @@ use super::failure::Failure;
 use super::openai::reading::MESSAGES_MAX;
 use crate::domain::completion::WrittenJson;
 use crate::domain::given::Message;
-use crate::domain::keys;
+use crate::domain::keys::programs as keys;
 use crate::ports::{Store, StoreStatus, Write};
 
 /// The most responses that are kept of one holder.

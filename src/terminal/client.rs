@@ -28,6 +28,36 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 /// The longest that a decision may take to be on record; a service gives up earlier.
 const DECIDED_WITHIN: Duration = Duration::from_secs(20);
 
+/// How somebody gets a key, and where this looks for it.
+const KEY_HINT: &str = "the service asks for a key: staffai key add NAME --right chat --right tools prints one; set STAFFAI_API_KEYS to it";
+
+/// The longest wait for the answer to a single question.
+const ONCE_WITHIN: Duration = Duration::from_secs(300);
+
+/// An answer that was waited for.
+#[derive(serde::Deserialize)]
+struct Answered {
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    text: String,
+}
+
+/// A session that is gone on in.
+#[derive(serde::Deserialize)]
+struct Attached {
+    session: String,
+    number: u64,
+    messages: Vec<SaidBefore>,
+}
+
+/// What was said in it.
+#[derive(serde::Deserialize)]
+struct SaidBefore {
+    ours: bool,
+    text: String,
+}
+
 /// A refusal, as the service tells it.
 #[derive(serde::Deserialize)]
 struct Problem {
@@ -63,15 +93,64 @@ impl Client {
     pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<(), String> {
         loop {
             self.prompt(out)?;
-            let Some(line) = read_line().await? else {
+            let read = tokio::select! {
+                read = read_line() => read?,
+                () = interrupted() => None,
+            };
+            let Some(line) = read else {
                 return writeln!(out).map_err(|error| error.to_string());
             };
             match line.trim() {
                 "" => {}
-                "/quit" | "/exit" => return Ok(()),
-                text => self.ask(text, out).await?,
+                "/quit" | "/exit" | "!quit" | "!exit" => return Ok(()),
+                text => match attaches(text) {
+                    Some(session) => self.attach(session, out).await?,
+                    None => self.ask(text, out).await?,
+                },
             }
         }
+    }
+
+    /// Says one thing and writes the answer alone. False when there was none, or an apology. Whoever goes away meanwhile cancels it.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn once(&self, text: &str, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        let body = Submit {
+            session: self.session.clone(),
+            text: text.to_owned(),
+            wait: true,
+            timeout: Some(ONCE_WITHIN.as_secs()),
+            cancel_when_gone: true,
+            ..Submit::default()
+        };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
+        let answer = request.timeout(ONCE_WITHIN + CONNECT_WITHIN).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let Answered { status, text } = answer.json().await.map_err(unreachable)?;
+        writeln!(out, "{}", harmless(text.trim_end())).map_err(|error| error.to_string())?;
+        Ok(status == "complete")
+    }
+
+    /// Goes on in another session, and shows what was said in it.
+    async fn attach(&mut self, session: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
+        url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
+        let answer =
+            self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            let why = refusal(answer).await;
+            return writeln!(out, "{why}").map_err(|error| error.to_string());
+        }
+        let Attached { session, number, messages } = answer.json().await.map_err(unreachable)?;
+        (self.session, self.seen) = (session, 0);
+        for line in messages {
+            let who = if line.ours { "bot" } else { "you" };
+            writeln!(out, "{who}: {}", harmless(&line.text)).map_err(|error| error.to_string())?;
+        }
+        writeln!(out, "in session {number} {}", self.session).map_err(|error| error.to_string())
     }
 
     /// Says one thing and shows the whole answer.
@@ -81,20 +160,15 @@ impl Client {
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
         let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
-        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        let answer = request.timeout(COMMAND_WITHIN).send().await.map_err(unreachable)?;
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
             return writeln!(out, "{}", notice::busy(Locale::English)).map_err(|error| error.to_string());
         }
         if !answer.status().is_success() {
-            let status = answer.status();
-            let why = beginning(answer).await;
-            // A mistake in what was typed ends nothing.
-            if status == StatusCode::BAD_REQUEST
-                && let Ok(problem) = serde_json::from_str::<Problem>(&why)
-            {
-                return writeln!(out, "{}", harmless(&problem.detail)).map_err(|error| error.to_string());
-            }
-            return Err(format!("the service refused it ({status}): {}", why.chars().take(300).collect::<String>()));
+            // Only without a key nothing can be said at all.
+            let ends = answer.status() == StatusCode::UNAUTHORIZED;
+            let why = refusal(answer).await;
+            return if ends { Err(why) } else { writeln!(out, "{why}").map_err(|error| error.to_string()) };
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
         if let Some(said) = &submitted.said {
@@ -118,7 +192,18 @@ impl Client {
         let mut shown = Shown::default();
         loop {
             let seen = self.seen;
-            if self.read_on(message, &mut shown, out).await? {
+            let ended = tokio::select! {
+                ended = self.read_on(message, &mut shown, out) => ended?,
+                () = interrupted() => {
+                    self.stop(message).await?;
+                    // What comes of it is read on; the next interruption leaves.
+                    tokio::select! {
+                        ended = self.read_on(message, &mut shown, out) => ended?,
+                        () = interrupted() => return Err("left".to_owned()),
+                    }
+                }
+            };
+            if ended {
                 return writeln!(out).map_err(|error| error.to_string());
             }
             if self.seen == seen {
@@ -191,6 +276,12 @@ impl Client {
         Ok(())
     }
 
+    /// Stops an answer.
+    async fn stop(&self, message: &str) -> Result<(), String> {
+        let request = self.authorized(self.http.delete(format!("{}/api/v1/messages/{message}", self.base)));
+        request.timeout(CONNECT_WITHIN * 2).send().await.map(drop).map_err(unreachable)
+    }
+
     fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
         match &self.key {
             Some(key) => request.bearer_auth(key.expose_secret()),
@@ -202,6 +293,31 @@ impl Client {
         let prompt = if self.colors { "\x1b[1;36myou ›\x1b[0m " } else { "you > " };
         write!(out, "{prompt}").and_then(|()| out.flush()).map_err(|error| error.to_string())
     }
+}
+
+/// The session of a line that asks to go on in it.
+fn attaches(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        [command, session, word] if command.eq_ignore_ascii_case("!session") && word == "attach" => Some(session),
+        _ => None,
+    }
+}
+
+/// Somebody presses Ctrl-C. Where that cannot be heard of, the system ends the process by itself.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// Why the service refused something, in its words.
+async fn refusal(answer: reqwest::Response) -> String {
+    let status = answer.status();
+    let why = beginning(answer).await;
+    let why = serde_json::from_str::<Problem>(&why).map_or(why, |problem| problem.detail);
+    let why: String = harmless(&why).chars().take(300).collect();
+    if status == StatusCode::UNAUTHORIZED { format!("{why}\n{KEY_HINT}") } else { why }
 }
 
 /// One line of the input; none at its end. A person may take any time.
@@ -345,6 +461,12 @@ mod tests {
         shown.grow("M\u{1b}[2Jore", true, &mut out).unwrap();
         shown.update("Other", &mut out).unwrap();
         assert_eq!(String::from_utf8(out).unwrap(), "Hello!\nM[2Jore\nOther");
+    }
+
+    #[test]
+    fn a_line_may_ask_for_another_session() {
+        assert_eq!(attaches("!SESSION 101 attach"), Some("101"));
+        assert_eq!([attaches("!session 101"), attaches("!session 101 delete"), attaches("why attach it")], [None; 3]);
     }
 
     #[test]

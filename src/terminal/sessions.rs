@@ -118,6 +118,12 @@ impl Sessions {
         Ok(posted)
     }
 
+    /// Whether a session has this message.
+    pub(super) async fn has_message(&self, place: &Place, message: &str) -> bool {
+        self.load(place).await;
+        self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
+    }
+
     /// A message was not taken after all: it was not said.
     pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
         // What is not there any more needs not to be taken back.

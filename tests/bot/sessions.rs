@@ -222,6 +222,15 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         assert!(said.contains("deep") && told["status"] == "complete", "{told}");
         let asked = world.model.last();
         assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
+        // Submitted again it is the same message, and its commands are not run again.
+        let body = json!({"session": "two", "text": "!model scripted\nhello", "wait": true});
+        for said in [true, false] {
+            let url = format!("{}/api/v1/submit", world.http());
+            let request = reqwest::Client::new().post(url).bearer_auth(OPERATOR).header("Idempotency-Key", "order-9");
+            let told: Value =
+                request.json(&body).timeout(Duration::from_secs(20)).send().await.unwrap().json().await.unwrap();
+            assert_eq!(told["said"].is_string(), said, "{told}");
+        }
         // What an operator changes of a row is kept, and in force within seconds.
         operator.says("one", "!llm_timeout deep 7").await;
         loop {
@@ -239,5 +248,37 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         );
         laptop.says("main", "!session main delete").await;
         assert_eq!(laptop.sessions().await, []);
+    });
+}
+
+#[test]
+fn one_question_for_a_script_prints_the_answer_alone() {
+    story(async {
+        let world = World::without_bot(patient()).await;
+        let _process = world.process("service").await;
+        world.becomes("ready").await;
+        let chat = async |args: &[&str], input: &str| {
+            let mut command = tokio::process::Command::from(program(world.dir.path(), &world.variables(&[])));
+            command.arg("chat").args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+            let mut child = command.kill_on_drop(true).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            tokio::io::AsyncWriteExt::write_all(&mut stdin, input.as_bytes()).await.unwrap();
+            drop(stdin);
+            let done = child.wait_with_output().await.unwrap();
+            (done.status.code(), String::from_utf8(done.stdout).unwrap())
+        };
+        assert_eq!(chat(&["--once", "hello"], "").await, (Some(0), "You said: hello\n".to_owned()));
+        let (code, told) = chat(&["--once", "what is this?", "--session", "look"], "a boat\n").await;
+        assert!(code == Some(0) && told.starts_with("You said: what is this?") && told.contains("a boat"), "{told}");
+        // A conversation goes on in it, by its number.
+        let (code, told) = chat(&[], "!session 102 attach\nand now?\n!nonsense\n/quit\n").await;
+        for part in ["you: what is this?", "in session 102 look", "You said: and now?", "there is no command !nonsense"]
+        {
+            assert!(code == Some(0) && told.contains(part), "{part}: {told}");
+        }
+        world.model.always(Act::Status(500));
+        assert_eq!(chat(&["--once", "hello"], "").await.0, Some(1));
+        let (code, told) = chat(&["--once", "hello"], &"x".repeat(40_000)).await;
+        assert_eq!((code, told.as_str()), (Some(1), ""), "what is too long is not sent");
     });
 }

@@ -203,6 +203,8 @@ def openai_responses_tools():
     assert answer.output_text == "I see a boat"
     said = [{"role": "user", "content": "tools"}, *first.output, found]
     assert responses.create(model="scripted", input=said, tools=[look]).output_text == "I see a boat"
+    named = [{"role": "user", "content": "tools"}, {"type": "item_reference", "id": first.output[0].id}, found]
+    assert responses.create(model="scripted", input=named, tools=[look]).output_text == "I see a boat"
     parsed = responses.parse(model="scripted", input="structured", text_format=Tide)
     assert parsed.output_parsed == Tide(hours=12)
     broken = list(responses.create(model="scripted", input="cut", stream=True))

@@ -22,6 +22,7 @@ use crate::domain::api_key::Caller;
 use crate::domain::completion::{Role, WrittenJson};
 use crate::domain::given::Message;
 use crate::model_api::asking::{Answered, Asking, Progress};
+use crate::model_api::failure::Failure;
 use crate::model_api::kept::Kept;
 use crate::model_api::{ModelApi, body};
 
@@ -36,7 +37,8 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (request, mut room) = body::read::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    let (mut request, mut room) = body::read::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    room.grow(recall(&api, &holder(&caller), &mut request).await?).await?;
     let Asked { mut conversation, previous, stream, store, ignored, echo } = request.read()?;
     let row = api.settle(&caller, &mut conversation, stream)?;
     let said = if store { conversation.messages.clone() } else { Vec::new() };
@@ -85,6 +87,39 @@ async fn delete(
         return Err(api.responses.missing(id).into());
     }
     Ok(Json(writing::deleted(&id)))
+}
+
+/// Puts what was said in the place of the items that only name it. Gives the bytes of that.
+async fn recall(api: &ModelApi, holder: &str, request: &mut CreateRequest) -> Result<usize, Failure> {
+    let (mut bytes, mut read): (usize, Option<(String, Message)>) = (0, None);
+    for item in request.references() {
+        let id = item.id.clone().unwrap_or_default();
+        let missing = || api.responses.missing(id.clone());
+        let (response, call) = part_of(&id).ok_or_else(missing)?;
+        // Items of one response stand beside each other.
+        let known = read.take().filter(|(known, _)| *known == response);
+        let (_, said) = match known {
+            Some(known) => read.insert(known),
+            None => {
+                let kept = api.responses.get(holder, &response).await.ok_or_else(missing)?;
+                read.insert((response, kept.said.last().cloned().ok_or_else(missing)?))
+            }
+        };
+        if !item.recall(said, call) {
+            return Err(missing());
+        }
+        bytes += said.text.len();
+    }
+    Ok(bytes)
+}
+
+/// The response that an item is of, by the item's name, and the number of a call in it.
+fn part_of(item: &str) -> Option<(String, Option<usize>)> {
+    if let Some(response) = item.strip_prefix("msg_") {
+        return Some((format!("resp_{response}"), None));
+    }
+    let (response, number) = item.strip_prefix("fc_")?.rsplit_once('-')?;
+    Some((format!("resp_{response}"), Some(number.parse().ok()?)))
 }
 
 /// Whose responses they are: a key that is made anew under a name has none of the one before.
@@ -156,4 +191,18 @@ fn streamed(
         Some((stream::iter(events.into_iter().map(told).collect::<Vec<_>>()), at))
     });
     futures_util::StreamExt::flatten(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part_of;
+
+    #[test]
+    fn an_item_names_its_response() {
+        assert_eq!(part_of("msg_12-ab"), Some(("resp_12-ab".to_owned(), None)));
+        assert_eq!(part_of("fc_12-ab-3"), Some(("resp_12-ab".to_owned(), Some(3))));
+        for other in ["rs_1", "fc_1", "fc_1-x", ""] {
+            assert_eq!(part_of(other), None, "{other}");
+        }
+    }
 }

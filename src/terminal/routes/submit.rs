@@ -224,7 +224,15 @@ async fn heard(
     body: &Submit,
     key: Option<&str>,
 ) -> Result<(Option<Heard>, Option<String>), Refused> {
-    let Done { said, row, text } = typed::run(parts, caller, place, &body.text).await?;
+    let known = match key {
+        Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
+        None => false,
+    };
+    let Done { said, row, text } = if known {
+        typed::left(parts, caller, &body.text)?
+    } else {
+        typed::run(parts, caller, place, &body.text).await?
+    };
     if text.is_empty() {
         return Ok((None, said));
     }

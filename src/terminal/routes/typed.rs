@@ -36,6 +36,13 @@ pub(super) struct Done {
     pub text: String,
 }
 
+/// What is left of a message whose commands were run before.
+pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, Refused> {
+    let TypedMessage { row, text, .. } = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    let row = row.map(|key| asked_row(parts, caller, &key)).transpose()?.map(|row| row.key);
+    Ok(Done { said: None, row, text })
+}
+
 /// Runs the commands in front of a message. Nothing is done where any of it is not understood or not allowed.
 pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, Refused> {
     let TypedMessage { commands, row, mut text } = typed::read(message).map_err(|misread| bad(misread.to_string()))?;

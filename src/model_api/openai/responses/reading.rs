@@ -17,6 +17,8 @@ use crate::model_api::openai::reading::{
 const METADATA_MAX: usize = 16;
 const METADATA_NAME_MAX: usize = 64;
 const METADATA_VALUE_MAX: usize = 2_048;
+/// The type of items that only name what was said before.
+const REFERENCE: &str = "item_reference";
 /// The types of parts that are text.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
 /// Parameters that ask for something, and that are left out.
@@ -66,10 +68,13 @@ enum Input {
     Items(Vec<Item>),
 }
 
+/// One thing that was said.
 #[derive(Debug, Deserialize)]
-struct Item {
+pub(super) struct Item {
     #[serde(rename = "type")]
     kind: Option<String>,
+    /// Its name, where a response gave it one.
+    pub id: Option<String>,
     role: Option<String>,
     content: Option<Content>,
     call_id: Option<String>,
@@ -141,6 +146,15 @@ pub(super) struct Echo {
 }
 
 impl CreateRequest {
+    /// Items that only name what a response said before.
+    pub fn references(&mut self) -> impl Iterator<Item = &mut Item> {
+        let items = match &mut self.input {
+            Some(Input::Items(items)) => items.as_mut_slice(),
+            Some(Input::Text(_)) | None => &mut [],
+        };
+        items.iter_mut().filter(|item| item.kind.as_deref() == Some(REFERENCE))
+    }
+
     /// What is asked.
     ///
     /// # Errors
@@ -227,6 +241,19 @@ impl Input {
 }
 
 impl Item {
+    /// Becomes what the model said in a response: its text, or its call of this number. False when there is no such call.
+    pub fn recall(&mut self, said: &Message, call: Option<usize>) -> bool {
+        let Some(number) = call else {
+            (self.kind, self.role) = (None, Some("assistant".to_owned()));
+            self.content = Some(Content::Text(said.text.clone()));
+            return true;
+        };
+        let Some(ToolCall { id, name, arguments }) = said.calls.get(number).cloned() else { return false };
+        self.kind = Some("function_call".to_owned());
+        (self.call_id, self.name, self.arguments) = (Some(id), Some(name), Some(arguments));
+        true
+    }
+
     /// Adds what it says.
     fn read(self, at: usize, messages: &mut Vec<Message>) -> Result<(), Failure> {
         let place = |what: &str| format!("input[{at}].{what}");
@@ -361,7 +388,7 @@ mod tests {
             ("input", json!([{"role": "robot", "content": "x"}]), "input[0].role"),
             ("input", json!([{"role": "user"}]), "input[0].content"),
             ("input", json!([{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content"),
-            ("input", json!([{"type": "item_reference", "id": "msg_1"}]), "input[0].type"),
+            ("input", json!([{"type": "computer_call", "id": "cu_1"}]), "input[0].type"),
             ("input", json!([{"type": "function_call_output", "output": "x"}]), "input[0].call_id"),
             ("background", json!(true), "background"),
             ("conversation", json!("conv_1"), "conversation"),
