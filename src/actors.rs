@@ -56,6 +56,7 @@ pub mod audit;
 mod blocking;
 mod desk;
 pub(crate) mod mcp;
+pub(crate) mod prompt_sections;
 pub(crate) mod providers;
 pub(crate) mod timers;
 pub(crate) mod tool_cache;

@@ -17,13 +17,15 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::incoming::Incoming;
 use crate::domain::keys;
 use crate::domain::limits::Decision;
-use crate::domain::webhook::Unproven;
+use crate::domain::webhook::{Proof, Unproven};
 use crate::ports::{Clock, Intake, Store, Webhooks};
 
 /// The header with the time at which a request was signed, in seconds since the Unix epoch.
 const STAMP: &str = "x-staffai-timestamp";
 /// The header with the signature.
 const SIGNATURE: &str = "x-staffai-signature";
+/// What every request is told that is not proven, whatever is wrong with it.
+const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal)";
 /// When a sender may try again that met another try of its own, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("30");
 
@@ -59,13 +61,16 @@ async fn fired(
     };
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let now = hooks.clock.now();
-    let Some(hook) = hooks.webhooks.webhook(&name) else {
-        return unproven(&name, Unproven::Signature);
+    let (stamp, hook) = (header(STAMP), hooks.webhooks.webhook(&name));
+    // An unknown one costs as much as a known one.
+    let proven = match &hook {
+        Some(hook) => hook.proof.check(stamp, &body, header(SIGNATURE), now),
+        None => Proof::nobodys().check(stamp, &body, header(SIGNATURE), now).and(Err(Unproven::Signature)),
     };
-    let stamp = header(STAMP);
-    if let Err(why) = hook.prove(stamp, &body, header(SIGNATURE), now) {
-        return unproven(&hook.deed.name, why);
-    }
+    let hook = match (hook, proven) {
+        (Some(hook), Ok(())) => hook,
+        (_, why) => return unproven(&name, why.err().unwrap_or(Unproven::Signature)),
+    };
     let Ok(data) = serde_json::from_slice::<Value>(&body) else {
         return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
     };
@@ -101,7 +106,7 @@ impl Hooks {
 fn unproven(name: &str, why: Unproven) -> Response {
     let name: String = name.chars().take(NAME_MAX).collect();
     tracing::debug!(event = "trigger.refused", name, reason = why.as_str(), "a request to a webhook was refused");
-    refused(StatusCode::UNAUTHORIZED, &why.to_string())
+    refused(StatusCode::UNAUTHORIZED, NOT_SIGNED)
 }
 
 fn over(name: &str, reason: &'static str, answer: Response) -> Response {

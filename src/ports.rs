@@ -44,6 +44,7 @@ use crate::domain::limits;
 use crate::domain::model::Row;
 use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
+use crate::domain::prompt::sections::{Change, Section};
 use crate::domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
 use crate::domain::webhook::Webhook;
 
@@ -270,6 +271,24 @@ pub trait Facts: Send + Sync {
     /// # Errors
     /// See [`NotKept`].
     async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept>;
+}
+
+// === Prompts ===
+
+/// The sections of prompts. Bounded by the deadlines of the store.
+#[async_trait]
+pub trait PromptSections: Send + Sync {
+    /// All sections, by name, as they are in force, for whoever asked.
+    ///
+    /// # Errors
+    /// Why they are not shown, in words for who asked.
+    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String>;
+
+    /// Changes a section for whoever asked; the number of its version.
+    ///
+    /// # Errors
+    /// Why nothing changed, in words for who asked.
+    async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String>;
 }
 
 // === Events in ===

@@ -10,6 +10,7 @@ mod get_time;
 mod remember;
 mod roll_dice;
 mod search_memory;
+mod system_prompt;
 pub mod url_extract;
 pub mod web_search;
 
@@ -22,7 +23,7 @@ use tokio::sync::watch;
 
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
-use crate::ports::{Clock, Dice, Facts, ProgressSink, ToolServer};
+use crate::ports::{Clock, Dice, Facts, ProgressSink, PromptSections, ToolServer};
 
 /// One built-in tool.
 #[async_trait]
@@ -74,6 +75,15 @@ pub fn memory(facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
         Box::new(remember::Remember(remember)),
         Box::new(search_memory::SearchMemory(search)),
         Box::new(forget_fact::ForgetFact(forget)),
+    ]
+}
+
+/// The tools that read and change the sections of prompts.
+#[must_use]
+pub fn prompts(sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
+    vec![
+        Box::new(system_prompt::ReadSystemPrompt(Arc::clone(sections))),
+        Box::new(system_prompt::UpdateSystemPrompt(Arc::clone(sections))),
     ]
 }
 

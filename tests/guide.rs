@@ -189,6 +189,16 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         (ledger::DAILY_PREFIX, "the same of one day", life(ledger::DAILY_TTL)),
         (keys::REPORT_LAST, "when the last reported interval ended", "for ever, one number".to_owned()),
         (
+            keys::PROMPT_EDITS,
+            "what sections of prompts say that were changed at run time",
+            "for ever, at most one text for each section".to_owned(),
+        ),
+        (
+            keys::PROMPT_PREFIX,
+            "the last 20 versions of one such section, with who and when",
+            "for ever, one list for each section".to_owned(),
+        ),
+        (
             keys::TIMER_PREFIX,
             "up to when a timer is dealt with",
             format!("{} days after it was due", days(keys::TIMER_TTL)),

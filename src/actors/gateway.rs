@@ -236,7 +236,7 @@ impl Gateway {
     /// What fired becomes a turn at the door of its target; the operator asked for it, so triage has no say.
     fn fired(&self, fire: Fire, receipt: Receipt) {
         let running = self.live.now();
-        let Some(rules) = running.rules(&fire.id.door) else {
+        let Some(rules) = running.rules(&fire.id.door).filter(|_| self.outboxes.has(&fire.id.door)) else {
             // The dropped receipt tells who fired that it was not taken.
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
             return;

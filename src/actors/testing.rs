@@ -248,6 +248,8 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
             bot_name: "staffai".into(),
             words: 30,
             channels: Arc::default(),
+            doors: Arc::default(),
+            sections: Arc::default(),
         },
         schema: Arc::new(Schema::compile(&document).unwrap()),
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),

@@ -11,8 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
 
 use serde::{Deserialize, Serialize};
 
@@ -124,34 +128,39 @@ impl Actor for Timers {
 }
 
 impl Timers {
-    /// Does what is due, and tells what is known of each timer then.
+    /// Does what is due, and tells what is known of each timer then. None holds up another, also when it panics.
     async fn look(&self, mut known: BTreeMap<String, Known>) -> BTreeMap<String, Known> {
         let running = self.live.now();
-        let mut then = BTreeMap::new();
-        for timer in &running.triggers.timers {
+        let looks = running.triggers.timers.iter().map(|timer| {
             let name = &timer.deed.name;
-            let mine = |known: &Known| known.mark.schedule == timer.schedule.as_str();
-            let now_known = match known.remove(name).filter(mine) {
-                Some(known) => known,
-                // What the store says while it fails may be less than what it knows.
-                None if matches!(self.store.status(), StoreStatus::Degraded(_)) => continue,
-                None => self.read(timer).await,
+            let known = known.remove(name).filter(|known| known.mark.schedule == timer.schedule.as_str());
+            let look = async move {
+                let known = match known {
+                    Some(known) => known,
+                    None => self.read(timer).await?,
+                };
+                self.attend(timer, known).await
             };
-            if let Some(known) = self.attend(timer, now_known).await {
-                then.insert(name.clone(), known);
-            }
-        }
-        then
+            let look = AssertUnwindSafe(look).catch_unwind();
+            async move { Some((name.clone(), look.await.ok()??)) }
+        });
+        join_all(looks).await.into_iter().flatten().collect()
     }
 
-    /// Reads what is known of a timer. Of a new one everything up to now is dealt with.
-    async fn read(&self, timer: &Timer) -> Known {
-        let stored = self.store.get(&keys::timer(&timer.deed.name)).await;
+    /// Reads what is known of a timer. Of a new one everything up to now is dealt with; none while the store does not say for sure.
+    async fn read(&self, timer: &Timer) -> Option<Known> {
+        let stored = self.certain(&keys::timer(&timer.deed.name)).await?;
         let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
         match mark.filter(|mark| mark.schedule == timer.schedule.as_str()) {
-            Some(mark) => Known { mark, next: None },
-            None => self.dealt_with(timer, self.clock.now()),
+            Some(mark) => Some(Known { mark, next: None }),
+            None => Some(self.dealt_with(timer, self.clock.now())),
         }
+    }
+
+    /// What a key holds; none when the store fails, and may know more than it says.
+    async fn certain(&self, key: &str) -> Option<Option<String>> {
+        let held = self.store.get(key).await;
+        (self.store.status() == StoreStatus::Ready).then_some(held)
     }
 
     /// Does what is due for one timer. None when the store has to be asked again.
@@ -184,8 +193,10 @@ impl Timers {
     }
 
     async fn fire(&self, fire: Fire) -> Fate {
-        if self.store.get(&keys::turn(&TurnId::of(&fire.id))).await.is_some() {
-            return Fate::Taken;
+        match self.certain(&keys::turn(&TurnId::of(&fire.id))).await {
+            Some(None) => {}
+            Some(Some(_)) => return Fate::Taken,
+            None => return Fate::Later,
         }
         if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
             return Fate::Later;

@@ -42,6 +42,7 @@ use super::messages::llm_dispatcher::LlmDispatcherMsg;
 use super::messages::outbox::OutboxMsg;
 use super::messages::rate_limiter::RateLimiterMsg;
 use super::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
+use super::prompt_sections;
 use super::rate_limiter;
 use super::running::{Live, Running};
 use super::timeline::Timeline;
@@ -334,7 +335,8 @@ impl Thinking<'_> {
     async fn asked(&self) -> Gathered {
         let Self { parts, running, turn, .. } = *self;
         if let Some(given) = &turn.given {
-            let transcript = prompt::given(&running.prompts, &scene(turn, parts.clock.now()), given);
+            let prompts = prompt_sections::in_force(running, &*parts.store).await;
+            let transcript = prompt::given(&prompts, &scene(turn, parts.clock.now()), given);
             return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
         }
         let recalled = memory::recall(parts, running, turn).await;
@@ -352,7 +354,8 @@ impl Thinking<'_> {
             text: &turn.text,
             files: &files.own,
         };
-        let transcript = prompt::transcript(&running.prompts, &question);
+        let prompts = prompt_sections::in_force(running, &*parts.store).await;
+        let transcript = prompt::transcript(&prompts, &question);
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }
 

@@ -17,6 +17,7 @@ use crate::actors::door::{DoorRecord, Doors};
 use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
+use crate::actors::prompt_sections::SectionKeeper;
 use crate::actors::running::{Exit, Live};
 use crate::actors::standings::Standings;
 use crate::actors::timeline::Timeline;
@@ -34,7 +35,7 @@ use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
-use crate::ports::{Clock, Dice, Facts, Faults, Store, StoreFault, ToolProviders};
+use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
@@ -134,7 +135,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let built_in = built_in(own, &settings, &facts);
+    let sections = sections(&live, &store, &clock);
+    let built_in = built_in(own, &settings, &facts, &sections);
     let parts = Parts {
         toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
         live,
@@ -295,10 +297,22 @@ fn kept_for(live: &Live) -> KeptFor {
     Arc::new(move || live.now().settings.http.session_ttl)
 }
 
+/// The sections of prompts, and what was changed of them.
+fn sections(live: &Live, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn PromptSections> {
+    let (live, store, clock) = (live.clone(), Arc::clone(store), Arc::clone(clock));
+    Arc::new(SectionKeeper { live, store, clock, changing: tokio::sync::Mutex::default() })
+}
+
 /// The tools of this program itself.
-fn built_in(mut own: Vec<Box<dyn BuiltInTool>>, settings: &Settings, facts: &Arc<FactKeeper>) -> BuiltIn {
+fn built_in(
+    mut own: Vec<Box<dyn BuiltInTool>>,
+    settings: &Settings,
+    facts: &Arc<FactKeeper>,
+    sections: &Arc<dyn PromptSections>,
+) -> BuiltIn {
     let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
     own.extend(built_ins::memory(settings, &facts));
+    own.extend(built_ins::prompts(settings, sections));
     let built_ins = BuiltIns::new(own);
     BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
 }

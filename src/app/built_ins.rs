@@ -13,7 +13,7 @@ use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::tool::OnBehalf;
-use crate::ports::{Clock, Dice, Facts};
+use crate::ports::{Clock, Dice, Facts, PromptSections};
 use crate::tools::url_extract::{self, UrlExtract};
 use crate::tools::web_search::{self, Provider, WebSearch};
 use crate::tools::{self, BuiltInTool, BuiltIns};
@@ -87,6 +87,11 @@ pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
 /// The tools that work with what members told, unless these settings keep nothing of it.
 pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.memory.facts > 0 { tools::memory(facts) } else { Vec::new() }
+}
+
+/// The tools that read and change the sections of prompts, where these settings offer them.
+pub(super) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
+    if settings.prompts.editable { tools::prompts(sections) } else { Vec::new() }
 }
 
 /// What must never be shown of these settings and of the variables that they name.

@@ -14,6 +14,7 @@ use super::signals::Ends;
 use super::system::SystemClock;
 use super::{App, Cli, exit};
 use crate::config::Loaded;
+use crate::config::triggers::Triggers;
 use crate::ports::Clock;
 use crate::store::embedded::opener::Opener;
 use crate::store::{Backend, OpenError};
@@ -84,6 +85,8 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         // What a service of the same directory still owes its members is none of this one's business.
         settings.store.dir.clone_from(&folder);
         (settings.redis.url, settings.redis.host) = (None, None);
+        // A service asks what is to be asked.
+        settings.triggers = Triggers::default();
         // Lines of the log would stand between those of the conversation.
         "error".clone_into(&mut settings.log.level);
         if let Some(configure) = &with_demo {

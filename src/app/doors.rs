@@ -31,6 +31,9 @@ const REFUSALS_MAX: u32 = 1_000;
 /// Doors whose clients read the events of turns: drafts are published there and not posted.
 const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
+/// The names of all doors, whether they are open or not.
+pub(super) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
+
 /// Doors where something can be posted that answers no message.
 pub(super) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
 

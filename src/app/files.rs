@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::app::system::random_bits;
 use crate::config::Settings;
 use crate::discord;
-use crate::domain::ids::Place;
+use crate::domain::ids::{Door, Place};
+use crate::domain::prompt::sections::{self, Sections};
 use crate::domain::prompt::{ChannelPrompts, Prompts};
 use crate::domain::reply::Schema;
 
@@ -26,6 +27,14 @@ const PERSONALITY_FILE: &str = "personality_prompt.txt";
 const INTERJECTION_FILE: &str = "interjection_prompt.txt";
 /// How the line of status is written, where the settings name no file of their own that is there.
 const ACTIVITY_FILE: &str = "base_activity_system_prompt.txt";
+/// The folder of the sections that prompts may include.
+const SECTIONS_FOLDER: &str = "sections";
+/// The folder of the doors' own prompts.
+const DOORS_FOLDER: &str = "doors";
+/// The most sections.
+const SECTIONS_MAX: usize = 64;
+/// The longest name of a section, in bytes.
+const SECTION_NAME_MAX: usize = 40;
 /// The folder of the channels' own prompts.
 const CHANNELS_FOLDER: &str = "channels";
 /// The bot's name in its own prompts when no alias is configured.
@@ -59,12 +68,98 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
         }
     };
     let channels = channels(&dir.join(CHANNELS_FOLDER), &mut mistakes);
+    let doors = doors(&dir.join(DOORS_FOLDER), &mut mistakes);
+    let sections = sections(&dir.join(SECTIONS_FOLDER), &mut mistakes);
     if !mistakes.is_empty() {
         return Err(mistakes);
     }
     let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str).into();
     let (words, channels) = (settings.llm.words, Arc::new(channels));
-    Ok(Prompts { personality, interjection, activity, channels, bot_name, words })
+    let (doors, sections) = (Arc::new(doors), Arc::new(sections));
+    let prompts = Prompts { personality, interjection, activity, channels, doors, sections, bot_name, words };
+    let mistakes = wrong_sections(dir, &prompts);
+    if mistakes.is_empty() { Ok(prompts) } else { Err(mistakes) }
+}
+
+/// Every prompt whose sections are not all there, each once.
+fn wrong_sections(dir: &Path, prompts: &Prompts) -> Vec<String> {
+    let whole = [
+        (PERSONALITY_FILE.to_owned(), Some(&prompts.personality)),
+        (INTERJECTION_FILE.to_owned(), Some(&prompts.interjection)),
+    ];
+    let special = |folder: String, special: &ChannelPrompts| {
+        let ChannelPrompts { personality, interjection } = special.clone();
+        [(format!("{folder}/{PERSONALITY_FILE}"), personality), (format!("{folder}/{INTERJECTION_FILE}"), interjection)]
+    };
+    let channels =
+        prompts.channels.iter().flat_map(|(place, own)| special(format!("{CHANNELS_FOLDER}/{}", place.id), own));
+    let doors = prompts.doors.iter().flat_map(|(door, own)| special(format!("{DOORS_FOLDER}/{door}"), own));
+    let whole = whole.into_iter().map(|(name, text)| (name, text.cloned()));
+    let all = whole.chain(channels).chain(doors).filter_map(|(name, text)| Some((name, text?)));
+    let wrong = |(name, text): (String, Arc<str>)| {
+        sections::check(&text, &prompts.sections)
+            .err()
+            .map(|mistake| format!("{}: {mistake}", dir.join(name).display()))
+    };
+    all.filter_map(wrong).collect()
+}
+
+/// The sections that prompts may include, each a file named after it.
+fn sections(folder: &Path, mistakes: &mut Vec<String>) -> Sections {
+    let mut sections = Sections::new();
+    for (path, name) in entries(folder, mistakes) {
+        let Some(name) = name.strip_suffix(".txt").filter(|_| path.is_file()) else { continue };
+        let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+        if name.is_empty() || name.len() > SECTION_NAME_MAX || !name.chars().all(usable) {
+            let fix = format!("use 1 to {SECTION_NAME_MAX} small letters, digits, - or _, or remove the file");
+            mistakes.push(format!("{}: the name is none of a section; {fix}", path.display()));
+            continue;
+        }
+        if sections.len() == SECTIONS_MAX {
+            mistakes.push(format!("{}: has more than the {SECTIONS_MAX} sections that are read", folder.display()));
+            break;
+        }
+        match prompt(&path) {
+            Ok(text) => drop(text.map(|text| sections.insert(name.to_owned(), text))),
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    sections
+}
+
+/// The folders of single doors, each named after its door.
+fn doors(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Door, ChannelPrompts> {
+    let mut doors = BTreeMap::new();
+    for (path, name) in entries(folder, mistakes) {
+        if !path.is_dir() || name.starts_with('.') {
+            continue;
+        }
+        // A door is read as a place of it is.
+        let door = format!("{name}:any").parse::<Place>().map(|place| place.door);
+        match (door, channel(&path)) {
+            (Ok(door), Ok(prompts)) if super::doors::NAMES.contains(&door) => drop(doors.insert(door, prompts)),
+            (Ok(_) | Err(_), Ok(_)) => {
+                let known = super::doors::NAMES.map(|door| door.to_string()).join(", ");
+                mistakes.push(format!("{}: the folder's name is no door; there are {known}", path.display()));
+            }
+            (_, Err(more)) => mistakes.extend(more),
+        }
+    }
+    doors
+}
+
+/// What is in a folder, by name; nothing when there is no such folder.
+fn entries(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<PathBuf, String> {
+    match std::fs::read_dir(folder) {
+        Ok(entries) => {
+            entries.flatten().map(|entry| (entry.path(), entry.file_name().to_string_lossy().into_owned())).collect()
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => BTreeMap::new(),
+        Err(error) => {
+            mistakes.push(format!("{}: {error}", folder.display()));
+            BTreeMap::new()
+        }
+    }
 }
 
 /// The folders of single channels, each named by its channel's id. Names that begin with a dot are left alone.

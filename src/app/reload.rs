@@ -23,6 +23,7 @@ use crate::llm::client::Client;
 use crate::llm::registry::file::Draft;
 use crate::llm::registry::{self, DefaultRow, Registry};
 use crate::mcp;
+use crate::ports::Models;
 use crate::telemetry::Redaction;
 
 /// The most files of a folder of prompts that are watched.
@@ -138,6 +139,10 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
         return Err(mistakes);
     };
     redaction.add(&servers.secrets);
+    let mistakes = triggers::unknown_rows(&triggers, Models::rows(&models));
+    if !mistakes.is_empty() {
+        return Err(mistakes);
+    }
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
@@ -147,7 +152,8 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let limits = limits(&settings);
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
-    let (tool_rules, tool_limits) = (settings.tools.table(), settings.tools.call_limits());
+    let tool_rules = settings.tools.table();
+    let tool_limits = settings.tools.call_limits();
     let (models, servers) = (Arc::new(models), Arc::new(servers.servers));
     Ok(Running {
         settings,

@@ -12,9 +12,10 @@ use crate::config::check::ids;
 use crate::config::triggers::{HookRow, TimerRow};
 use crate::domain::fire::{Deed, NAME_MAX};
 use crate::domain::ids::Place;
+use crate::domain::model::Row;
 use crate::domain::signature::SigningKey;
 use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
-use crate::domain::webhook::{SECRET_MIN, WINDOW_MAX, Webhook};
+use crate::domain::webhook::{Proof, SECRET_MIN, WINDOW_MAX, Webhook};
 
 /// The most timers, and the most webhooks.
 const ROWS_MAX: usize = 64;
@@ -41,6 +42,10 @@ pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
             Err(mistake) => mistakes.push(format!("triggers.hooks, row {number}: {mistake}")),
         }
     }
+    let secrets: Vec<SecretString> = secrets(settings, lookup);
+    if (1..secrets.len()).any(|at| secrets[..at].iter().any(|one| one.expose_secret() == secrets[at].expose_secret())) {
+        mistakes.push("triggers.hooks: two of them have one secret; give each its own".to_owned());
+    }
     for (key, rows) in [("timers", rows.timers.len()), ("hooks", rows.hooks.len())] {
         if rows > ROWS_MAX {
             mistakes
@@ -48,6 +53,18 @@ pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
         }
     }
     if mistakes.is_empty() { Ok(triggers) } else { Err(mistakes) }
+}
+
+/// Each timer or webhook whose model row is none of these.
+pub(super) fn unknown_rows(triggers: &Triggers, rows: &[Row]) -> Vec<String> {
+    let timers = triggers.timers.iter().map(|timer| ("timers", &timer.deed));
+    let hooks = triggers.hooks.values().map(|hook| ("hooks", &hook.deed));
+    let unknown = timers.chain(hooks).filter_map(|(kind, deed)| {
+        let model = deed.model.as_ref().filter(|model| !rows.iter().any(|row| row.key == **model))?;
+        let known: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+        Some(format!("triggers.{kind}, {}: there is no model row {model:?}; there are {}", deed.name, known.join(", ")))
+    });
+    unknown.collect()
 }
 
 /// What must never be shown of these settings and of the variables that they name.
@@ -90,7 +107,7 @@ fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<
     }
     let target = place(&name, &target)?;
     let secret = SigningKey::new(secret.expose_secret());
-    Ok(Webhook { deed: Deed { name, target, prompt, per_hour, tools, model }, secret, window })
+    Ok(Webhook { deed: Deed { name, target, prompt, per_hour, tools, model }, proof: Proof { secret, window } })
 }
 
 fn named(name: &str, names: &mut BTreeSet<String>) -> Result<(), String> {

@@ -194,6 +194,9 @@ pub struct Prompts {
     /// Folder whose files override the compiled-in prompts.
     #[serde(deserialize_with = "path")]
     pub dir: PathBuf,
+    /// The tools that read and change the sections of prompts are offered.
+    #[serde(deserialize_with = "read::flag")]
+    pub editable: bool,
 }
 
 /// `[http]`: our own listener.

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::read;
 
 /// `[triggers]`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Triggers {
     /// What is asked at certain times.

@@ -186,9 +186,13 @@ impl Operators<'_> {
     /// Whether somebody is one.
     #[must_use]
     pub fn include(self, caller: &Caller) -> bool {
-        caller.operator
-            || self.accounts.contains(&caller.person.id)
-            || caller.roles.iter().any(|role| self.super_roles.contains(role))
+        caller.operator || self.include_one(&caller.person, &caller.roles)
+    }
+
+    /// Whether a person with these roles is one.
+    #[must_use]
+    pub fn include_one(self, person: &Person, roles: &[String]) -> bool {
+        self.accounts.contains(&person.id) || roles.iter().any(|role| self.super_roles.contains(role))
     }
 
     /// Whether this caller may run this command.

@@ -47,6 +47,12 @@ const AUDIT_COUNT_PREFIX: &str = "staffai:audit_lines:";
 /// The life of such a count: no line of a day is written much later than that.
 pub const AUDIT_COUNT_TTL: Duration = Duration::from_secs(2 * 24 * 60 * 60);
 
+/// The sections of prompts that were changed at run time. It is bounded by the number of sections.
+pub const PROMPT_EDITS: &str = "staffai:prompts";
+
+/// How all lists of versions of a section begin. There is one for each section that was ever changed.
+pub const PROMPT_PREFIX: &str = "staffai:prompt:";
+
 /// How all records of timers begin.
 pub const TIMER_PREFIX: &str = "staffai:timer:";
 
@@ -389,6 +395,12 @@ pub fn claimed(fire: &MessageId) -> Member {
 #[must_use]
 pub fn fired(kind: &str, name: &str) -> Member {
     Member::new(format!("trigger:{kind}-{name}"))
+}
+
+/// The versions of a section of prompts.
+#[must_use]
+pub fn prompt_versions(section: &str) -> String {
+    format!("{PROMPT_PREFIX}{section}")
 }
 
 /// Up to when everything about a timer is dealt with.

@@ -1,5 +1,6 @@
 //! Builds what a model is shown: our instructions, the conversation so far, what is quoted, and the question.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,15 +9,18 @@ use super::attachment::Enclosed;
 use super::completion::{Item, Role};
 use super::given::{Conversation, Message};
 use super::history::Entry;
-use super::ids::{Place, Timestamp};
+use super::ids::{Door, Place, Timestamp};
 use super::incoming::{AuthorKind, Posted, Quoted, Seen};
 use super::turn::ReplyContract;
 
 mod fill;
 
+pub mod sections;
+
 mod transcript;
 
 pub use fill::Scene;
+use sections::Sections;
 pub use transcript::Transcript;
 
 /// The longest question that is shown, in Unicode scalar values.
@@ -57,6 +61,10 @@ pub struct Prompts {
     pub activity: Arc<str>,
     /// What holds in single channels instead, and in the threads below them.
     pub channels: Arc<BTreeMap<Place, ChannelPrompts>>,
+    /// What holds at single doors instead, where no channel says otherwise.
+    pub doors: Arc<BTreeMap<Door, ChannelPrompts>>,
+    /// What the prompts above may include, by name.
+    pub sections: Arc<Sections>,
     /// Our name.
     pub bot_name: Arc<str>,
     /// How many words a typed reply is asked to have at most; zero asks for no limit.
@@ -75,15 +83,17 @@ pub struct ChannelPrompts {
 impl Prompts {
     /// Who we are in a place: what its own folder says, else that of the place above it, else what holds everywhere.
     #[must_use]
-    pub fn personality_in(&self, place: &Place, parent: Option<&Place>) -> &str {
-        self.special(place, parent, |channel| channel.personality.as_deref()).unwrap_or(&self.personality)
+    pub fn personality_in(&self, place: &Place, parent: Option<&Place>) -> Cow<'_, str> {
+        let text = self.special(place, parent, |channel| channel.personality.as_deref()).unwrap_or(&self.personality);
+        sections::expand(text, &self.sections)
     }
 
     /// How we join in there, filled in for this scene.
     #[must_use]
     pub fn interjection_for(&self, scene: &Scene<'_>) -> String {
         let text = self.special(scene.place, scene.parent, |channel| channel.interjection.as_deref());
-        fill::fill(text.unwrap_or(&self.interjection).trim(), self, scene)
+        let text = sections::expand(text.unwrap_or(&self.interjection), &self.sections);
+        fill::fill(text.trim(), self, scene)
     }
 
     fn special<'a>(
@@ -92,7 +102,8 @@ impl Prompts {
         parent: Option<&Place>,
         which: impl Fn(&'a ChannelPrompts) -> Option<&'a str>,
     ) -> Option<&'a str> {
-        [Some(place), parent].into_iter().flatten().find_map(|place| which(self.channels.get(place)?))
+        let channel = [Some(place), parent].into_iter().flatten().find_map(|place| which(self.channels.get(place)?));
+        channel.or_else(|| which(self.doors.get(&place.door)?))
     }
 }
 
@@ -152,7 +163,8 @@ pub fn given(prompts: &Prompts, scene: &Scene<'_>, conversation: &Conversation) 
 /// speaks of the person or the time comes last.
 #[must_use]
 pub fn system(prompts: &Prompts, contract: ReplyContract, scene: &Scene<'_>) -> String {
-    let personality = prompts.personality_in(scene.place, scene.parent).trim();
+    let personality = prompts.personality_in(scene.place, scene.parent);
+    let personality = personality.trim();
     let persona = fill::fill(personality, prompts, scene);
     let form = form(prompts, contract);
     let blocks = if fill::is_stable(personality) {
@@ -166,7 +178,8 @@ pub fn system(prompts: &Prompts, contract: ReplyContract, scene: &Scene<'_>) -> 
 /// About how many characters our instructions have where no channel has its own.
 #[must_use]
 pub fn usual_chars(prompts: &Prompts, contract: ReplyContract) -> usize {
-    [&prompts.personality, MANNERS, &form(prompts, contract)].iter().map(|text| text.chars().count()).sum()
+    let personality = sections::expand(&prompts.personality, &prompts.sections);
+    [&*personality, MANNERS, &form(prompts, contract)].iter().map(|text| text.chars().count()).sum()
 }
 
 fn form(prompts: &Prompts, contract: ReplyContract) -> String {

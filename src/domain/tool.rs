@@ -44,6 +44,7 @@ pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::turn::{HistoryScope, Turn};
+use crate::domain::command::Operators;
 
 /// The name of a configured tool server: its key in the configuration, or made from its host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -250,14 +251,27 @@ pub struct OnBehalf {
     pub at: Timestamp,
     /// Something of it may be remembered.
     pub keeps: bool,
+    /// Who asked operates the bot.
+    pub operator: bool,
 }
 
 impl OnBehalf {
-    /// A call of this turn.
+    /// A call of this turn, by what its door says of operators. What has no author is asked by none of them.
     #[must_use]
-    pub fn of(turn: &Turn) -> Self {
+    pub fn of(turn: &Turn, operators: Option<Operators<'_>>) -> Self {
+        let operator =
+            turn.trigger.has_message() && operators.is_some_and(|all| all.include_one(&turn.person, &turn.roles));
         let Turn { person, place, parent, guild, id, at, policy, .. } = turn.clone();
-        Self { person, place, parent, guild, turn: id, at, keeps: policy.history == HistoryScope::PersonInPlace }
+        Self {
+            person,
+            place,
+            parent,
+            guild,
+            turn: id,
+            at,
+            keeps: policy.history == HistoryScope::PersonInPlace,
+            operator,
+        }
     }
 }
 

@@ -27,9 +27,16 @@ const CLOSE: &str = "}}";
 pub struct Webhook {
     /// What it does.
     pub deed: Deed,
-    /// What requests are signed with.
+    /// How its requests prove themselves.
+    pub proof: Proof,
+}
+
+/// How requests prove themselves.
+#[derive(Debug, Clone)]
+pub struct Proof {
+    /// What they are signed with.
     pub secret: SigningKey,
-    /// How old a request may be, or ahead of our clock.
+    /// How old one may be, or ahead of our clock.
     pub window: Duration,
 }
 
@@ -59,13 +66,19 @@ impl Unproven {
     }
 }
 
-impl Webhook {
+impl Proof {
+    /// A proof that nobody can give, which takes as long as any.
+    #[must_use]
+    pub fn nobodys() -> Self {
+        Self { secret: SigningKey::new(""), window: Duration::ZERO }
+    }
+
     /// Whether a request was signed with the secret: HMAC-SHA256 of the time stamp (seconds since the Unix epoch, as sent), a full stop, and the body.
     /// The comparison takes as long whatever differs.
     ///
     /// # Errors
     /// See [`Unproven`].
-    pub fn prove(&self, stamp: &str, body: &[u8], signature: &str, now: Timestamp) -> Result<(), Unproven> {
+    pub fn check(&self, stamp: &str, body: &[u8], signature: &str, now: Timestamp) -> Result<(), Unproven> {
         let seconds: u64 = stamp.parse().map_err(|_| Unproven::Form)?;
         let signature = Signature::read(signature).ok_or(Unproven::Form)?;
         if !self.secret.signed(&[stamp.as_bytes(), b".", body], &signature) {
@@ -74,7 +87,9 @@ impl Webhook {
         let at = Timestamp(seconds.saturating_mul(1_000));
         if now.since(at).max(at.since(now)) > self.window { Err(Unproven::Time) } else { Ok(()) }
     }
+}
 
+impl Webhook {
     /// Its fire for a request that was proven.
     #[must_use]
     pub fn fire(&self, stamp: &str, body: &[u8], data: &Value, now: Timestamp) -> Fire {
@@ -131,7 +146,8 @@ mod tests {
     fn hook() -> Webhook {
         let target = Place::new(Door::new("discord"), "42");
         let deed = Deed { name: "ci".into(), target, prompt: "Tell.".into(), per_hour: 4, tools: false, model: None };
-        Webhook { deed, secret: SigningKey::new("a secret of this story"), window: Duration::from_secs(300) }
+        let proof = Proof { secret: SigningKey::new("a secret of this story"), window: Duration::from_secs(300) };
+        Webhook { deed, proof }
     }
 
     fn signed(secret: &str, stamp: &str, body: &str) -> String {
@@ -154,7 +170,11 @@ mod tests {
             ("1700000000", "{}", &good, Timestamp(NOW.0 + 301_000), Err(Unproven::Time)),
             ("1700000000", "{}", &good, Timestamp(NOW.0 - 301_000), Err(Unproven::Time)),
         ] {
-            assert_eq!(hook().prove(stamp, body.as_bytes(), signature, now), wanted, "{stamp} {body} {signature}");
+            assert_eq!(
+                hook().proof.check(stamp, body.as_bytes(), signature, now),
+                wanted,
+                "{stamp} {body} {signature}"
+            );
         }
     }
 

@@ -109,6 +109,10 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("store.corrupt", "a record cannot be read and is skipped or set aside"),
     ("report.posted", "a usage report was posted"),
     ("report.failed", "a usage report could not be posted, and it is tried again"),
+    (
+        "prompt.changed",
+        "a section of the system prompt was changed at run time: `section`, `number` of its version, `change`, `by`",
+    ),
     ("config.reloaded", "new settings are in force: `files` names those that changed"),
     ("config.warning", "a setting is odd but does not stop the program"),
     ("metrics.unavailable", "metrics cannot be collected; everything else works"),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};
@@ -152,5 +152,95 @@ fn so_it_is_to_those_who_wrote_while_the_bot_was_away() {
         let said = world.says("Ada", "general", "@staffai");
         world.start().await;
         assert!(sentence(&world, said).await.starts_with("Hallo!"));
+    });
+}
+
+/// Asks in a channel, and says yes to the call that waits.
+async fn approved(world: &World, who: &str, text: &str) -> String {
+    let said = world.says(who, "general", text);
+    let asked = world.asks("general").await;
+    world.presses(who, &asked, "Approve");
+    world.settles(&asked, "pprove").await;
+    world.words_to(said).await
+}
+
+/// A bot whose model changes a section as it is told, in a channel with a persona of its own at Discord's door.
+async fn editable(prompts: &Path) -> World {
+    let setup = Setup::new();
+    // That there are super roles makes no operator of those who hold none.
+    let role = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
+    let setup = setup
+        .set("SUPER_ROLE_IDS", role)
+        .set("STAFFAI_PROMPTS_DIR", prompts.display())
+        .set("STAFFAI_PROMPTS__EDITABLE", "true")
+        .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
+    let world = World::without_bot(setup).await;
+    let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+    std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+    world.model.does(|ask| match (ask.results().last(), ask.question()) {
+        (Some((_, text)), _) => Act::says(text.clone()),
+        (None, "louder") => {
+            let change = json!({"section": "voice", "operation": "replace", "old": "softly", "text": "loudly"});
+            Act::calls(&[("call-1", "update_system_prompt", change)])
+        }
+        (None, "as before") => {
+            let change = json!({"section": "voice", "operation": "roll_back", "version": 0});
+            Act::calls(&[("call-1", "update_system_prompt", change)])
+        }
+        (None, "show it") => Act::calls(&[("call-1", "read_system_prompt", json!({"section": "voice"}))]),
+        (None, question) => Act::says(format!("You said: {question}")),
+    });
+    world.start().await;
+    world
+}
+
+#[test]
+fn operators_change_sections_of_prompts_and_take_it_back() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        write(prompts.path(), "personality_prompt.txt", "You help.");
+        write(prompts.path(), "doors/discord/personality_prompt.txt", "You help here.\n{{include voice}}");
+        write(prompts.path(), "sections/voice.txt", "Speak softly.\n");
+        let world = editable(prompts.path()).await;
+        assert!(instructed(&world, "help").await.contains("You help here.\nSpeak softly."));
+
+        let refused = approved(&world, "Ada", "@staffai louder").await;
+        assert!(refused.contains("for operators alone"), "{refused}");
+        assert!(instructed(&world, "help").await.contains("Speak softly."));
+        let done = approved(&world, "Chloe", "@staffai louder").await;
+        assert!(done.contains("voice is version 1 now"), "{done}");
+        assert!(instructed(&world, "help").await.contains("You help here.\nSpeak loudly."));
+        let shown = world.words_to(world.says("Chloe", "random", "@staffai show it")).await;
+        assert!(shown.contains("1: replace by discord:"), "{shown}");
+        let hidden = world.words_to(world.says("Ada", "random", "@staffai show it")).await;
+        assert!(hidden.contains("for operators alone"), "{hidden}");
+
+        world.stop().await;
+        world.start().await;
+        assert!(instructed(&world, "help").await.contains("Speak loudly."), "it outlives the process");
+        approved(&world, "Chloe", "@staffai as before").await;
+        assert!(instructed(&world, "help").await.contains("Speak softly."));
+    });
+}
+
+#[test]
+fn sections_that_do_not_fit_together_are_refused() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        write(prompts.path(), "personality_prompt.txt", "You help.\n{{include voice}}");
+        write(prompts.path(), "sections/voice.txt", "Speak softly.");
+        let world = world_with(prompts.path()).await;
+        for (section, mistake) in [
+            ("{{include voice}}", "sections/voice.txt: voice includes voice, which is a loop"),
+            ("{{include tone}}", "there is no sections/tone.txt"),
+        ] {
+            write(prompts.path(), "sections/voice.txt", section);
+            let rejected = configuration(&world, |now| now["rejected"].is_string()).await;
+            let why = rejected["rejected"].as_str().unwrap();
+            assert!(why.contains("personality_prompt.txt: ") && why.contains(mistake), "{why}");
+            assert!(instructed(&world, "general").await.contains("Speak softly."), "what was in force stays");
+            write(prompts.path(), "sections/voice.txt", "Speak softly.");
+            configuration(&world, |now| now["rejected"].is_null()).await;
+        }
     });
 }

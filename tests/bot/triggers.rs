@@ -122,6 +122,10 @@ fn a_signed_request_is_a_question_once_and_within_its_budget() {
         let stamp = clock.now().0 / 1_000;
         let body = build("blue");
         assert_eq!(knocks(&world, "ci", stamp, &body, "another secret").await.0, 401);
+        for (stamp, secret) in [(stamp, "another secret"), (stamp - 400, SECRET)] {
+            let known = knocks(&world, "ci", stamp, &body, secret).await;
+            assert_eq!(known, knocks(&world, "no-such", stamp, &body, secret).await, "nobody learns which there are");
+        }
         assert_eq!(knocks(&world, "no-such", stamp, &body, SECRET).await.0, 401);
         assert_eq!(knocks(&world, "ci", stamp - 400, &body, SECRET).await.0, 401);
         assert_eq!(knocks(&world, "ci", stamp, "no json", SECRET).await.0, 400);

@@ -133,6 +133,7 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
         turn: TurnId::of(&callback.id),
         at: command.at,
         keeps: true,
+        operator: false,
     };
     words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }

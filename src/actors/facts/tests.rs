@@ -18,6 +18,7 @@ fn asked(who: &str, at: u64) -> OnBehalf {
         turn: turn_id(&at.to_string()),
         at: Timestamp(BEGINNING.0 + at),
         keeps: true,
+        operator: false,
     }
 }
 

@@ -75,7 +75,7 @@ impl World {
 /// A call in a turn of this member.
 fn behalf(tool: &str, who: &str, turn: usize) -> ToolRequest {
     let turn = crate::actors::testing::turn(&format!("{who}-{turn}"), who, "42");
-    ToolRequest { on_behalf: Some(OnBehalf::of(&turn)), ..request(tool) }
+    ToolRequest { on_behalf: Some(OnBehalf::of(&turn, None)), ..request(tool) }
 }
 
 #[tokio::test(start_paused = true)]

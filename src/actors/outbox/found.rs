@@ -22,7 +22,7 @@ const BEGINNING_MIN: usize = 40;
 const CLOSINGS: [&str; 2] = ["\n```", "```"];
 
 /// How far the clocks of a platform and ours may be apart.
-const CLOCKS_APART: Duration = Duration::from_secs(60);
+const CLOCKS_APART: Duration = Duration::from_secs(5);
 
 /// What tells the messages of an answer from others of ours.
 #[derive(Debug, Clone, Copy)]
@@ -146,7 +146,9 @@ impl Found {
             Anchor::Nothing => false,
         };
         let replies = ours.iter().filter(|posted| answers(posted)).count();
-        let mut found = Self { pieces: Vec::new(), doubled: replies > 1 };
+        // Messages that are alike without a trigger may be answers to different ones.
+        let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_));
+        let mut found = Self { pieces: Vec::new(), doubled };
         let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
         let Some(first) = rest.next() else { return found };
         let files = !first.attachments.is_empty();

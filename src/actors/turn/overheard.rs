@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Thinking, scene};
 use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::prompt_sections;
 use crate::domain::ending::Ending;
 use crate::domain::ids::Person;
 use crate::domain::incoming::{AuthorKind, Posted};
@@ -43,7 +44,8 @@ impl Thinking<'_> {
         if heard.is_empty() {
             return Err(Ending::NothingHeard);
         }
-        Ok(prompt::interjection(&running.prompts, turn.policy.reply, &scene(turn, now), &heard))
+        let prompts = prompt_sections::in_force(running, &*parts.store).await;
+        Ok(prompt::interjection(&prompts, turn.policy.reply, &scene(turn, now), &heard))
     }
 
     /// The members among these authors who hold no ignored role. Messages that are read do not tell roles, so they are asked for, those

@@ -21,6 +21,7 @@ use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::audit::{AuditEvent, AuditLine};
+use crate::domain::command::Operators;
 use crate::domain::ids;
 use crate::domain::notice;
 use crate::domain::outgoing::Part;
@@ -32,6 +33,7 @@ use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{
     CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
 };
+use crate::domain::triage::Rules;
 use crate::domain::turn::Turn;
 use crate::domain::turn_event::{ToolState, TurnUpdate};
 use crate::ports::ProgressSink;
@@ -308,7 +310,7 @@ impl Thinking<'_> {
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
             trace: trace.map(TraceParent),
-            on_behalf: Some(OnBehalf::of(self.turn)),
+            on_behalf: Some(OnBehalf::of(self.turn, self.operators())),
         };
         let calling = async {
             // After a restart the server of a call that was approved may be on its way still.
@@ -329,6 +331,12 @@ impl Thinking<'_> {
             Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
             Err(_) => late(),
         }
+    }
+
+    /// Who operates the bot at the door of this turn; none where no ids of operators are known.
+    fn operators(&self) -> Option<Operators<'_>> {
+        let door = &self.turn.place.door;
+        self.running.rules(door).filter(|_| self.running.knows_ids(door)).map(Rules::operators)
     }
 
     /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do.

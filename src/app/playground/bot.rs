@@ -16,6 +16,7 @@ use crate::app::system::SystemClock;
 use crate::app::{Cli, exit};
 use crate::config::Settings;
 use crate::config::sources::Sources;
+use crate::config::triggers::Triggers;
 use crate::domain::tool::ServerName;
 use crate::playground::chaos::{Counted, Strikes};
 use crate::playground::demo_model::MODEL;
@@ -64,6 +65,8 @@ async fn born() -> Option<(Link, Birth)> {
 
 fn adapt(settings: &mut Settings, birth: &Birth) {
     settings.telemetry.endpoint = None;
+    // Their targets are places of the real platforms.
+    settings.triggers = Triggers::default();
     // The page leads from an answer to its turn.
     settings.log.messages = true;
     settings.tools.brought = vec![example()];

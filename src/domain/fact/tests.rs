@@ -22,6 +22,7 @@ fn told(place: &Place, at: u64) -> OnBehalf {
         turn: TurnId::new(DOOR, at.to_string()),
         at: Timestamp(at),
         keeps: true,
+        operator: false,
     }
 }
 

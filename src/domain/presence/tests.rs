@@ -67,6 +67,8 @@ fn the_model_is_told_the_kind_and_the_last_lines() {
         bot_name: "Robo".into(),
         words: 30,
         channels: Arc::default(),
+        doors: Arc::default(),
+        sections: Arc::default(),
     };
     let earlier: Vec<Arc<str>> = (0..7).map(|n| format!("line {n}").into()).collect();
     let items = transcript(&prompts, ActivityKind::Listening, &earlier);

@@ -12,6 +12,8 @@ fn prompts() -> Prompts {
         bot_name: "Staffai".into(),
         words: 30,
         channels: Arc::default(),
+        doors: Arc::default(),
+        sections: Arc::default(),
     }
 }
 
