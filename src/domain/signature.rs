@@ -40,7 +40,7 @@ impl SigningKey {
     }
 
     fn over(&self, pieces: &[&[u8]]) -> Hmac<Sha256> {
-        pieces.iter().fold(self.0.clone(), |mac, piece| mac.chain_update(piece))
+        pieces.iter().fold(self.0.clone(), Mac::chain_update)
     }
 }
 

@@ -102,7 +102,7 @@ impl ModelApi {
         conversation: Conversation,
         taken: Taken,
     ) -> Result<Asking, Failure> {
-        self.opens(caller)?;
+        Self::opens(caller)?;
         let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
         let events = Arc::clone(&self.parts.events);

@@ -116,7 +116,7 @@ fn colours_and_arrows(browser: &Browser) {
     let as_the_system = paper();
     browser.click("#theme");
     assert_ne!(paper(), as_the_system, "dark");
-    browser.go(&browser.run("return location.href").as_str().expect("an address").to_owned());
+    browser.go(browser.run("return location.href").as_str().expect("an address"));
     browser.until("document.documentElement.dataset.theme === 'dark'");
     browser.click("#theme");
     assert_eq!(paper(), as_the_system, "light");

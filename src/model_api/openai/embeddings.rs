@@ -117,7 +117,7 @@ async fn embed(
 ) -> Result<Response, Refusal> {
     let (request, mut room) = body::read::<EmbeddingsBody>(&api.room, &caller, &headers, body).await?;
     let EmbeddingsBody { model, input, encoding_format, dimensions } = request;
-    api.opens(&caller)?;
+    ModelApi::opens(&caller)?;
     let request = EmbeddingRequest { inputs: input.read()?, dimensions };
     let (row, name) = named(&api, &caller, model.as_deref())?;
     let made = api.embed(&caller, row, request).await?;
