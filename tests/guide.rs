@@ -11,14 +11,17 @@ use staffai::domain::keys::{self, ledger};
 use staffai::telemetry::events::EVENTS;
 use staffai::telemetry::metrics::{METRICS, MetricKind};
 
-const GUIDE: &str = "docs/operators-guide.md";
+/// The pages of the guide.
+const GUIDE: &str = "docs/guide";
 
 /// What stands between the marks of this name.
 fn block(name: &str) -> String {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
-    let guide = std::fs::read_to_string(&path).unwrap_or_default();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
     let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
-    let behind = guide.split_once(&begin).unwrap_or_else(|| panic!("{GUIDE} has no {begin}")).1;
+    let pages = std::fs::read_dir(folder).unwrap().map(|page| std::fs::read_to_string(page.unwrap().path()).unwrap());
+    let behind = |page: String| page.split_once(&begin).map(|(_, behind)| behind.to_owned());
+    let found: Vec<String> = pages.filter_map(behind).collect();
+    let [behind] = &found[..] else { panic!("{} pages of {GUIDE} have {begin}", found.len()) };
     behind.split_once(&end).unwrap_or_else(|| panic!("{GUIDE} has no {end}")).0.to_owned()
 }
 
