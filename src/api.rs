@@ -10,6 +10,7 @@ mod cors;
 
 mod dashboard;
 
+#[cfg(feature = "playground")]
 pub mod front;
 
 mod bodies;
@@ -32,7 +33,6 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-pub use self::front::Behind;
 pub use self::places::Capacity;
 use crate::ports::{Keys, Listener, Vitals};
 
@@ -154,14 +154,6 @@ impl Api {
         let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
         let (address, limits) = (options.exposure.address.clone(), options.limits);
         Self { limits, whole: Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)), health }
-    }
-
-    /// The same for a page in front of the program, which is asked for all that is not the page's.
-    #[must_use]
-    pub fn in_front(address: String, page: Router, keys: Arc<dyn Keys>, behind: Behind) -> Self {
-        let limits = Limits::default();
-        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", ops::router_in_front(page, keys, behind, limits));
-        Self { limits, whole, health: None }
     }
 
     /// The same at a further address.

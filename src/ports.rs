@@ -4,6 +4,7 @@
 mod connection;
 mod fault;
 mod files;
+mod in_force;
 mod metering;
 mod model_error;
 mod requests;
@@ -23,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
+pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, UsageOf, Webhooks};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
@@ -30,15 +32,13 @@ use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{Readiness, TreeNode, Turns};
 pub use self::writes::{StoreStatus, Write};
-use crate::domain::api_key::ApiKey;
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
-use crate::domain::command::overview::Usage;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
-use crate::domain::ids::{Person, Place, Timestamp};
+use crate::domain::ids::{Person, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::limits;
 use crate::domain::model::Row;
@@ -46,7 +46,6 @@ use crate::domain::outgoing::Capabilities;
 use crate::domain::presence::Presence;
 use crate::domain::prompt::sections::{Change, Section};
 use crate::domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
-use crate::domain::webhook::Webhook;
 
 // === Time and chance ===
 
@@ -413,58 +412,6 @@ pub trait Renderer: Send + Sync {
 pub trait AuditLog: Send + Sync {
     /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
-}
-
-// === What is in force ===
-
-/// The keys that open doors for programs. Each call returns at once.
-pub trait Keys: Send + Sync {
-    /// None was ever set or made: this machine alone may ask.
-    fn are_unused(&self) -> bool;
-
-    /// The key that somebody presents, while it is in force.
-    fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
-}
-
-/// The webhooks that are configured at this moment.
-pub trait Webhooks: Send + Sync {
-    /// The webhook of this name; a reload replaces it.
-    fn webhook(&self, name: &str) -> Option<Arc<Webhook>>;
-}
-
-/// The models that are configured at this moment.
-pub trait ModelsInForce: Send + Sync {
-    /// The models; a reload replaces them.
-    fn models(&self) -> Arc<dyn Models>;
-}
-
-/// What members used, and how they stand against their limits.
-#[async_trait]
-pub trait UsageOf: Send + Sync {
-    /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
-    async fn usage(&self, person: &Person, place: &Place) -> Usage;
-}
-
-/// What an operator sees and changes of the running program.
-#[async_trait]
-pub trait Console: Send + Sync {
-    /// What models are told about the bot.
-    fn system_prompt(&self) -> String;
-
-    /// Changes one thing about a model row. It is kept, and in force within seconds.
-    ///
-    /// # Errors
-    /// Why it was not changed.
-    async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String>;
-}
-
-/// One thing about a model row.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum RowChange {
-    /// Whether it is offered tools.
-    Tools(bool),
-    /// How long a call of it may take, at least a second.
-    Timeout(Duration),
 }
 
 // === Pages ===

@@ -202,9 +202,9 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "for ever, one list for each section".to_owned(),
         ),
         (
-            keys::TIMER_PREFIX,
+            keys::triggers::TIMER_PREFIX,
             "up to when a timer is dealt with",
-            format!("{} days after it was due", days(keys::TIMER_TTL)),
+            format!("{} days after it was due", days(keys::triggers::TIMER_TTL)),
         ),
         (
             keys::APPLIED_PREFIX,

@@ -149,7 +149,7 @@ impl Timers {
 
     /// Reads what is known of a timer. Of a new one everything up to now is dealt with; none while the store does not say for sure.
     async fn read(&self, timer: &Timer) -> Option<Known> {
-        let stored = self.certain(&keys::timer(&timer.deed.name)).await?;
+        let stored = self.certain(&keys::triggers::timer(&timer.deed.name)).await?;
         let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
         match mark.filter(|mark| mark.schedule == timer.schedule.as_str()) {
             Some(mark) => Some(Known { mark, next: None }),
@@ -214,10 +214,10 @@ impl Timers {
     /// Notes that everything up to a moment is dealt with.
     fn dealt_with(&self, timer: &Timer, done: Timestamp) -> Known {
         let mark = Mark { schedule: timer.schedule.as_str().to_owned(), done };
-        let key = keys::timer(&timer.deed.name);
+        let key = keys::triggers::timer(&timer.deed.name);
         // Plain data always serialises.
         let value = serde_json::to_string(&mark).unwrap_or_default();
-        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::TIMER_TTL) }]));
+        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::triggers::TIMER_TTL) }]));
         Known { mark, next: None }
     }
 }

@@ -2,18 +2,25 @@
 //! another address of this machine and may be away for a moment.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::Body;
-use axum::extract::{Request, State};
+use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use axum::{Json, Router};
 use serde_json::json;
 use tokio::sync::watch;
 
-use crate::api::guard::{Link, Rejection};
+use crate::api::guard::{Access, Link, Rejection};
+use crate::api::ops::{Gate, guard, with_safe_headers};
 use crate::api::places::Share;
+use crate::api::{Api, Limits, Site, bodies, dashboard};
+use crate::domain::api_key::Right;
+use crate::ports::Keys;
 
 /// How long the program may take to take a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
@@ -67,8 +74,30 @@ impl Behind {
     }
 }
 
+impl Api {
+    /// The same for a page in front of the program, which is asked for all that is not the page's.
+    #[must_use]
+    pub fn in_front(address: String, page: Router, keys: Arc<dyn Keys>, behind: Behind) -> Self {
+        let limits = Limits::default();
+        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router(page, keys, behind, limits));
+        Self { limits, whole, health: None }
+    }
+}
+
+/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
+/// decides about it itself.
+fn router(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+    let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
+    page.merge(dashboard::router())
+        .layer(from_fn_with_state(limits.body_within, bodies::within))
+        .layer(DefaultBodyLimit::max(limits.body))
+        .layer(from_fn_with_state(gate, guard))
+        .layer(map_response(with_safe_headers))
+        .fallback_service(any(answer).with_state(behind))
+}
+
 /// Everything that is no page of ours.
-pub(super) async fn answer(
+async fn answer(
     State(behind): State<Behind>,
     axum::Extension(link): axum::Extension<Link>,
     request: Request,

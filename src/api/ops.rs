@@ -7,16 +7,15 @@ use axum::extract::{DefaultBodyLimit, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{any, get};
+use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::cors::{self, Origins};
-use crate::api::front::{self, Behind};
 use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::places::Share;
-use crate::api::{ApiOptions, Limits, Programs, SERVER_NAME, bodies, dashboard};
+use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
 use crate::ports::vitals::{TreeNode, Turns};
@@ -54,18 +53,6 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
         .layer(map_response(with_safe_headers))
-}
-
-/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
-/// decides about it itself.
-pub fn router_in_front(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
-    let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
-    page.merge(dashboard::router())
-        .layer(from_fn_with_state(limits.body_within, bodies::within))
-        .layer(DefaultBodyLimit::max(limits.body))
-        .layer(from_fn_with_state(gate, guard))
-        .layer(map_response(with_safe_headers))
-        .fallback_service(any(front::answer).with_state(behind))
 }
 
 /// Health and metrics alone, for a listener of their own.
@@ -131,7 +118,7 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRe
 
 /// Who is let through, and how others are told.
 #[derive(Clone)]
-struct Gate {
+pub(super) struct Gate {
     keys: Arc<dyn Keys>,
     access: Access,
     origins: Origins,
@@ -140,12 +127,12 @@ struct Gate {
 
 impl Gate {
     /// For pages of this program itself: no other site's may ask.
-    fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
+    pub(super) fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
         Self { keys, access, origins: Origins::default(), refuse: told }
     }
 }
 
-async fn guard(
+pub(super) async fn guard(
     State(Gate { keys, access, origins, refuse }): State<Gate>,
     link: axum::Extension<Link>,
     mut request: Request,
@@ -187,7 +174,7 @@ fn refused(refusal: Rejection, request: &Request, refuse: fn(&str, StatusCode, &
     response
 }
 
-async fn with_safe_headers(mut response: Response) -> Response {
+pub(super) async fn with_safe_headers(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(header::SERVER, HeaderValue::from_static(SERVER_NAME));
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));

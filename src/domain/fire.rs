@@ -132,13 +132,13 @@ impl Fire {
     #[must_use]
     pub fn claim(&self, process: &str) -> limits::Request {
         let turn = TurnId { door: self.id.door.clone(), id: process.to_owned() };
-        step(keys::claimed(&self.id), turn, 1, CLAIM)
+        step(keys::triggers::claimed(&self.id), turn, 1, CLAIM)
     }
 
     /// Counts this fire within the budget of its name. The same fire counts once.
     #[must_use]
     pub fn budget(&self) -> limits::Request {
-        let member = keys::fired(self.cause.word(), &self.deed.name);
+        let member = keys::triggers::fired(self.cause.word(), &self.deed.name);
         step(member, TurnId::of(&self.id), self.deed.per_hour, BUDGET_WINDOW)
     }
 

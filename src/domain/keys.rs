@@ -1,12 +1,12 @@
-//! Every key format of the store, in one file. Nobody else builds or takes apart a key.
+//! Every key format of the store, in this room. Nobody else builds or takes apart a key.
 //!
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
 pub mod ledger;
-pub mod sessions;
-
 pub mod programs;
+pub mod sessions;
+pub mod triggers;
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -52,12 +52,6 @@ pub const PROMPT_EDITS: &str = "staffai:prompts";
 
 /// How all lists of versions of a section begin. There is one for each section that was ever changed.
 pub const PROMPT_PREFIX: &str = "staffai:prompt:";
-
-/// How all records of timers begin.
-pub const TIMER_PREFIX: &str = "staffai:timer:";
-
-/// The life of what is known of a timer: longer than any year, so that a yearly one is not taken for a new one.
-pub const TIMER_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
 /// How all gateway sessions begin.
 pub const SESSION_PREFIX: &str = "staffai:session:";
@@ -385,28 +379,10 @@ pub fn limited(person: &Person, guild: Option<&str>) -> Member {
     Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
 }
 
-/// Whose entries stand for the processes that took one fire upon themselves.
-#[must_use]
-pub fn claimed(fire: &MessageId) -> Member {
-    Member::new(format!("trigger:claim-{}", fire.id))
-}
-
-/// Whose entries stand for the turns of one timer or webhook within its budget.
-#[must_use]
-pub fn fired(kind: &str, name: &str) -> Member {
-    Member::new(format!("trigger:{kind}-{name}"))
-}
-
 /// The versions of a section of prompts.
 #[must_use]
 pub fn prompt_versions(section: &str) -> String {
     format!("{PROMPT_PREFIX}{section}")
-}
-
-/// Up to when everything about a timer is dealt with.
-#[must_use]
-pub fn timer(name: &str) -> String {
-    format!("{TIMER_PREFIX}{name}")
 }
 
 /// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where

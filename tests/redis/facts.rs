@@ -38,6 +38,7 @@ fn asks(who: &str, place: &str, parent: Option<&str>) -> OnBehalf {
         turn: TurnId::new(DOOR, "1"),
         at: SystemClock.now(),
         keeps: true,
+        operator: false,
     }
 }
 
