@@ -144,14 +144,10 @@ fn without_connection(headers: &HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use axum::Router;
     use axum::routing::{get, post};
     use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::api::Api;
     use crate::api::guard::tests::Ring;
     use crate::domain::api_key::KeyRing;
     use crate::ports::Listener;
