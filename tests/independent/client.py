@@ -12,6 +12,10 @@ import json
 import os
 import sys
 
+# The service compresses with zlib; where one of these can be imported, the library asks for zstd.
+sys.modules["zstandard"] = None
+sys.modules["compression.zstd"] = None
+
 import discord
 import discord.gateway
 import yarl
