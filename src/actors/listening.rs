@@ -15,7 +15,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use crate::ports::Listener;
 
 /// How long to wait before a listener that ended is started again.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
+pub(super) const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// What its timer and its listener tell it.
 pub enum ListeningEvent {
@@ -31,29 +31,47 @@ pub struct Listening {
     pub listener: Arc<dyn Listener>,
 }
 
-/// Ends the listener with the life of its actor.
-pub struct ListeningState {
+/// Ends a listener with the life of the actor that keeps it.
+pub struct Serving {
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
+}
+
+impl Serving {
+    /// Nothing is served yet.
+    pub(super) fn new() -> Self {
+        let stop = CancellationToken::new();
+        Self { _stop_on_drop: stop.clone().drop_guard(), stop }
+    }
+
+    /// Serves in a task; its end is an event of the actor.
+    pub(super) fn begin<A: Actor>(
+        &self,
+        ctx: &mut ActorContext<A>,
+        listener: &Arc<dyn Listener>,
+        ended: fn(Result<(), String>) -> A::Event,
+    ) {
+        let (listener, stop) = (Arc::clone(listener), self.stop.clone());
+        ctx.task(async move { ended(listener.serve(stop).await) }, move |panic| ended(Err(panic)));
+    }
 }
 
 impl Actor for Listening {
     type Msg = Infallible;
     type Event = ListeningEvent;
-    type State = ListeningState;
+    type State = Serving;
 
-    fn start(&self, ctx: &mut ActorContext<Listening>) -> Result<ListeningState, Crash> {
-        let stop = CancellationToken::new();
-        let state = ListeningState { _stop_on_drop: stop.clone().drop_guard(), stop };
-        self.listen(ctx, &state);
-        Ok(state)
+    fn start(&self, ctx: &mut ActorContext<Listening>) -> Result<Serving, Crash> {
+        let serving = Serving::new();
+        serving.begin(ctx, &self.listener, ListeningEvent::Ended);
+        Ok(serving)
     }
 
     async fn handle(
         &self,
         _ctx: &mut ActorContext<Self>,
         message: Infallible,
-        _state: &mut ListeningState,
+        _serving: &mut Serving,
     ) -> Result<(), Crash> {
         match message {}
     }
@@ -62,10 +80,10 @@ impl Actor for Listening {
         &self,
         ctx: &mut ActorContext<Self>,
         event: ListeningEvent,
-        state: &mut ListeningState,
+        serving: &mut Serving,
     ) -> Result<(), Crash> {
         match event {
-            ListeningEvent::Listen => self.listen(ctx, state),
+            ListeningEvent::Listen => serving.begin(ctx, &self.listener, ListeningEvent::Ended),
             ListeningEvent::Ended(Ok(())) => {}
             ListeningEvent::Ended(Err(reason)) => {
                 tracing::error!(
@@ -77,14 +95,5 @@ impl Actor for Listening {
             }
         }
         Ok(())
-    }
-}
-
-impl Listening {
-    fn listen(&self, ctx: &mut ActorContext<Listening>, state: &ListeningState) {
-        let (listener, stop) = (Arc::clone(&self.listener), state.stop.clone());
-        ctx.task(async move { ListeningEvent::Ended(listener.serve(stop).await) }, |panic| {
-            ListeningEvent::Ended(Err(panic))
-        });
     }
 }

@@ -13,9 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio_util::sync::{CancellationToken, DropGuard};
-
 use super::handle::{LifeState, Stats};
+use super::listening::{LISTEN_AGAIN, Serving};
 use super::roster::Roster;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::ports::{Listener, Vitals};
@@ -24,8 +23,6 @@ use crate::ports::{Listener, Vitals};
 const HEALTH_EVERY: Duration = Duration::from_secs(60);
 /// How often mailboxes and states are looked at and the gauges are set.
 const MEASURE_EVERY: Duration = Duration::from_secs(5);
-/// How long to wait before a listener that ended is started again.
-const LISTEN_AGAIN: Duration = Duration::from_secs(5);
 
 /// One line about all actors of a kind; the level is part of a place in the code, so each level has a line of its own.
 macro_rules! health_line {
@@ -70,8 +67,7 @@ pub struct Ops {
 pub struct OpsState {
     /// State and restarts of each kind of actor when they were last looked at.
     seen: BTreeMap<String, (&'static str, u64)>,
-    stop: CancellationToken,
-    _stop_on_drop: DropGuard,
+    serving: Serving,
 }
 
 impl Actor for Ops {
@@ -80,9 +76,8 @@ impl Actor for Ops {
     type State = OpsState;
 
     fn start(&self, ctx: &mut ActorContext<Ops>) -> Result<OpsState, Crash> {
-        let stop = CancellationToken::new();
-        let state = OpsState { seen: BTreeMap::new(), _stop_on_drop: stop.clone().drop_guard(), stop };
-        self.listen(ctx, &state);
+        let state = OpsState { seen: BTreeMap::new(), serving: Serving::new() };
+        state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded);
         ctx.after(HEALTH_EVERY, OpsEvent::Health);
         ctx.after(MEASURE_EVERY, OpsEvent::Measure);
         Ok(state)
@@ -113,7 +108,7 @@ impl Actor for Ops {
                 gauges::set(&sums, &*self.vitals);
                 ctx.after(MEASURE_EVERY, OpsEvent::Measure);
             }
-            OpsEvent::Listen => self.listen(ctx, state),
+            OpsEvent::Listen => state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded),
             OpsEvent::ListenerEnded(Ok(())) => {}
             OpsEvent::ListenerEnded(Err(reason)) => {
                 tracing::error!(event = "ops.unreachable", reason, "health and pages cannot be served; trying again");
@@ -121,16 +116,6 @@ impl Actor for Ops {
             }
         }
         Ok(())
-    }
-}
-
-impl Ops {
-    fn listen(&self, ctx: &mut ActorContext<Ops>, state: &OpsState) {
-        let listener = Arc::clone(&self.listener);
-        let stop = state.stop.clone();
-        ctx.task(async move { OpsEvent::ListenerEnded(listener.serve(stop).await) }, |panic| {
-            OpsEvent::ListenerEnded(Err(panic))
-        });
     }
 }
 
