@@ -223,14 +223,25 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         let asked = world.model.last();
         assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
         // Submitted again it is the same message, and its commands are not run again.
-        let body = json!({"session": "two", "text": "!model scripted\nhello", "wait": true});
-        for said in [true, false] {
+        let submits = async |session: &str, text: &str| -> Value {
+            let body = json!({"session": session, "text": text, "wait": true});
             let url = format!("{}/api/v1/submit", world.http());
             let request = reqwest::Client::new().post(url).bearer_auth(OPERATOR).header("Idempotency-Key", "order-9");
-            let told: Value =
-                request.json(&body).timeout(Duration::from_secs(20)).send().await.unwrap().json().await.unwrap();
+            request.json(&body).timeout(Duration::from_secs(20)).send().await.unwrap().json().await.unwrap()
+        };
+        for said in [true, false] {
+            let told = submits("two", "!model scripted\nhello").await;
             assert_eq!(told["said"].is_string(), said, "{told}");
         }
+        // Statements are for the model, in their order, and once.
+        let calls = world.model.calls();
+        let statements = "!db select 1\n!db select 2\nthanks";
+        let [first, again] = [submits("three", statements).await, submits("three", statements).await];
+        assert!(first["message"] == again["message"] && first["message"] != "", "{first} {again}");
+        assert_eq!(world.model.calls(), calls + 1);
+        let asked = world.model.last();
+        let [one, two, thanks] = ["select 1", "select 2", "thanks"].map(|part| asked.question().find(part));
+        assert!(one.is_some() && one < two && two < thanks, "{}", asked.question());
         // What an operator changes of a row is kept, and in force within seconds.
         operator.says("one", "!llm_timeout deep 7").await;
         loop {

@@ -38,27 +38,37 @@ pub(super) struct Done {
 
 /// What is left of a message whose commands were run before.
 pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, Refused> {
-    let TypedMessage { row, text, .. } = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    Ok(taken_apart(parts, caller, message)?.1)
+}
+
+/// The commands in front of a message that are run here, and what is left for the model, which is asked to run statements.
+fn taken_apart(
+    parts: &Parts,
+    caller: &Caller,
+    message: TypedMessage,
+) -> Result<(Vec<(TypedSpec, String)>, Done), Refused> {
+    let TypedMessage { commands, row, text } = message;
     let row = row.map(|key| asked_row(parts, caller, &key)).transpose()?.map(|row| row.key);
-    Ok(Done { said: None, row, text })
+    let (statements, commands): (Vec<_>, Vec<_>) =
+        commands.into_iter().partition(|(spec, _)| spec.kind == Typed::Database);
+    let statements = statements.iter().map(|(_, given)| statement(given)).collect::<Result<String, _>>()?;
+    Ok((commands, Done { said: None, row, text: statements + &text }))
 }
 
 /// Runs the commands in front of a message. Nothing is done where any of it is not understood or not allowed.
 pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, Refused> {
-    let TypedMessage { commands, row, mut text } = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
-    if let Some(forbidden) = commands.iter().map(|(spec, _)| spec).find(|spec| !caller.may(spec.needs)) {
+    let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    if let Some(forbidden) = message.commands.iter().map(|(spec, _)| spec).find(|spec| !caller.may(spec.needs)) {
         let (name, right) = (forbidden.name, forbidden.needs.as_str());
         return Err((StatusCode::FORBIDDEN, format!("!{name} needs a key with the right {right}")));
     }
-    let row = row.map(|key| asked_row(parts, caller, &key)).transpose()?.map(|row| row.key);
+    let (commands, left) = taken_apart(parts, caller, message)?;
     let mut said = Vec::new();
     for (spec, given) in commands {
-        match spec.kind {
-            Typed::Database => text = format!("{}{text}", statement(&given)?),
-            _ => said.push(answer(parts, caller, place, (spec, &given)).await?),
-        }
+        said.push(answer(parts, caller, place, (spec, &given)).await?);
     }
-    Ok(Done { said: (!said.is_empty()).then(|| said.join("\n\n")), row, text })
+    Ok(Done { said: (!said.is_empty()).then(|| said.join("\n\n")), ..left })
 }
 
 /// The row of this key, if the caller may ask it.
