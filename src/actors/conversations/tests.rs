@@ -132,7 +132,7 @@ impl World {
     async fn answer(&mut self) -> (String, Outcome, String) {
         loop {
             if let JournalMsg::Answered(id, answer) = self.journal.next().await {
-                return (id.id, answer.outcome, answer.outgoing.text());
+                return (id.id.into(), answer.outcome, answer.outgoing.text());
             }
         }
     }
@@ -212,7 +212,7 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
-        dropped.push((id.id, reason.as_str()));
+        dropped.push((id.id.to_string(), reason.as_str()));
     }
     dropped.sort();
     assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);

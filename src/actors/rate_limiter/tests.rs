@@ -66,7 +66,7 @@ impl World {
         let mut told = Vec::new();
         while let Some(message) = self.sweeper.now().await {
             let SweeperMsg::Breached { turn, tier } = message else { panic!("another message") };
-            told.push((turn.id.id, tier));
+            told.push((turn.id.id.into(), tier));
         }
         told
     }
@@ -74,7 +74,7 @@ impl World {
     /// The next turn that conversations are offered or told to give up.
     async fn offered(&mut self) -> Option<String> {
         match self.conversations.now().await? {
-            ConversationsMsg::Offer(offered) => Some(offered.turn.id.id),
+            ConversationsMsg::Offer(offered) => Some(offered.turn.id.id.into()),
             ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
             _ => None,
         }
@@ -84,11 +84,11 @@ impl World {
     async fn refused(&mut self) -> Option<(String, String, String)> {
         match self.journal.now().await? {
             JournalMsg::Answered(id, answer) => match answer.outcome {
-                Outcome::Refused(limit) => Some((id.id, answer.outgoing.text(), limit.as_str().to_owned())),
+                Outcome::Refused(limit) => Some((id.id.into(), answer.outgoing.text(), limit.as_str().to_owned())),
                 other => panic!("{other:?}"),
             },
-            JournalMsg::Dropped(id, reason) => Some((id.id, String::new(), reason.as_str().to_owned())),
-            JournalMsg::Undelivered(id) => Some((id.id, String::new(), "unheard".to_owned())),
+            JournalMsg::Dropped(id, reason) => Some((id.id.into(), String::new(), reason.as_str().to_owned())),
+            JournalMsg::Undelivered(id) => Some((id.id.into(), String::new(), "unheard".to_owned())),
             _ => None,
         }
     }

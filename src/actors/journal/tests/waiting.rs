@@ -59,7 +59,7 @@ impl World {
     async fn goes_on(&mut self) -> Option<(String, Option<Decision>)> {
         match self.conversations.now().await? {
             ConversationsMsg::Offer(offered) => {
-                Some((offered.turn.id.id, offered.resumed.and_then(|parked| parked.case.decision)))
+                Some((offered.turn.id.id.into(), offered.resumed.and_then(|parked| parked.case.decision)))
             }
             _ => None,
         }
@@ -69,7 +69,7 @@ impl World {
     async fn counted(&mut self) -> Option<String> {
         loop {
             if let RateLimiterMsg::GoesOn(turn) = self.rate_limiter.now().await? {
-                return Some(turn.id.id);
+                return Some(turn.id.id.into());
             }
         }
     }
