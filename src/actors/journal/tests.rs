@@ -108,7 +108,7 @@ impl World {
             let _ = told.send(outcome);
         });
         let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
-        let accepted = Accepted { turn: turn.clone(), answer: None, permit, receipt };
+        let accepted = Accepted { turn: Arc::new(turn.clone()), answer: None, permit, receipt };
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
 
@@ -116,7 +116,7 @@ impl World {
     async fn offered(&mut self) -> Option<String> {
         loop {
             match self.rate_limiter.now().await? {
-                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id.into()),
+                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id.to_string()),
                 RateLimiterMsg::Withdraw(turn) => return Some(format!("cancel {}", turn.id.id)),
                 _ => {}
             }
@@ -173,7 +173,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: turn.clone(), answer, acted: false, parked: None };
+    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 
