@@ -146,8 +146,8 @@ impl Client {
         Ok(Self { http, base, key, session, colors, person, seen: 0 })
     }
 
-    /// Reads messages and shows answers until the input ends or the person leaves. False when one of them had no answer, or an
-    /// apology.
+    /// Reads messages and shows answers until the input ends or the person leaves. False when nobody reads along and one of them
+    /// had no answer, or an apology.
     ///
     /// # Errors
     /// The service went away or refuses us; the sentence says which.
@@ -167,7 +167,8 @@ impl Client {
                 },
             }
         }
-        Ok(answered)
+        // A person has seen what came of it.
+        Ok(answered || self.person.is_some())
     }
 
     /// The next message.

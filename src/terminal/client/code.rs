@@ -11,21 +11,110 @@ const NUMBER: &str = "\x1b[33m";
 
 /// Words that languages reserve.
 const WORDS: [&str; 96] = [
-    "abstract", "and", "as", "assert", "async", "await", "bool", "break", "case", "catch", "class", "const", "continue",
-    "crate", "def", "default", "defer", "del", "do", "done", "elif", "else", "end", "enum", "except", "export", "extends",
-    "extern", "false", "False", "fi", "final", "finally", "fn", "for", "foreach", "from", "func", "function", "go", "if",
-    "impl", "implements", "import", "in", "interface", "is", "lambda", "let", "local", "loop", "match", "mod", "module",
-    "mut", "namespace", "new", "nil", "None", "not", "null", "or", "package", "pass", "private", "protected", "pub",
-    "public", "raise", "ref", "return", "self", "Self", "static", "struct", "super", "switch", "then", "this", "throw",
-    "throws", "trait", "true", "True", "try", "type", "typeof", "undefined", "unsafe", "use", "using", "var", "void",
-    "where", "while", "with",
+    "abstract",
+    "and",
+    "as",
+    "assert",
+    "async",
+    "await",
+    "bool",
+    "break",
+    "case",
+    "catch",
+    "class",
+    "const",
+    "continue",
+    "crate",
+    "def",
+    "default",
+    "defer",
+    "del",
+    "do",
+    "done",
+    "elif",
+    "else",
+    "end",
+    "enum",
+    "except",
+    "export",
+    "extends",
+    "extern",
+    "false",
+    "False",
+    "fi",
+    "final",
+    "finally",
+    "fn",
+    "for",
+    "foreach",
+    "from",
+    "func",
+    "function",
+    "go",
+    "if",
+    "impl",
+    "implements",
+    "import",
+    "in",
+    "interface",
+    "is",
+    "lambda",
+    "let",
+    "local",
+    "loop",
+    "match",
+    "mod",
+    "module",
+    "mut",
+    "namespace",
+    "new",
+    "nil",
+    "None",
+    "not",
+    "null",
+    "or",
+    "package",
+    "pass",
+    "private",
+    "protected",
+    "pub",
+    "public",
+    "raise",
+    "ref",
+    "return",
+    "self",
+    "Self",
+    "static",
+    "struct",
+    "super",
+    "switch",
+    "then",
+    "this",
+    "throw",
+    "throws",
+    "trait",
+    "true",
+    "True",
+    "try",
+    "type",
+    "typeof",
+    "undefined",
+    "unsafe",
+    "use",
+    "using",
+    "var",
+    "void",
+    "where",
+    "while",
+    "with",
 ];
 
 /// The same of SQL, in capitals.
 const SQL_WORDS: [&str; 42] = [
-    "ALTER", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CREATE", "DELETE", "DESC", "DISTINCT", "DROP", "ELSE", "END",
-    "EXISTS", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT", "NOT",
-    "NULL", "ON", "OR", "ORDER", "OUTER", "SELECT", "SET", "TABLE", "THEN", "UNION", "UPDATE", "VALUES", "WHEN", "WHERE",
+    "ALTER", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CREATE", "DELETE", "DESC", "DISTINCT", "DROP", "ELSE",
+    "END", "EXISTS", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT",
+    "NOT", "NULL", "ON", "OR", "ORDER", "OUTER", "SELECT", "SET", "TABLE", "THEN", "UNION", "UPDATE", "VALUES", "WHEN",
+    "WHERE",
 ];
 
 /// What languages of one kind have in common.
@@ -44,9 +133,9 @@ enum Family {
 impl Family {
     fn of(language: &str) -> Option<Self> {
         Some(match language {
-            "rust" | "rs" | "c" | "h" | "cpp" | "c++" | "cc" | "cs" | "csharp" | "java" | "javascript" | "js" | "jsx"
-            | "typescript" | "ts" | "tsx" | "go" | "kotlin" | "kt" | "swift" | "php" | "css" | "scss" | "scala"
-            | "dart" | "zig" | "json" | "jsonc" => Self::Slashes,
+            "rust" | "rs" | "c" | "h" | "cpp" | "c++" | "cc" | "cs" | "csharp" | "java" | "javascript" | "js"
+            | "jsx" | "typescript" | "ts" | "tsx" | "go" | "kotlin" | "kt" | "swift" | "php" | "css" | "scss"
+            | "scala" | "dart" | "zig" | "json" | "jsonc" => Self::Slashes,
             "python" | "py" | "sh" | "bash" | "zsh" | "shell" | "console" | "ruby" | "rb" | "yaml" | "yml" | "toml"
             | "ini" | "dockerfile" | "make" | "makefile" | "r" | "perl" | "nix" | "elixir" => Self::Hash,
             "lua" | "haskell" | "hs" | "elm" => Self::Dashes,
@@ -87,17 +176,36 @@ impl Code {
         let language = language.to_ascii_lowercase();
         let characters = matches!(
             language.as_str(),
-            "rust" | "rs" | "c" | "h" | "cpp" | "c++" | "cc" | "cs" | "csharp" | "java" | "kotlin" | "kt" | "scala" | "go"
-                | "zig" | "haskell" | "hs" | "elm"
+            "rust"
+                | "rs"
+                | "c"
+                | "h"
+                | "cpp"
+                | "c++"
+                | "cc"
+                | "cs"
+                | "csharp"
+                | "java"
+                | "kotlin"
+                | "kt"
+                | "scala"
+                | "go"
+                | "zig"
+                | "haskell"
+                | "hs"
+                | "elm"
         );
         Self { family: Family::of(&language), characters, within_comment: false }
     }
 
-    /// How many characters a string that this one opens may have; none when it opens no string.
-    const fn reach(&self, quote: char) -> Option<usize> {
+    /// The length of the string or the character that begins here, if one does.
+    fn string(&self, text: &str, quote: char) -> Option<usize> {
         match quote {
-            '"' | '`' => Some(STRING_MAX),
-            '\'' => Some(if self.characters { CHARACTER_MAX } else { STRING_MAX }),
+            '\'' if self.characters => {
+                let most = if text[1..].starts_with('\\') { CHARACTER_MAX } else { 2 };
+                string(text, quote, most).filter(|length| *length > 2)
+            }
+            '"' | '`' | '\'' => string(text, quote, STRING_MAX),
             _ => None,
         }
     }
@@ -114,7 +222,7 @@ impl Code {
                 (DIM, behind.unwrap_or(rest.len()))
             } else if rest.starts_with(family.comment()) {
                 (DIM, rest.len())
-            } else if let Some(length) = self.reach(first).and_then(|within| string(rest, first, within)) {
+            } else if let Some(length) = self.string(rest, first) {
                 (STRING, length)
             } else if first.is_ascii_digit() {
                 (NUMBER, span(rest, |c| c.is_ascii_alphanumeric() || c == '.' || c == '_'))
@@ -175,7 +283,10 @@ mod tests {
     #[test]
     fn words_strings_numbers_and_comments_have_colours() {
         assert_eq!(marked("rust", &["let x = 4_2; // no \"end\""]), "<w>let</> x = <n>4_2</>; <c>// no \"end\"</>");
-        assert_eq!(marked("py", &["def f(): return 'a\\'b' # c"]), "<w>def</> f(): <w>return</> <s>'a\\'b'</> <c># c</>");
+        assert_eq!(
+            marked("py", &["def f(): return 'a\\'b' # c"]),
+            "<w>def</> f(): <w>return</> <s>'a\\'b'</> <c># c</>"
+        );
         assert_eq!(marked("SQL", &["select a from b -- x"]), "<w>select</> a <w>from</> b <c>-- x</>");
         assert_eq!(marked("c", &["a /* b", "c */ 1"]), "a <c>/* b</>\n<c>c */</> <n>1</>");
         assert_eq!(marked("rust", &["fn first<'a>(x: &'a str)"]), "<w>fn</> first<'a>(x: &'a str)");

@@ -204,21 +204,23 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
         }
     }
     if let Some(rest) = text.strip_prefix('>') {
+        if rest.is_empty() && !ended {
+            return Kind::Open;
+        }
         return Kind::Quote(rest.strip_prefix(' ').unwrap_or(rest));
     }
     let dashes = text.trim_end();
-    if !dashes.is_empty() && (dashes.bytes().all(|b| b == b'-') || dashes.bytes().all(|b| b == b'*')) {
+    if !dashes.is_empty() && dashes.bytes().all(|b| b == b'-') {
         match dashes.len() {
             3.. if ended => return Kind::Rule,
-            // What follows the blank decides nothing.
+            // A blank behind the first one begins an item.
             1 if text.len() > 1 => {}
-            2 if dashes == "**" => return Kind::Words,
             _ if ended => return Kind::Words,
             _ => return Kind::Open,
         }
     }
     ["- ", "* ", "+ "].iter().find_map(|mark| text.strip_prefix(mark)).map_or_else(
-        || if (text.is_empty() || text == "+") && !ended { Kind::Open } else { Kind::Words },
+        || if (text.is_empty() || text == "+" || text == "*") && !ended { Kind::Open } else { Kind::Words },
         Kind::Item,
     )
 }
@@ -305,7 +307,12 @@ mod tests {
             chars.chunks(size).map(|piece| markdown.feed(&piece.iter().collect::<String>())).collect();
         out.push_str(&markdown.finish());
         let marks = [
-            (HEADING, "<h>"), (BOLD, "<b>"), (ITALIC, "<i>"), (INLINE_CODE, "<code>"), (DIM, "<dim>"), (PLAIN, "</>"),
+            (HEADING, "<h>"),
+            (BOLD, "<b>"),
+            (ITALIC, "<i>"),
+            (INLINE_CODE, "<code>"),
+            (DIM, "<dim>"),
+            (PLAIN, "</>"),
             ("\x1b[35m", "<word>"),
         ];
         marks.iter().fold(out, |text, (color, mark)| text.replace(color, mark))
@@ -323,7 +330,7 @@ mod tests {
             ("2 * 3 * 4, a*b*c, snake_case_name", "2 * 3 * 4, a*b*c, snake_case_name"),
             ("**open\nnext", "**open\nnext"),
             ("**bold** first", "<b>bold</> first"),
-            ("> said\n---\n***", "<dim>│</> said\n<dim>────────────────</>\n<dim>────────────────</>"),
+            ("> said\n---\n>", "<dim>│</> said\n<dim>────────────────</>\n<dim>│</> "),
             ("```rs\nlet a;\n```\nend", "<dim>── rs</>\n<word>let</> a;\n<dim>──</>\nend"),
             ("```\n**as it is**", "<dim>── </>\n**as it is**"),
             ("`` a`b `` c", "<code> a`b </> c"),
