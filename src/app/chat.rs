@@ -27,7 +27,8 @@ const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 /// The most conversations without a service at the same time in one data directory.
 const CHATS_MAX: usize = 8;
 /// What whoever sits down here has to know.
-const HINT: &str = "/help names the commands, Alt-Enter begins a line, Ctrl-R searches, Ctrl-C stops an answer, /quit ends";
+const HINT: &str =
+    "/help names the commands, Alt-Enter begins a line, Ctrl-R searches, Ctrl-C stops an answer, /quit ends";
 /// The most bytes of the standard input that go along with a question.
 const INPUT_MAX: u64 = 28 * 1024;
 /// How long the demo model pretends to think.
