@@ -40,10 +40,18 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 10] = [
+const FILES: [(&str, &str, &str); 18] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
+    ("/playground/world.js", SCRIPT, include_str!("page/world.js")),
+    ("/playground/asking.js", SCRIPT, include_str!("page/asking.js")),
+    ("/playground/places.js", SCRIPT, include_str!("page/places.js")),
+    ("/playground/list.js", SCRIPT, include_str!("page/list.js")),
+    ("/playground/questions.js", SCRIPT, include_str!("page/questions.js")),
+    ("/playground/view.js", SCRIPT, include_str!("page/view.js")),
+    ("/playground/threads.js", SCRIPT, include_str!("page/threads.js")),
+    ("/playground/inside.js", SCRIPT, include_str!("page/inside.js")),
     ("/playground/composer.js", SCRIPT, include_str!("page/composer.js")),
     ("/playground/message.js", SCRIPT, include_str!("page/message.js")),
     ("/playground/files.js", SCRIPT, include_str!("page/files.js")),

@@ -1,0 +1,48 @@
+// Asking the playground, and what is shown while it cannot be asked.
+
+import { at } from "./world.js";
+
+/** What is wrong as long as nothing can be asked; it ends with the next connection. */
+const AWAY = "The playground cannot be reached. Is it still running?";
+/** What is wrong once a key is needed: only going to the page anew lets the browser ask for it. */
+const LOCKED = "This page needs a key now. Load it again, and give a key as the password; the name does not matter. What you typed is kept.";
+
+export async function ask(method, path, body) {
+  const options = { method };
+  if (body) {
+    options.headers = { "Content-Type": "application/json" };
+    options.body = JSON.stringify(body);
+  }
+  let response;
+  try {
+    response = await fetch(path, options);
+  } catch {
+    throw new Error(AWAY);
+  }
+  if (response.status === 401) {
+    locked();
+    throw new Error(LOCKED);
+  }
+  const answer = response.status === 204 ? null : await response.json().catch(() => null);
+  if (!response.ok) throw new Error(sentence(answer?.error ?? `the playground answered ${response.status}`));
+  return answer;
+}
+
+function sentence(text) {
+  return `${text[0].toUpperCase()}${text.slice(1)}.`;
+}
+
+/** Says that a key is needed, and offers to load the page again. */
+function locked() {
+  at("link").textContent = "needs a key";
+  at("link").className = "link no";
+  at("locked").hidden = false;
+}
+
+export function linked(yes) {
+  if (!yes && !at("locked").hidden) return;
+  at("locked").hidden = true;
+  at("link").textContent = yes ? "connected" : "reconnecting…";
+  at("link").className = yes ? "link yes" : "link no";
+  if (yes && at("problem").textContent === AWAY) at("problem").hidden = true;
+}

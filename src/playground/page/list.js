@@ -1,0 +1,211 @@
+// The messages of the place that is shown: how they come, change and go, and what of them is read aloud.
+
+import { forget, sayNow } from "./composer.js";
+import { inside, showPanel } from "./inside.js";
+import { dayLine, forMe, messageItem, refill, sameDay } from "./message.js";
+import { drawChannels } from "./places.js";
+import { answered, endTyping } from "./questions.js";
+import { plain } from "./text.js";
+import { view } from "./view.js";
+import { at, channelHere, find, messagesHere, news, world } from "./world.js";
+import { make } from "/dashboard/dom.js";
+
+/** Messages of a channel that are kept here. */
+const KEPT = 300;
+/** An edited message is read aloud when it has been quiet for so long. */
+const SETTLED_MS = 1800;
+/** So near the end of the list new messages pull it along. */
+const NEAR_END = 90;
+
+/** Whether the reader is at the end of the messages. */
+let pinned = true;
+
+export function drawMessages() {
+  const messages = messagesHere();
+  if (channelHere()?.kind === "thread" && messages.length === 0) {
+    at("messages").replaceChildren(make("li", "welcome", make("h3", "", channelHere().name), make("p", "", "A thread. Nobody has said anything here yet.")));
+    return;
+  }
+  const items = [];
+  messages.forEach((message, n) => {
+    if (n === 0 || !sameDay(message, messages[n - 1])) items.push(dayLine(message));
+    items.push(messageItem(message, messages[n - 1], view));
+  });
+  at("messages").replaceChildren(...(items.length ? items : [welcome()]));
+  toEnd();
+}
+
+/** What cannot be done without somebody's yes. */
+const ASKS_FIRST = "clear the notes";
+
+function welcome() {
+  const bot = world.members.get(world.bot)?.name ?? "staffai";
+  const channel = world.channels.find((channel) => channel.id === world.here)?.name ?? "";
+  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "clear the notes", "help"].map((idea) => {
+    const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
+    button.type = "button";
+    if (idea === ASKS_FIRST) button.append(make("span", "idea-note", "asks you first"));
+    button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
+    return button;
+  });
+  const crash = make("button", "idea", "crash it while it answers");
+  crash.type = "button";
+  crash.addEventListener("click", () => {
+    showPanel(true);
+    inside.chaos.midAnswer();
+  });
+  ideas.push(crash);
+  const image = make("img", "welcome-mark");
+  image.src = "/dashboard/icon.svg";
+  image.alt = "";
+  return make("li", "welcome", image, make("h3", "", `Welcome to #${channel}`),
+    make("p", "", `Nobody has said anything here yet. ${bot} answers when it is mentioned or replied to.`),
+    make("div", "ideas", ...ideas));
+}
+
+function scroller() {
+  return at("scroll");
+}
+
+function isNearEnd() {
+  const box = scroller();
+  return box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END;
+}
+
+export function toEnd() {
+  const box = scroller();
+  box.scrollTop = box.scrollHeight;
+  pinned = true;
+  at("newer").hidden = true;
+}
+
+/** Stays at the end while the box, the window or an answer grows. */
+export function watchEnd() {
+  const box = scroller();
+  box.addEventListener("scroll", () => {
+    pinned = isNearEnd();
+    if (pinned) at("newer").hidden = true;
+  }, { passive: true });
+  const sizes = new ResizeObserver(() => pinned && toEnd());
+  sizes.observe(box);
+  sizes.observe(at("messages"));
+}
+
+export function created(message) {
+  const messages = world.messages.get(message.channel) ?? [];
+  world.messages.set(message.channel, messages);
+  if (messages.some((known) => known.id === message.id)) {
+    edited(message);
+    return;
+  }
+  inside.chaos?.created(message);
+  const previous = messagesHere().at(-1);
+  messages.push(message);
+  endTyping(message.channel, message.author);
+  if (message.only_for && message.only_for !== world.me) return;
+  if (message.channel !== world.here) {
+    redrawStarter(message.channel);
+    const fresh = news.get(message.channel) ?? { count: 0, forMe: false };
+    news.set(message.channel, { count: fresh.count + 1, forMe: fresh.forMe || forMe(message, view) });
+    drawChannels();
+  } else {
+    append(message, previous);
+  }
+  if (messages.length > KEPT) forgetOldest(message.channel, messages);
+  if (message.author === world.bot) settle(message);
+  else if (message.author !== world.me && message.channel === world.here) read(message);
+}
+
+/** The message that a thread began with tells how many are in it. */
+export function redrawStarter(thread) {
+  const starter = find(thread);
+  const item = starter && at(`m${thread}`);
+  if (item) refill(item, starter, view);
+}
+
+function append(message, previous) {
+  const follow = pinned || message.author === world.me;
+  const list = at("messages");
+  if (!previous) list.replaceChildren();
+  if (!previous || !sameDay(message, previous)) list.append(dayLine(message));
+  const item = messageItem(message, previous, view);
+  item.classList.add("arrived");
+  list.append(item);
+  if (follow) toEnd();
+  else at("newer").hidden = false;
+}
+
+function forgetOldest(channel, messages) {
+  const oldest = messages.shift();
+  if (channel === world.here) at(`m${oldest.id}`)?.remove();
+}
+
+export function edited(message) {
+  const messages = world.messages.get(message.channel) ?? [];
+  const place = messages.findIndex((known) => known.id === message.id);
+  if (place < 0) return;
+  messages[place] = message;
+  // Who goes on with a message after a crash shows by it that nothing is being typed besides.
+  endTyping(message.channel, message.author);
+  const item = message.channel === world.here && at(`m${message.id}`);
+  if (item) {
+    refill(item, message, view);
+    for (const answer of messages.filter((other) => other.reply_to === message.id)) {
+      const answerItem = at(`m${answer.id}`);
+      if (answerItem) refill(answerItem, answer, view);
+    }
+    if (pinned) toEnd();
+  }
+  if (message.author === world.bot) settle(message);
+}
+
+export function deleted(channel, id) {
+  const messages = world.messages.get(channel) ?? [];
+  const place = messages.findIndex((known) => known.id === id);
+  if (place < 0) return;
+  messages.splice(place, 1);
+  answered(id);
+  forget(id);
+  if (channel !== world.here) return;
+  const box = scroller();
+  const [top, near] = [box.scrollTop, pinned];
+  drawMessages();
+  if (!near) box.scrollTop = top;
+}
+
+const settling = new Map();
+
+function settle(message) {
+  clearTimeout(settling.get(message.id));
+  // It may grow on: a cursor stands behind it as long.
+  at(`m${message.id}`)?.classList.add("growing");
+  settling.set(message.id, setTimeout(() => {
+    settling.delete(message.id);
+    at(`m${message.id}`)?.classList.remove("growing");
+    const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
+    if (now) answered(now.reply_to);
+    if (now && now.channel === world.here) read(now);
+  }, SETTLED_MS));
+}
+
+function read(message) {
+  announce(`${message.author_name}: ${plain(message.content, view.names)}`);
+}
+
+export function announce(text) {
+  at("said").textContent = text;
+}
+
+/** Arrows go from message to message, once the list has the focus. */
+export function watchArrows() {
+  scroller().addEventListener("keydown", (event) => {
+    const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
+    const items = [...at("messages").querySelectorAll("li.message")];
+    if (!step || items.length === 0 || event.target.closest("select")) return;
+    event.preventDefault();
+    const now = items.indexOf(event.target.closest("li.message"));
+    const item = items[now < 0 ? items.length - 1 : Math.min(items.length - 1, Math.max(0, now + step))];
+    item.tabIndex = -1;
+    item.focus();
+  });
+}

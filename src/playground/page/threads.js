@@ -1,0 +1,32 @@
+// Threads that begin with a message.
+
+import { ask } from "./asking.js";
+import { complain } from "./composer.js";
+import { redrawStarter } from "./list.js";
+import { drawChannels, go } from "./places.js";
+import { plain } from "./text.js";
+import { view } from "./view.js";
+import { find, world } from "./world.js";
+
+/** A thread is named after the message that it begins with. */
+const THREAD_LETTERS = 48;
+
+/** Shows a thread that is there now. */
+export function opened(thread) {
+  if (!world.channels.some((channel) => channel.id === thread.id)) world.channels.push(thread);
+  drawChannels();
+  redrawStarter(thread.id);
+}
+
+export async function openThread(id) {
+  const known = world.channels.find((channel) => channel.id === id && channel.kind === "thread");
+  try {
+    const text = plain(find(id)?.content ?? "", view.names).replace(/^(@\S+\s+)+/, "").replace(/\s+/g, " ").trim();
+    const name = [...text].slice(0, THREAD_LETTERS).join("") || "thread";
+    const thread = known ?? await ask("POST", "/playground/threads", { member: world.me, channel: world.here, message: id, name });
+    opened(thread);
+    go(thread.id);
+  } catch (error) {
+    complain(error.message);
+  }
+}

@@ -1,0 +1,91 @@
+// What there is: the server that the page was told of, who looks, and at what.
+
+const MANAGE_MESSAGES = 1n << 13n;
+export const MANAGE_ROLES = 1n << 28n;
+
+export const at = (id) => document.getElementById(id);
+
+export const world = {
+  guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
+  /** The place that is shown, and the member who looks. */
+  here: recall("channel"), me: recall("member"),
+};
+/** What is new in places that are not shown. */
+export const news = new Map();
+/** Questions of members here whose answers are not whole yet: who asked, and where. */
+export const open = new Map();
+
+function recall(what) {
+  try {
+    return sessionStorage.getItem(`playground.${what}`) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+export function keep(what, value) {
+  try {
+    sessionStorage.setItem(`playground.${what}`, value);
+  } catch {
+    // A browser without storage starts with the first channel again.
+  }
+}
+
+export function channelHere() {
+  return world.channels.find((channel) => channel.id === world.here);
+}
+
+/** What is shown here; a thread that began with a message begins with it. */
+export function messagesHere() {
+  const all = world.messages.get(world.here) ?? [];
+  const parent = channelHere()?.parent;
+  const first = parent && world.messages.get(parent)?.find((message) => message.id === world.here);
+  const seen = (message) => !message.only_for || message.only_for === world.me;
+  return (first ? [first, ...all] : all).filter(seen);
+}
+
+/** A message of the place that is shown. */
+export function find(id) {
+  return messagesHere().find((message) => message.id === id);
+}
+
+export function mayManage(member, right = MANAGE_MESSAGES) {
+  const held = world.members.get(member)?.roles ?? [];
+  const bits = held.reduce((sum, id) => sum | BigInt(world.roles.get(id)?.permissions ?? 0), 0n);
+  return world.guild?.owner === member || (bits & right) !== 0n;
+}
+
+export function signOf(channel) {
+  return { direct: "@", thread: "↳" }[channel?.kind] ?? "#";
+}
+
+/** Channels in their order, each followed by its threads. */
+export function placesInOrder() {
+  const threads = (channel) => world.channels.filter((thread) => thread.parent === channel.id);
+  return world.channels.filter((channel) => channel.kind !== "thread").flatMap((channel) => [channel, ...threads(channel)]);
+}
+
+/** Roles that the member who looks may give: those below the own, none of a bot. */
+export function givableRoles() {
+  const mine = world.members.get(world.me)?.roles ?? [];
+  const rank = world.guild?.owner === world.me ? Infinity : Math.max(0, ...mine.map((id) => world.roles.get(id)?.position ?? 0));
+  return [...world.roles.values()].filter((role) => !role.managed && role.id !== world.guild?.id && role.position < rank);
+}
+
+export function presenceWords() {
+  const status = world.presence?.status ?? (world.presence ? "online" : "");
+  const activity = world.presence?.activities?.[0];
+  if (!activity) return [status, status || "bot"];
+  const verbs = { 0: "Playing", 1: "Streaming", 2: "Listening to", 3: "Watching", 5: "Competing in" };
+  const words = activity.type === 4 ? activity.state ?? activity.name : `${verbs[activity.type] ?? ""} ${activity.name}`;
+  return [status, String(words ?? "").trim() || status];
+}
+
+export function people() {
+  const entries = [...world.members.values()].map((member) => ({
+    name: member.name, token: `<@${member.id}>`, member, note: member.bot ? "bot" : "", first: member.id === world.bot,
+  }));
+  const roles = [...world.roles.values()].filter((role) => !role.managed && !role.name.startsWith("@"));
+  entries.push(...roles.map((role) => ({ name: role.name, token: `<@&${role.id}>`, note: "role" })));
+  return entries.sort((a, b) => Number(Boolean(b.first)) - Number(Boolean(a.first)));
+}
