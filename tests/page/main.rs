@@ -3,6 +3,8 @@
 mod accessible;
 mod browser;
 mod chaos;
+mod models;
+mod tour;
 
 use std::path::Path;
 use std::process::Command;
