@@ -301,7 +301,9 @@ impl RateLimiter {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(standing);
             }
-            (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => self.undelivered(offered.turn.id.clone()),
+            (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => {
+                self.undelivered(offered.turn.id.clone())
+            }
             (Job::Count(_) | Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }
     }

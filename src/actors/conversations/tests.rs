@@ -125,7 +125,9 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 
 impl World {
     fn offer(&self, turn: Turn) {
-        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn: Arc::new(turn), again: false, resumed: None }))).unwrap();
+        self.router
+            .cast(ConversationsMsg::Offer(Box::new(Offered { turn: Arc::new(turn), again: false, resumed: None })))
+            .unwrap();
     }
 
     /// The next answer: the turn's number, how it ended, what is said.
