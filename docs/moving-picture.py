@@ -96,7 +96,12 @@ def main():
             program.terminate()
             program.wait()
     # One palette for all, so that what stays the same is the same in each frame.
-    palette = taken[len(taken) // 2].quantize(64)
+    # It is made of frames from the whole time: the red of a crash is in few.
+    samples = taken[:: max(1, len(taken) // 12)]
+    all_colours = Image.new("RGB", (WIDTH, HEIGHT * len(samples)))
+    for number, frame in enumerate(samples):
+        all_colours.paste(frame, (0, HEIGHT * number))
+    palette = all_colours.quantize(96)
     drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in taken]
     drawn[0].save(OUT, save_all=True, append_images=drawn[1:], duration=1000 // RATE, loop=0, optimize=True)
     size = OUT.stat().st_size
