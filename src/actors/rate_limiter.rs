@@ -309,7 +309,7 @@ impl RateLimiter {
     }
 
     fn withdraw(&self, state: &mut RateLimiterState, turn: &Turn) {
-        if let Some(lane) = state.lanes.get_mut(&member(&turn)) {
+        if let Some(lane) = state.lanes.get_mut(&member(turn)) {
             lane.waiting.retain(|job| !job.admits(&turn.id));
             if let Some(Job::Admit { offered, withdrawn }) = &mut lane.under_way {
                 *withdrawn |= offered.turn.id == turn.id;
