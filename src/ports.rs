@@ -436,8 +436,9 @@ pub trait Vitals: Send + Sync {
     /// Whether messages are answered now, and how each part is.
     fn readiness(&self) -> Readiness;
 
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
+    /// The living tree, from its root. Of actors of one kind below one supervisor so many have a row of their own, those above the
+    /// others in the order of paths; one row stands for the rest. Actors with children always have their own.
+    fn tree(&self, of_a_kind: usize) -> TreeNode;
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;

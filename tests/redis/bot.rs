@@ -202,6 +202,39 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     world.stop().await;
 }
 
+/// How often the server read from its connections, and how often it was asked each command.
+fn asked_of(connection: &mut redis::Connection) -> (u64, String) {
+    let told: String = redis::cmd("INFO").arg("stats").arg("commandstats").query(connection).unwrap();
+    let reads = told.lines().find_map(|line| line.strip_prefix("total_reads_processed:")).unwrap();
+    let commands = told.lines().filter(|line| line.starts_with("cmdstat_"));
+    let commands: Vec<&str> = commands.map(|line| line.split(',').next().unwrap()).collect();
+    (reads.trim().parse().unwrap(), commands.join(" "))
+}
+
+/// Requests that are sent together are one round trip: the server reads them at once.
+#[tokio::test]
+async fn a_turn_takes_few_round_trips() {
+    const TURNS: usize = 8;
+    let server = Server::start();
+    let world = World::start(&server.url()).await;
+    let (key, bot, place) = (world.key(), world.service.bot(), world.place("general"));
+    let answers = || world.service.messages(place).into_iter().filter(|message| message.author == bot).count();
+    let known = || history(&server, &key).len();
+    let mut connection = server.connection();
+    let mut before = (0, String::new());
+    for turn in 0..=TURNS {
+        world.service.says(world.member("Ada"), place, &format!("<@{bot}> hello {turn}"), None);
+        until("the bot answers", || answers() > turn).await;
+        if turn == 0 {
+            until("it is remembered", || known() == 2).await;
+            before = asked_of(&mut connection);
+        }
+    }
+    let after = asked_of(&mut connection);
+    println!("{}\n{}\n{} reads for {TURNS} turns", before.1, after.1, after.0 - before.0 - 1);
+    world.stop().await;
+}
+
 /// What the Python bot remembered is what this bot remembers.
 #[tokio::test]
 async fn it_goes_on_with_the_history_of_the_python_bot() {
