@@ -75,16 +75,16 @@ impl Line {
         if state.closed {
             return Err(RedisError::from((ErrorKind::Client, "the connection is closed")));
         }
+        let number = state.made;
         if let Some(kept) = &mut state.kept {
-            let doubted = self.doubted.load(Ordering::Relaxed) == state.made;
+            let doubted = self.doubted.load(Ordering::Relaxed) == number;
             let fresh = kept.used.elapsed() < IDLE && !doubted || alive(kept.connection.link()).await;
             if fresh {
                 if doubted {
                     self.doubted.store(0, Ordering::Relaxed);
                 }
                 kept.used = Instant::now();
-                let link = kept.connection.link();
-                return Ok((link, state.made));
+                return Ok((kept.connection.link(), number));
             }
         }
         state.kept = None;
