@@ -1,21 +1,21 @@
 #!/usr/bin/env bash
-# Tries what the image promises on a machine without a container engine: a root file system of Debian's packages, the binary in
+# Tries what the image promises on a machine without a container engine: its root file system as the builder makes it, the program in
 # it as the image's user, read-only, without capabilities, in namespaces of its own; then health check, talk and drain.
 #
-#   deploy/try.sh [BINARY]      needs root, mmdebstrap and python3; takes about a minute. Without BINARY: target/release/staffai
+#   deploy/try.sh [BINARY]      needs root, Debian and python3; takes half a minute. Without BINARY: target/release/staffai
 #
 # Exits 0 when all holds, 1 when something does not, 77 when this machine cannot try it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-readonly USER_ID=65534 BINARY="${1:-target/release/staffai}" RELEASE=bookworm
+readonly USER_ID=65534 BINARY="${1:-target/release/staffai}"
 
 cannot() { echo "skipped: $*" >&2; exit 77; }
 wrong() { echo "wrong: $*" >&2; [ -f "${log:-}" ] && tail -n 20 "$log" >&2; exit 1; }
 well() { echo "ok: $*"; }
 
 [ "$(id -u)" = 0 ] || cannot "namespaces and a root file system need root"
-for tool in mmdebstrap unshare nsenter python3; do command -v "$tool" >/dev/null || cannot "$tool is missing"; done
+for tool in unshare nsenter python3; do command -v "$tool" >/dev/null || cannot "$tool is missing"; done
 unshare --mount --pid --net --ipc --uts --fork true 2>/dev/null || cannot "the system allows no namespaces"
 [ -x "$BINARY" ] || cannot "$BINARY is missing; build it or name another one"
 
@@ -28,12 +28,30 @@ finish() {
 }
 trap finish EXIT
 
-mmdebstrap --quiet --variant=minbase --include=ca-certificates "$RELEASE" "$work/root" >"$work/mmdebstrap.log" 2>&1 ||
-    cannot "no root file system could be made: $(tail -n 1 "$work/mmdebstrap.log")"
-install -D -m 0755 "$BINARY" "$work/root/usr/local/bin/staffai"
-install -d -m 0755 "$work/root/etc/staffai"
-install -d -m 0700 -o "$USER_ID" -g "$USER_ID" "$work/data" "$work/root/data"
-well "root file system of $RELEASE, $(du -sh "$work/root" | cut -f1)"
+deploy/root.sh "$BINARY" "$work/root" || cannot "no root file system could be made"
+install -d -m 0700 -o "$USER_ID" -g "$USER_ID" "$work/data"
+well "root file system, $(du -sh "$work/root" | cut -f1), $(find "$work/root" -type f | wc -l) files"
+
+# The image has no shell and no tools, so rights are dropped on the way in: as.py ROOT USER NAME=VALUE... COMMAND...
+cat >"$work/as.py" <<'AS'
+import ctypes, os, sys
+root, user, rest = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
+split = next(at for at, word in enumerate(rest) if "=" not in word)
+values, command = dict(word.split("=", 1) for word in rest[:split]), rest[split:]
+libc = ctypes.CDLL(None)
+os.chroot(root)
+os.chdir("/etc/staffai")
+for capability in range(64):
+    libc.prctl(24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+os.setgroups([])
+os.setgid(user)
+os.setuid(user)
+assert libc.prctl(38, 1, 0, 0, 0) == 0  # PR_SET_NO_NEW_PRIVS
+if command[0] == "touch":
+    os.close(os.open(command[1], os.O_WRONLY | os.O_CREAT))
+else:
+    os.execve("/usr/local/bin/" + command[0], command, values)
+AS
 
 # What an engine does for the image: everything read-only but /data and /tmp, and no way to more rights.
 cat >"$work/enter" <<'INNER'
@@ -47,7 +65,7 @@ mount -o remount,bind,ro "$work/root"
 ip link set lo up 2>/dev/null || python3 -c 'import fcntl, socket, struct
 s = socket.socket(); fcntl.ioctl(s, 0x8914, struct.pack("16sh", b"lo", 0x41))'
 ulimit -c 0
-exec chroot "$work/root" /usr/bin/env -i -C /etc/staffai PATH=/usr/local/bin:/usr/bin:/bin \
+exec python3 "$work/as.py" "$work/root" "$user" PATH=/usr/local/bin \
     STAFFAI_DATA_DIR=/data STAFFAI_HTTP_ADDR=0.0.0.0:8420 LOG_FORMAT=json "$@"
 INNER
 
@@ -55,9 +73,7 @@ INNER
 start() {
     local command=$1; shift
     log=$work/$command.log
-    unshare --mount --pid --net --ipc --uts --fork --kill-child bash "$work/enter" "$work" "$USER_ID" "$@" \
-        setpriv --reuid "$USER_ID" --regid "$USER_ID" --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs \
-        staffai "$command" >"$log" 2>"$log.err" &
+    unshare --mount --pid --net --ipc --uts --fork --kill-child bash "$work/enter" "$work" "$USER_ID" "$@" staffai "$command" >"$log" 2>"$log.err" &
     inner=$!
     # The program is the child of unshare.
     for _ in $(seq 100); do program=$(pgrep -P "$inner" || true); [ -n "$program" ] && break; sleep 0.1; done
@@ -65,8 +81,8 @@ start() {
 }
 
 # within COMMAND...: runs it beside the program, with the same namespaces, root and user.
-within() { nsenter --target "$program" --mount --pid --net --ipc --uts --root --wd=/ setpriv --reuid "$USER_ID" --regid "$USER_ID" \
-    --clear-groups --bounding-set=-all --inh-caps=-all --no-new-privs env PATH=/usr/local/bin:/usr/bin:/bin STAFFAI_HTTP_ADDR=0.0.0.0:8420 "$@"; }
+within() { nsenter --target "$program" --mount --pid --net --ipc --uts python3 "$work/as.py" "$work/root" "$USER_ID" \
+    PATH=/usr/local/bin STAFFAI_HTTP_ADDR=0.0.0.0:8420 "$@"; }
 
 healthy() {
     for _ in $(seq 150); do within staffai health >/dev/null 2>&1 && return; sleep 0.2; done

@@ -6,6 +6,8 @@
 //! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so. [`chaos`] lets the page do
 //! that, and break the bot's own actors.
 //!
+//! Model servers that run on this machine beside it are looked for by [`neighbours`], on loopback alone.
+//!
 //! For trying tools it brings a small tool server along ([`example_server`]), which the bot starts as it does any other.
 //!
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
@@ -22,6 +24,7 @@ pub mod interactions;
 pub mod limits;
 mod line;
 mod members;
+pub mod neighbours;
 pub(crate) mod page;
 mod programs;
 mod rest;

@@ -24,6 +24,9 @@ mod talk;
 #[path = "bot/sessions.rs"]
 mod sessions;
 
+#[path = "bot/terminal.rs"]
+mod terminal;
+
 #[path = "bot/interjections.rs"]
 mod interjections;
 

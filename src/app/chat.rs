@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use secrecy::ExposeSecret as _;
 
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
@@ -14,18 +15,20 @@ use super::signals::Ends;
 use super::system::SystemClock;
 use super::{App, Cli, exit};
 use crate::config::Loaded;
+use crate::config::sources::Variables;
 use crate::config::triggers::Triggers;
 use crate::ports::Clock;
 use crate::store::embedded::opener::Opener;
 use crate::store::{Backend, OpenError};
-use crate::terminal::client::Client;
+use crate::terminal::client::{Client, Manner};
 
 /// How long the service's own listener may take to be there.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
 /// The most conversations without a service at the same time in one data directory.
 const CHATS_MAX: usize = 8;
 /// What whoever sits down here has to know.
-const HINT: &str = "/help names the commands, /quit ends";
+const HINT: &str =
+    "/help names the commands, Alt-Enter begins a line, Ctrl-R searches, Ctrl-C stops an answer, /quit ends";
 /// The most bytes of the standard input that go along with a question.
 const INPUT_MAX: u64 = 28 * 1024;
 /// How long the demo model pretends to think.
@@ -45,8 +48,26 @@ pub(super) struct Of {
 impl Of {
     /// A word about what goes on, which would stand between what a script reads.
     fn tell(&self, word: &str) {
-        if self.once.is_none() {
+        if self.with_person() {
             println!("{word}");
+        }
+    }
+
+    /// A person types, and reads along.
+    fn with_person(&self) -> bool {
+        self.once.is_none() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
+    }
+
+    /// How the terminal is used. What the person says is kept where the state of the person's programs is.
+    fn manner(&self, variables: &Variables) -> Manner {
+        let set = |name: &str| variables.get(name).map(|value| value.expose_secret().to_owned());
+        let person = self.with_person();
+        let state = set("XDG_STATE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+        let state = state.or_else(|| set("HOME").map(|home| PathBuf::from(home).join(".local/state")));
+        Manner {
+            person,
+            colors: person && set("NO_COLOR").is_none() && set("TERM").is_none_or(|term| term != "dumb"),
+            history: state.map(|folder| folder.join("staffai").join("chat_history")),
         }
     }
 }
@@ -62,7 +83,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
             return exit::NEGATIVE;
         }
         of.tell(&format!("talking to the service at http://{address}/\n{HINT}"));
-        return talk(&loaded, address, of).await;
+        return talk_until_told(&loaded, address, of).await;
     }
     let demo = match demo_for(&loaded).await {
         Ok(demo) => demo,
@@ -130,13 +151,14 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
 async fn talk_until_told(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     tokio::select! {
         code = talk(loaded, address, of) => code,
-        () = told_to_end() => exit::FINE,
+        () = told_to_end(of) => exit::FINE,
     }
 }
 
-/// Waits for a signal to end. Where none can be heard of, the system ends the process by itself.
-async fn told_to_end() {
-    match Ends::listen() {
+/// Waits for a signal to end; for a person Ctrl-C means the answer. Where none can be heard of, the system ends the process by
+/// itself.
+async fn told_to_end(of: &Of) {
+    match if of.with_person() { Ends::listen_without_interrupts() } else { Ends::listen() } {
         Ok(mut ends) => ends.next().await,
         Err(_) => std::future::pending().await,
     }
@@ -183,11 +205,11 @@ async fn lone_folder(first: PathBuf) -> Option<PathBuf> {
 
 async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     let mut out = std::io::stdout();
-    let colors = out.is_terminal();
     let session = of.session.clone().unwrap_or_else(|| format!("cli-{}", SystemClock.now().0));
     let key = loaded.settings.http.api_keys.first().cloned();
-    let result = match (Client::new(format!("http://{address}"), key, session, colors), &of.once) {
-        (Ok(mut client), None) => client.talk(&mut out).await.map(|()| true),
+    let manner = of.manner(&loaded.variables);
+    let result = match (Client::new(format!("http://{address}"), key, session, manner), &of.once) {
+        (Ok(mut client), None) => client.talk(&mut out).await,
         (Ok(client), Some(question)) => match with_input(question).await {
             Ok(question) => client.once(&question, &mut out).await,
             Err(why) => Err(why),

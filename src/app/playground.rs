@@ -20,10 +20,12 @@ use super::system::{self, SystemClock};
 use super::{Cli, Format, exit, keys};
 use crate::api::Api;
 use crate::api::front::Behind;
+use crate::config::edges::Http;
 use crate::config::sources::Sources;
 use crate::config::{Examined, Loaded};
 use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::playground::chaos::{Chaos, Spells};
+use crate::playground::neighbours::{Neighbours, USUAL};
 use crate::playground::page;
 use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
@@ -103,7 +105,8 @@ pub async fn run(cli: &Cli) -> u8 {
     let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
     let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
     let at = loaded.settings.http.addr.to_string();
-    let code = serve((&args(cli), at), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
+    let places = places(&loaded.settings.http, demo.is_some());
+    let code = serve((&args(cli), at, places), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
     end.cancel();
     // It ends with the write that is under way, and a last one.
     let _ = keeping.await;
@@ -117,14 +120,15 @@ pub async fn run(cli: &Cli) -> u8 {
 
 /// Serves the page and keeps the bot, until it is told to end.
 async fn serve(
-    (args, at): (&[String], String),
+    (args, at, places): (&[String], String, Vec<(&'static str, u16)>),
     of_keys: Arc<OfKeys>,
     (service, spells, demo): (&Service, &Arc<Spells>, Option<&Demo>),
     (keeper, asks): (Arc<Keeper>, Asks),
 ) -> u8 {
     let bot = Arc::clone(&keeper) as _;
     let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), demo.is_some(), bot);
-    let page = page::router(service.clone(), Breaking { chaos, token: system::random_token() });
+    let models = Neighbours::at(places, Arc::clone(&keeper) as _);
+    let page = page::router(service.clone(), Breaking { chaos, models, token: system::random_token() });
     let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
     else {
         eprintln!("signals cannot be handled");
@@ -182,12 +186,19 @@ async fn say(demo: bool, service: &Service, address: std::net::SocketAddr) {
     eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
 }
 
+/// Where model servers are looked for. Where a model is configured nobody needs another one, and this program is none of them.
+fn places(http: &Http, demo: bool) -> Vec<(&'static str, u16)> {
+    let own = |port: u16| http.addr.port() == port || http.listeners.iter().any(|listener| listener.port() == port);
+    USUAL.into_iter().filter(|(_, port)| demo && !own(*port)).collect()
+}
+
 fn birth(service: &Service, demo: Option<&Demo>) -> Birth {
     Birth {
         api_url: service.api_url(),
         token: service.token().to_owned(),
         owners: service.guilds().iter().map(|guild| guild.owner.to_string()).collect(),
         demo_url: demo.map(Demo::url),
+        model: None,
     }
 }
 

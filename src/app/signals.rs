@@ -25,10 +25,10 @@ impl Hangups {
     }
 }
 
-/// SIGTERM and SIGINT.
+/// SIGTERM and, where it is listened for, SIGINT.
 pub struct Ends {
     term: Signal,
-    int: Signal,
+    int: Option<Signal>,
 }
 
 impl Ends {
@@ -37,14 +37,27 @@ impl Ends {
     /// # Errors
     /// The system takes no handler.
     pub fn listen() -> std::io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        Ok(Self { term: signal(SignalKind::terminate())?, int: Some(signal(SignalKind::interrupt())?) })
+    }
+
+    /// Listens for SIGTERM alone: Ctrl-C means something else.
+    ///
+    /// # Errors
+    /// The system takes no handler.
+    pub fn listen_without_interrupts() -> std::io::Result<Self> {
+        Ok(Self { term: signal(SignalKind::terminate())?, int: None })
     }
 
     /// Waits for the next one.
     pub async fn next(&mut self) {
         tokio::select! {
             _ = self.term.recv() => {}
-            _ = self.int.recv() => {}
+            () = async {
+                match &mut self.int {
+                    Some(int) => drop(int.recv().await),
+                    None => std::future::pending().await,
+                }
+            } => {}
         }
     }
 }

@@ -13,7 +13,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -23,6 +23,7 @@ use tokio::sync::mpsc;
 
 use super::demo_model::ModelFault;
 use super::faults::Faults;
+use super::neighbours::Choice;
 use super::rest::routes::CREATE_MESSAGE;
 use crate::ports::{self, Fault, Input, StoreFault};
 
@@ -77,6 +78,8 @@ pub enum BotOrder {
     Strike(String, Strike),
     /// Lets the store fail.
     StoreDown,
+    /// Asks this model from now on; none is the one that it was started with.
+    AskModel(Option<Choice>),
 }
 
 /// The process of the bot.
@@ -141,7 +144,7 @@ pub struct Chaos {
     discord: Faults,
     spells: Arc<Spells>,
     /// Whether answers come from the demo model.
-    demo: bool,
+    demo: AtomicBool,
     bot: Arc<dyn BotProcess>,
     ordered: AtomicU64,
 }
@@ -193,7 +196,12 @@ impl Chaos {
     /// Takes orders from now on. Without the demo model nothing can be told to a model.
     #[must_use]
     pub fn new(discord: Faults, spells: Arc<Spells>, demo: bool, bot: Arc<dyn BotProcess>) -> Arc<Self> {
-        Arc::new(Self { discord, spells, demo, bot, ordered: AtomicU64::new(0) })
+        Arc::new(Self { discord, spells, demo: AtomicBool::new(demo), bot, ordered: AtomicU64::new(0) })
+    }
+
+    /// Whether answers come from the demo model from now on.
+    pub fn set_demo(&self, demo: bool) {
+        self.demo.store(demo, Ordering::Relaxed);
     }
 
     /// Does this to the actor at this path.
@@ -257,9 +265,9 @@ impl Chaos {
         self.bot.counted()
     }
 
-    const fn offers(&self, trouble: Trouble) -> bool {
+    fn offers(&self, trouble: Trouble) -> bool {
         match trouble {
-            Trouble::ModelDown | Trouble::ModelSlow => self.demo,
+            Trouble::ModelDown | Trouble::ModelSlow => self.demo.load(Ordering::Relaxed),
             Trouble::CutDiscord | Trouble::RefusePosts | Trouble::StoreDown | Trouble::KillBot => true,
         }
     }
@@ -292,6 +300,8 @@ impl Strikes {
                 self.spells.begin(&self.spells.store);
                 Ok(())
             }
+            // Nothing fails by it: the process that hears it does it.
+            BotOrder::AskModel(_) => Ok(()),
         }
     }
 

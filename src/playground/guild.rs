@@ -56,7 +56,7 @@ pub struct Role {
 }
 
 /// A member of a guild. Somebody in several guilds is one entry in each.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
     /// The person's id.
     pub id: UserId,
@@ -182,7 +182,44 @@ pub struct Message {
     pub command: Option<(UserId, String)>,
     /// The `allowed_mentions` it was sent with, as sent; none when the field was absent.
     pub allowed_mentions: Option<Value>,
+    /// What people reacted with, in the order in which each came first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub reactions: Vec<Reaction>,
 }
+
+/// One emoji below a message.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reaction {
+    /// The emoji, or `name:id` of a server's own.
+    pub emoji: String,
+    /// Who reacted so.
+    pub by: Vec<UserId>,
+}
+
+impl Message {
+    /// Somebody reacts, or takes it back. False when nothing changes, or there are too many kinds already.
+    pub fn react(&mut self, user: UserId, emoji: &str, held: bool) -> bool {
+        let Some(known) = self.reactions.iter_mut().find(|known| known.emoji == emoji) else {
+            let takes = held && self.reactions.len() < REACTIONS;
+            if takes {
+                self.reactions.push(Reaction { emoji: emoji.to_owned(), by: vec![user] });
+            }
+            return takes;
+        };
+        if known.by.contains(&user) == held {
+            return false;
+        }
+        known.by.retain(|by| *by != user);
+        if held {
+            known.by.push(user);
+        }
+        self.reactions.retain(|reaction| !reaction.by.is_empty());
+        true
+    }
+}
+
+/// Kinds of reactions to one message, as on Discord.
+const REACTIONS: usize = 20;
 
 /// What a sender hands in to make a message.
 #[derive(Clone, Debug, Default)]

@@ -1,8 +1,8 @@
-//! What members can do besides talking: send files, open threads, give and take roles.
+//! What members can do besides talking: send files, open threads, react, call others in, give and take roles.
 
 use super::{
     guild::{
-        Channel, Draft, Message, Overwrite,
+        Channel, Draft, Guild, Member, Message, Overwrite, Role,
         files::File,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         permissions as may,
@@ -12,6 +12,8 @@ use super::{
 
 /// The longest name of a thread, in characters.
 const THREAD_NAME: usize = 100;
+/// Members of the guild, with those who join.
+const MEMBERS: usize = 100;
 
 impl Service {
     /// Somebody writes a message with files; `text` may be empty. None when there is no such channel. Whoever calls keeps
@@ -61,6 +63,27 @@ impl Service {
         self.core.world().set_permissions(guild, role, permissions)
     }
 
+    /// Somebody reacts to a message (`held`) or takes it back. False when there is no such message.
+    #[must_use]
+    pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, (emoji, held): (&str, bool)) -> bool {
+        self.core.world().reacts((channel, message), member, emoji, held)
+    }
+
+    /// Somebody joins the first guild with these roles, called in by `member`. None when that one may not give them, or the guild
+    /// is full.
+    #[must_use]
+    pub fn joins(&self, member: UserId, name: &str, roles: Vec<RoleId>) -> Option<Member> {
+        let mut world = self.core.world();
+        let guild = world.state.guilds().first()?;
+        let id = guild.id;
+        let known = |role: &RoleId| guild.roles.iter().any(|known| known.id == *role && may_give(guild, member, known));
+        let may = guild.permissions(member) & may::MANAGE_ROLES != 0 && roles.iter().all(known);
+        if !may || guild.members.len() >= MEMBERS {
+            return None;
+        }
+        world.joins(id, name, roles)
+    }
+
     /// Somebody leaves a guild. False when there is no such member.
     #[must_use]
     pub fn leaves(&self, guild: GuildId, member: UserId) -> bool {
@@ -75,10 +98,15 @@ impl Service {
         let Some(guild) = world.state.guilds().first() else { return false };
         let id = guild.id;
         let Some(known) = guild.roles.iter().find(|known| known.id == role) else { return false };
-        let allowed = guild.permissions(member) & may::MANAGE_ROLES != 0 && guild.rank(member) > known.position;
-        if !allowed || known.managed || role.0 == id.0 {
+        if !may_give(guild, member, known) {
             return false;
         }
         world.set_role(id, user, (role, held), None)
     }
+}
+
+/// Whether a member may give this role and take it.
+fn may_give(guild: &Guild, member: UserId, role: &Role) -> bool {
+    let allowed = guild.permissions(member) & may::MANAGE_ROLES != 0 && guild.rank(member) > role.position;
+    allowed && !role.managed && role.id.0 != guild.id.0
 }

@@ -16,6 +16,7 @@ use secrecy::SecretString;
 use tokio::sync::Semaphore;
 
 use super::chaos::Chaos;
+use super::neighbours::Neighbours;
 use super::programs;
 use super::service::Service;
 
@@ -23,6 +24,7 @@ mod actions;
 mod api;
 mod chaos;
 mod events;
+mod models;
 
 #[cfg(test)]
 mod tests;
@@ -40,7 +42,7 @@ const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
 /// Every file of the page: where it is, its media type, its text.
-const FILES: [(&str, &str, &str); 18] = [
+const FILES: [(&str, &str, &str); 21] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("/playground/page.js", SCRIPT, include_str!("page/page.js")),
@@ -59,6 +61,9 @@ const FILES: [(&str, &str, &str); 18] = [
     ("/playground/roles.js", SCRIPT, include_str!("page/roles.js")),
     ("/playground/chaos.js", SCRIPT, include_str!("page/chaos.js")),
     ("/playground/text.js", SCRIPT, include_str!("page/text.js")),
+    ("/playground/colours.js", SCRIPT, include_str!("page/colours.js")),
+    ("/playground/models.js", SCRIPT, include_str!("page/models.js")),
+    ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
 ];
 /// Everything but the page itself is below this.
 const FOLDER: &str = "/playground/";
@@ -77,6 +82,8 @@ struct Desk {
 pub struct Breaking {
     /// Takes the orders.
     pub chaos: Arc<Chaos>,
+    /// Models of this machine that the bot can ask.
+    pub models: Arc<Neighbours>,
     /// What the page is told with its state, and shows with each order.
     pub token: SecretString,
 }
@@ -102,7 +109,11 @@ pub fn router(service: Service, breaking: Breaking) -> Router {
         .route("/playground/interactions/{id}", get(actions::interaction))
         .route("/playground/threads", post(actions::thread))
         .route("/playground/roles", post(actions::role))
+        .route("/playground/members", post(actions::join))
+        .route("/playground/direct", post(actions::direct))
+        .route("/playground/reactions", post(actions::react))
         .route("/playground/files/{id}/{name}", get(actions::file))
+        .route("/playground/models", get(models::offered).post(models::choose))
         .route("/playground/chaos", get(chaos::caused).post(chaos::order))
         .layer(DefaultBodyLimit::max(BODY_BYTES))
         .layer(middleware::from_fn(guard))

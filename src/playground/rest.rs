@@ -35,6 +35,7 @@ const LONGEST_BODY: usize = 100 << 20;
 
 /// A request without its transport.
 pub struct Asked {
+    path: String,
     query: Vec<(String, String)>,
     headers: HeaderMap,
     body: Bytes,
@@ -64,6 +65,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
         tokio::time::sleep(delay).await;
     }
     let asked = Asked {
+        path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(body::query).unwrap_or_default(),
         headers: parts.headers,
         body: to_bytes(body, LONGEST_BODY).await.unwrap_or_default(),
@@ -133,7 +135,7 @@ fn route_answer(core: &Core, world: &mut World, route: &Route, asked: &Asked) ->
         Call::Typing(channel) => messages::typing(world, channel),
         Call::OpenThread(channel, message) => messages::open_thread(world, (channel, message), asked),
         Call::GuildThreads(guild) => guilds::threads(world, guild),
-        Call::React(channel, message) => messages::react(world, channel, message),
+        Call::React(channel, message, held) => messages::react(world, (channel, message), held, asked),
         Call::Commands(scope) => Ok(interactions::commands(world, scope, asked)),
         Call::SetCommands(scope) => interactions::set_commands(world, scope, asked),
         Call::Callback(id, token) => interactions::callback(world, id, token, asked),

@@ -20,7 +20,7 @@ use super::{
         intents,
     },
     guild::{
-        Channel, Draft, Guild, Member, Message,
+        Channel, Draft, Guild, Member, Message, Reaction,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         kept::Kept,
         seed::Seed,
@@ -116,6 +116,20 @@ pub enum Change {
         channel: ChannelId,
         /// Which it was.
         message: MessageId,
+    },
+    /// Somebody reacted to a message, or took it back.
+    Reacted {
+        /// Where it is.
+        channel: ChannelId,
+        /// Which it is.
+        message: MessageId,
+        /// All its reactions now.
+        reactions: Vec<Reaction>,
+    },
+    /// Somebody joined.
+    MemberJoined {
+        /// Who.
+        member: Member,
     },
     /// Somebody began to type.
     TypingStarted {
@@ -263,7 +277,7 @@ impl Service {
 
     /// Somebody reacts to a message in a guild; nothing happens when it does not exist.
     pub fn reacts(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str) {
-        self.core.world().reacts(channel, message, member, emoji);
+        self.core.world().reacts((channel, message), member, emoji, true);
     }
 
     /// Somebody begins to type.

@@ -25,7 +25,7 @@ use super::{
         intents,
     },
     guild::{
-        Channel, Draft, Message, Overwrite,
+        Channel, Draft, Member, Message, Overwrite,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
@@ -156,16 +156,46 @@ impl World {
         Some(message)
     }
 
-    /// Tells everybody that somebody reacted to a message. The reaction itself is not kept.
-    pub fn reacts(&mut self, channel: ChannelId, message: MessageId, user: UserId, emoji: &str) {
-        let Some(author) = self.state.message(channel, message).map(|message| message.author) else { return };
-        let Some(guild) = self.guild_of(channel) else { return };
+    /// Somebody reacts to a message, or takes it back, and everybody is told. False when there is no such message.
+    pub fn reacts(
+        &mut self,
+        (channel, message): (ChannelId, MessageId),
+        user: UserId,
+        emoji: &str,
+        held: bool,
+    ) -> bool {
+        let Some(author) = self.state.message(channel, message).map(|message| message.author) else { return false };
+        if let Some(changed) = self.state.react(channel, message, user, emoji, held) {
+            let _ = self.changes.send(Change::Reacted { channel, message, reactions: changed.reactions });
+        }
+        let Some(guild) = self.guild_of(channel) else { return true };
+        // The bot knows what it did.
+        if user == self.state.bot().id {
+            return true;
+        }
         let data = json!({
             "user_id": user, "channel_id": channel, "message_id": message, "guild_id": guild,
             "message_author_id": author, "emoji": {"id": null, "name": emoji}, "burst": false, "type": 0,
             "member": self.state.member(Some(guild), user).map_or(Value::Null, wire::member),
         });
-        self.publish("MESSAGE_REACTION_ADD", Some(guild), intents::GUILD_MESSAGE_REACTIONS, data);
+        let name = if held { "MESSAGE_REACTION_ADD" } else { "MESSAGE_REACTION_REMOVE" };
+        self.publish(name, Some(guild), intents::GUILD_MESSAGE_REACTIONS, data);
+        true
+    }
+
+    /// Somebody joins a guild, with these roles, and everybody is told. None when there is no such guild.
+    pub fn joins(&mut self, guild: GuildId, name: &str, roles: Vec<RoleId>) -> Option<Member> {
+        let now = self.now();
+        let id = UserId(self.state.snowflake(now));
+        let member = Member { id, name: name.to_owned(), roles, bot: false };
+        if !self.state.put_member(guild, member.clone()) {
+            return None;
+        }
+        let mut data = wire::member(&member);
+        data["guild_id"] = json!(guild);
+        self.publish("GUILD_MEMBER_ADD", Some(guild), intents::GUILD_MEMBERS, data);
+        let _ = self.changes.send(Change::MemberJoined { member: member.clone() });
+        Some(member)
     }
 
     /// Lights somebody's typing indicator and tells everybody.

@@ -21,6 +21,8 @@ pub const EVENTS: &[(&str, &str)] = &[
         "what was said on the playground's page before cannot be read, and the page begins empty",
     ),
     ("playground.chat_unwritten", "what is said on the playground's page cannot be kept"),
+    ("playground.model_found", "a model server answers on this machine, and the playground's page offers its models"),
+    ("playground.model_chosen", "somebody chose on the playground's page which model answers from now on"),
     ("gateway.dropped", "an incoming event was not for us, or unreadable"),
     ("gateway.forbidden", "we were addressed where our own permissions allow no answer"),
     ("gateway.ready", "a connection began a fresh session"),

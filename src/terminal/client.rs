@@ -1,6 +1,19 @@
 //! The client: a conversation in the terminal with a running service.
 
+mod code;
+
+mod editor;
+
+mod markdown;
+
+mod screen;
+
+mod shown;
+
+mod stream;
+
 use std::io::Write;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use futures_util::StreamExt;
@@ -8,16 +21,19 @@ use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
+use self::code::{DIM, PLAIN};
+use self::editor::{Editor, Typed};
+use self::screen::Screen;
+use self::shown::{Shown, harmless};
+use self::stream::{Lines, parse};
 use super::routes::{Submit, Submitted, Verdict};
-use super::wire::{Event, Update};
+use super::wire::Update;
 use crate::domain::gate::Refusal;
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
 /// The longest that opening a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// The longest line of a stream, in bytes.
-const LINE_MAX: usize = 1024 * 1024;
 /// The longest silence of a stream: a service that lives says so more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The longest answer that refuses something and is read, in bytes.
@@ -64,14 +80,51 @@ struct Problem {
     detail: String,
 }
 
+/// Who types, and what the terminal shows.
+#[derive(Debug, Default)]
+pub struct Manner {
+    /// A person edits lines on a terminal; else lines come as they are, and answers go out alone.
+    pub person: bool,
+    /// Answers are drawn in colours.
+    pub colors: bool,
+    /// The file of what the person said before.
+    pub history: Option<PathBuf>,
+}
+
+/// A person at a terminal.
+struct Person {
+    editor: Editor,
+    screen: Screen,
+}
+
+/// What came of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It is answered, or needed no answer.
+    Answered,
+    /// There is an apology, or nothing.
+    Unanswered,
+    /// The person leaves meanwhile.
+    Left,
+}
+
+/// The answer that is on its way.
+struct Turn<'a> {
+    /// The message that began it.
+    message: &'a str,
+    shown: Shown,
+    /// What came of it so far.
+    came: Asked,
+}
+
 /// A conversation with the service at one address.
 pub struct Client {
     http: reqwest::Client,
     base: String,
     key: Option<SecretString>,
     session: String,
-    /// Write in colours.
     colors: bool,
+    person: Option<Person>,
     seen: u64,
 }
 
@@ -79,36 +132,57 @@ impl Client {
     /// A client of the service at `base`, in the session of this name.
     ///
     /// # Errors
-    /// The HTTP client cannot be made.
-    pub fn new(base: String, key: Option<SecretString>, session: String, colors: bool) -> Result<Self, String> {
+    /// The HTTP client cannot be made, or the terminal takes no orders.
+    pub fn new(base: String, key: Option<SecretString>, session: String, manner: Manner) -> Result<Self, String> {
         let http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
         let http = http.map_err(|error| error.to_string())?;
-        Ok(Self { http, base, key, session, colors, seen: 0 })
+        let Manner { person, colors, history } = manner;
+        let person = if person {
+            let editor = Editor::new(history, colors)?;
+            Some(Person { editor, screen: Screen::take().map_err(|error| error.to_string())? })
+        } else {
+            None
+        };
+        Ok(Self { http, base, key, session, colors, person, seen: 0 })
     }
 
-    /// Reads lines and shows answers until the input ends.
+    /// Reads messages and shows answers until the input ends or the person leaves. False when nobody reads along and one of them
+    /// had no answer, or an apology.
     ///
     /// # Errors
     /// The service went away or refuses us; the sentence says which.
-    pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<(), String> {
-        loop {
-            self.prompt(out)?;
-            let read = tokio::select! {
-                read = read_line() => read?,
-                () = interrupted() => None,
-            };
-            let Some(line) = read else {
-                return writeln!(out).map_err(|error| error.to_string());
-            };
-            match line.trim() {
+    pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        let mut answered = true;
+        while let Typed::Text(text) = self.typed().await? {
+            match text.as_str() {
                 "" => {}
-                "/quit" | "/exit" | "!quit" | "!exit" => return Ok(()),
+                "/quit" | "/exit" | "!quit" | "!exit" => break,
                 text => match attaches(text) {
                     Some(session) => self.attach(session, out).await?,
-                    None => self.ask(text, out).await?,
+                    None => match self.ask(text, out).await? {
+                        Asked::Answered => {}
+                        Asked::Unanswered => answered = false,
+                        Asked::Left => break,
+                    },
                 },
             }
         }
+        // A person has seen what came of it.
+        Ok(answered || self.person.is_some())
+    }
+
+    /// The next message.
+    async fn typed(&mut self) -> Result<Typed, String> {
+        if let Some(person) = &mut self.person {
+            let typed = person.editor.read().await?;
+            person.screen.quiet().map_err(|error| error.to_string())?;
+            return Ok(typed);
+        }
+        let read = tokio::select! {
+            read = read_line() => read?,
+            () = interrupted() => None,
+        };
+        Ok(read.map_or(Typed::End, |line| Typed::Text(line.trim().to_owned())))
     }
 
     /// Says one thing and writes the answer alone. False when there was none, or an apology. Whoever goes away meanwhile cancels it.
@@ -157,54 +231,73 @@ impl Client {
     ///
     /// # Errors
     /// The service went away or refuses us; the sentence says which.
-    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
         let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
-        let answer = request.timeout(COMMAND_WITHIN).send().await.map_err(unreachable)?;
+        let answer = tokio::select! {
+            answer = request.timeout(COMMAND_WITHIN).send() => answer.map_err(unreachable)?,
+            () = interrupted() => return Ok(Asked::Left),
+        };
+        let written = |error: std::io::Error| error.to_string();
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
-            return writeln!(out, "{}", notice::busy(Locale::English)).map_err(|error| error.to_string());
+            writeln!(out, "{}", notice::busy(Locale::English)).map_err(written)?;
+            return Ok(Asked::Unanswered);
         }
         if !answer.status().is_success() {
             // Only without a key nothing can be said at all.
             let ends = answer.status() == StatusCode::UNAUTHORIZED;
             let why = refusal(answer).await;
-            return if ends { Err(why) } else { writeln!(out, "{why}").map_err(|error| error.to_string()) };
+            if ends {
+                return Err(why);
+            }
+            writeln!(out, "{why}").map_err(written)?;
+            return Ok(Asked::Unanswered);
         }
         let submitted: Submitted = answer.json().await.map_err(unreachable)?;
         if let Some(said) = &submitted.said {
-            writeln!(out, "{}", harmless(said)).map_err(|error| error.to_string())?;
+            writeln!(out, "{}", harmless(said)).map_err(written)?;
         }
         if submitted.message.is_empty() {
-            return Ok(());
+            return Ok(Asked::Answered);
         }
         if !submitted.command {
             return self.show(&submitted.message, out).await;
         }
-        match timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
-            Ok(shown) => shown,
-            Err(_) => writeln!(out, "{}", notice::commands::unanswered()).map_err(|error| error.to_string()),
+        if let Ok(shown) = timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
+            return shown;
         }
+        writeln!(out, "{}", notice::commands::unanswered()).map_err(written)?;
+        Ok(Asked::Unanswered)
     }
 
     /// Shows the events of the turn that this message began, until it is over. A stream that ends before is read on, as often
-    /// as it brought an event.
-    async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
-        let mut shown = Shown::default();
+    /// as it brought an event. Ctrl-C stops the answer, and what comes of that is shown; the next one leaves.
+    async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
+        let written = |error: std::io::Error| error.to_string();
+        let mut turn = Turn { message, shown: Shown::nothing(self.colors), came: Asked::Unanswered };
+        let mut stopped = false;
         loop {
             let seen = self.seen;
             let ended = tokio::select! {
-                ended = self.read_on(message, &mut shown, out) => ended?,
+                ended = self.read_on(&mut turn, out) => ended?,
                 () = interrupted() => {
-                    self.stop(message).await?;
-                    // What comes of it is read on; the next interruption leaves.
-                    tokio::select! {
-                        ended = self.read_on(message, &mut shown, out) => ended?,
-                        () = interrupted() => return Err("left".to_owned()),
+                    turn.shown.end(out).map_err(written)?;
+                    if stopped {
+                        writeln!(out).map_err(written)?;
+                        return Ok(Asked::Left);
                     }
+                    stopped = true;
+                    self.hint(&mut turn, "stopping; Ctrl-C leaves", out).map_err(written)?;
+                    tokio::select! {
+                        told = self.stop(message) => told?,
+                        () = interrupted() => return Ok(Asked::Left),
+                    }
+                    continue;
                 }
             };
             if ended {
-                return writeln!(out).map_err(|error| error.to_string());
+                turn.shown.end(out).and_then(|()| writeln!(out)).map_err(written)?;
+                return Ok(turn.came);
             }
             if self.seen == seen {
                 return Err("the service ended the conversation".to_owned());
@@ -212,13 +305,19 @@ impl Client {
         }
     }
 
+    /// Tells a person what goes on, on a line of its own.
+    fn hint(&self, turn: &mut Turn<'_>, hint: &str, out: &mut impl Write) -> std::io::Result<()> {
+        if self.person.is_none() {
+            return Ok(());
+        }
+        let begin = if turn.shown.is_empty() { "" } else { "\n" };
+        let (dim, plain) = if self.colors { (DIM, PLAIN) } else { ("", "") };
+        writeln!(out, "{begin}{dim}({hint}){plain}")?;
+        out.flush()
+    }
+
     /// Reads one stream behind what was seen. True when the turn is over, false when the stream ended before.
-    async fn read_on(
-        &mut self,
-        message: &str,
-        shown: &mut Shown,
-        out: &mut (impl Write + Send),
-    ) -> Result<bool, String> {
+    async fn read_on(&mut self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<bool, String> {
         let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
         let silent = |_| "the service fell silent".to_owned();
         let answer = timeout(SILENCE_MAX, self.authorized(self.http.get(url)).send()).await.map_err(silent)?;
@@ -229,12 +328,19 @@ impl Client {
             for line in lines.feed(&bytes.map_err(unreachable)?)? {
                 let Some(event) = parse(&line) else { continue };
                 self.seen = event.number;
-                if event.turn != message {
+                if event.turn != turn.message {
                     continue;
                 }
                 match event.update {
-                    Update::Draft { text, anew } => shown.grow(&text, anew, out),
-                    Update::Final { text } | Update::Apology { text } => shown.update(&text, out),
+                    Update::Draft { text, anew } => turn.shown.grow(&text, anew, out),
+                    Update::Final { text } => {
+                        turn.came = Asked::Answered;
+                        turn.shown.update(&text, out)
+                    }
+                    Update::Apology { text } => {
+                        turn.came = Asked::Unanswered;
+                        turn.shown.update(&text, out)
+                    }
                     Update::Done => return Ok(true),
                     Update::Gate { id, question, decision: None, .. } => {
                         self.decide(&id, &question, out).await?;
@@ -259,7 +365,11 @@ impl Client {
         writeln!(out, "\n{}", harmless(question)).map_err(written)?;
         let verdict = loop {
             write!(out, "{}", notice::gate::keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
-            let Some(line) = read_line().await? else { break Verdict { approve: false, hour: false } };
+            let line = match &self.person {
+                Some(person) => person.screen.line().await.map_err(written)?,
+                None => read_line().await?,
+            };
+            let Some(line) = line else { break Verdict { approve: false, hour: false } };
             match line.trim().to_lowercase().as_str() {
                 "a" => break Verdict { approve: true, hour: false },
                 "h" => break Verdict { approve: true, hour: true },
@@ -287,11 +397,6 @@ impl Client {
             Some(key) => request.bearer_auth(key.expose_secret()),
             None => request,
         }
-    }
-
-    fn prompt(&self, out: &mut impl Write) -> Result<(), String> {
-        let prompt = if self.colors { "\x1b[1;36myou ›\x1b[0m " } else { "you > " };
-        write!(out, "{prompt}").and_then(|()| out.flush()).map_err(|error| error.to_string())
     }
 }
 
@@ -348,132 +453,25 @@ async fn beginning(mut answer: reqwest::Response) -> String {
     String::from_utf8_lossy(&body).into_owned()
 }
 
-/// Cuts a stream into lines; each byte is looked at once.
-#[derive(Default)]
-struct Lines {
-    /// The beginning of a line whose end did not come yet.
-    begun: Vec<u8>,
-}
-
-impl Lines {
-    /// The lines that end in a piece of the stream.
-    fn feed(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, String> {
-        let mut ended = Vec::new();
-        for part in piece.split_inclusive(|byte| *byte == b'\n') {
-            if self.begun.len() + part.len() > LINE_MAX {
-                return Err("the service sent a line without end".to_owned());
-            }
-            self.begun.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                ended.push(std::mem::take(&mut self.begun));
-            }
-        }
-        Ok(ended)
-    }
-}
-
-/// The event of a line `data: {..}`; other lines carry nothing for us.
-fn parse(line: &[u8]) -> Option<Event> {
-    serde_json::from_slice(line.strip_prefix(b"data:")?).ok()
-}
-
-/// What of an answer is on the screen.
-#[derive(Default)]
-struct Shown {
-    text: String,
-}
-
-impl Shown {
-    /// Writes more of a draft; one that begins anew stands on a line of its own.
-    fn grow(&mut self, more: &str, anew: bool, out: &mut impl Write) -> std::io::Result<()> {
-        let more = harmless(more);
-        if anew && !self.text.is_empty() {
-            writeln!(out)?;
-            self.text.clear();
-        }
-        write!(out, "{more}")?;
-        self.text.push_str(&more);
-        out.flush()
-    }
-
-    /// Writes what is new of the whole answer; one that does not begin like its draft is written on a line of its own.
-    fn update(&mut self, text: &str, out: &mut impl Write) -> std::io::Result<()> {
-        let text = harmless(text);
-        if let Some(more) = text.strip_prefix(self.text.as_str()) {
-            write!(out, "{more}")?;
-        } else {
-            writeln!(out)?;
-            write!(out, "{text}")?;
-        }
-        self.text = text;
-        out.flush()
-    }
-}
-
-/// The text without control characters, which could steer the terminal.
-fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cost;
-
-    #[test]
-    fn a_stream_costs_in_proportion_to_its_length_however_it_is_cut() {
-        let pieces = |size: usize| vec![vec![b"x".to_vec(); size], vec!["x\n".repeat(size).into_bytes()]];
-        cost::grows_linearly(1024, pieces, |streams| {
-            for pieces in &streams {
-                let mut lines = Lines::default();
-                assert!(pieces.iter().all(|piece| lines.feed(piece).is_ok()));
-            }
-        });
-    }
-
-    #[test]
-    fn a_line_without_end_is_given_up() {
-        let mut lines = Lines::default();
-        assert_eq!(lines.feed(b"a\nb").unwrap(), [b"a\n".to_vec()]);
-        assert_eq!(lines.feed(b"c\n").unwrap(), [b"bc\n".to_vec()]);
-        assert!(lines.feed(&vec![b'x'; LINE_MAX + 1]).is_err());
-    }
 
     #[tokio::test(start_paused = true)]
     async fn a_service_that_falls_silent_is_left() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let base = format!("http://{}", listener.local_addr().unwrap());
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::new(base, None, "s".to_owned(), false).unwrap();
-        let read = client.read_on("1", &mut Shown::default(), &mut Vec::new()).await;
+        let mut client = Client::new(base, None, "s".to_owned(), Manner::default()).unwrap();
+        let mut turn = Turn { message: "1", shown: Shown::nothing(false), came: Asked::Unanswered };
+        let read = client.read_on(&mut turn, &mut Vec::new()).await;
         assert_eq!(read, Err("the service fell silent".to_owned()));
         drop(listener);
-    }
-
-    #[test]
-    fn an_answer_goes_on_behind_its_draft_and_else_on_a_new_line() {
-        let mut shown = Shown::default();
-        let mut out = Vec::new();
-        for (text, anew) in [("Hel", true), ("lo", false)] {
-            shown.grow(text, anew, &mut out).unwrap();
-        }
-        shown.update("Hello!", &mut out).unwrap();
-        shown.grow("M\u{1b}[2Jore", true, &mut out).unwrap();
-        shown.update("Other", &mut out).unwrap();
-        assert_eq!(String::from_utf8(out).unwrap(), "Hello!\nM[2Jore\nOther");
     }
 
     #[test]
     fn a_line_may_ask_for_another_session() {
         assert_eq!(attaches("!SESSION 101 attach"), Some("101"));
         assert_eq!([attaches("!session 101"), attaches("!session 101 delete"), attaches("why attach it")], [None; 3]);
-    }
-
-    #[test]
-    fn only_data_lines_are_events() {
-        assert_eq!(parse(b": keep-alive\n"), None);
-        assert_eq!(parse(b"data: nonsense\n"), None);
-        let event = parse(b"data: {\"number\":3,\"turn\":\"9\",\"event\":\"done\"}\n").unwrap();
-        assert_eq!(event, Event { number: 3, turn: "9".to_owned(), update: Update::Done });
     }
 }

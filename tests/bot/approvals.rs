@@ -25,7 +25,8 @@ async fn asking(variables: &[(&str, &str)]) -> World {
     world
 }
 
-async fn not_begun(variables: &[(&str, &str)]) -> World {
+/// The same before it begins.
+pub(crate) async fn not_begun(variables: &[(&str, &str)]) -> World {
     let mut setup = Setup::new()
         .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")
         .set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "roll_dice");

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use staffai::terminal::client::Client;
+use staffai::terminal::client::{Client, Manner};
 
 use crate::model::{Act, End, Streamed};
 use crate::support::{Setup, World, story};
@@ -136,7 +136,7 @@ fn the_terminal_talks_to_the_same_bot() {
     story(async {
         let world = World::begin().await;
         world.model.does(|ask| Act::says(format!("heard: {}", ask.question())));
-        let mut client = Client::new(world.http(), None, "s1".to_owned(), false).unwrap();
+        let mut client = Client::new(world.http(), None, "s1".to_owned(), Manner::default()).unwrap();
         let mut out = Vec::new();
         client.ask("good morning", &mut out).await.unwrap();
         client.ask("and again", &mut out).await.unwrap();
@@ -145,7 +145,7 @@ fn the_terminal_talks_to_the_same_bot() {
         heard: and again
         ");
         assert!(world.model.last().shows("heard: good morning"), "it remembers its session");
-        let mut stranger = Client::new(world.http(), None, "s2".to_owned(), false).unwrap();
+        let mut stranger = Client::new(world.http(), None, "s2".to_owned(), Manner::default()).unwrap();
         stranger.ask("hello", &mut Vec::new()).await.unwrap();
         assert!(!world.model.last().shows("good morning"), "and nobody else's");
         let mut told = Vec::new();

@@ -285,10 +285,13 @@ fn one_question_for_a_script_prints_the_answer_alone() {
         let (code, told) = chat(&[], "!session 102 attach\nand now?\n!nonsense\n/quit\n").await;
         for part in ["you: what is this?", "in session 102 look", "You said: and now?", "there is no command !nonsense"]
         {
-            assert!(code == Some(0) && told.contains(part), "{part}: {told}");
+            assert!(code == Some(1) && told.contains(part), "{part}: {told}");
         }
+        let (code, told) = chat(&[], "hello\nyou\n").await;
+        assert_eq!((code, told.as_str()), (Some(0), "You said: hello\nYou said: you\n"), "a pipe gets answers alone");
         world.model.always(Act::Status(500));
         assert_eq!(chat(&["--once", "hello"], "").await.0, Some(1));
+        assert_eq!(chat(&[], "hello\n").await.0, Some(1));
         let (code, told) = chat(&["--once", "hello"], &"x".repeat(40_000)).await;
         assert_eq!((code, told.as_str()), (Some(1), ""), "what is too long is not sent");
     });

@@ -46,6 +46,9 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
 
     browser.say("@staffai show me some code");
     browser.answer("fn main()");
+    browser.act("fn main()", "React");
+    browser.click(".picker button");
+    browser.until("document.querySelector('.reaction')");
     browser.say("@staffai formula");
     browser.answer("formula");
     browser.say("/tools");
@@ -56,6 +59,10 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
         "document.querySelector('.detail .law')?.innerText && document.querySelector('.travel-box:not([hidden])')",
     );
     found.extend(browser.finds("a talk"));
+    browser.speak_as("Chloe");
+    browser.click("#join");
+    found.extend(browser.finds("somebody joins"));
+    browser.click("#roles .ends .press");
     browser.run("document.querySelectorAll('.strikes button')[1].click()");
     browser.click("[data-trouble=model_slow]");
     browser.until("document.querySelector('li.hurt') && document.querySelector('.lasting')");

@@ -54,8 +54,17 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Opens a window. Everything that the browser writes goes below `home`.
+    /// Opens a window in which the page does nothing by itself. Everything that the browser writes goes below `home`.
     pub fn open(home: &Path) -> Self {
+        let browser = Self::open_untouched(home);
+        let source = "try { sessionStorage.setItem('playground.tour', 'over') } catch { }";
+        let command = json!({"cmd": "Page.addScriptToEvaluateOnNewDocument", "params": {"source": source}});
+        browser.call("POST", "/goog/cdp/execute", &command);
+        browser
+    }
+
+    /// Opens a window as somebody has it who was never here.
+    pub fn open_untouched(home: &Path) -> Self {
         let mut driver = Command::new("chromedriver");
         driver.arg("--port=0").env("HOME", home).env("TMPDIR", home);
         let (driver, port) = start(&mut driver, |line| {

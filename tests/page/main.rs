@@ -3,7 +3,9 @@
 mod accessible;
 mod browser;
 mod chaos;
+mod models;
 mod past;
+mod tour;
 
 use std::path::Path;
 use std::process::Command;

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::sync::mpsc;
 
@@ -18,9 +19,10 @@ use crate::config::Settings;
 use crate::config::sources::Sources;
 use crate::config::triggers::Triggers;
 use crate::domain::tool::ServerName;
-use crate::playground::chaos::{Counted, Strikes};
+use crate::playground::chaos::{BotOrder, Counted, Strikes};
 use crate::playground::demo_model::MODEL;
 use crate::playground::example_server;
+use crate::playground::neighbours::Choice;
 use crate::ports::Clock;
 use crate::ports::tools::{Command, ServerEntry, Transport};
 use crate::telemetry::metrics::summed;
@@ -38,7 +40,15 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let mut reading = Reading::new(cli, Sources::for_playground);
     reading.redaction.add(&[birth.token.clone().into()]);
-    reading.adapt = Arc::new(move |settings| adapt(settings, &birth));
+    let model = Arc::new(Mutex::new(birth.model.clone()));
+    let asked = Arc::clone(&model);
+    reading.adapt = Arc::new(move |settings| {
+        adapt(settings, &birth);
+        if let Some(Choice { url, model }) = asked.lock().clone() {
+            // A key is for the address that it was set with.
+            (settings.llm.url, settings.llm.model, settings.llm.key) = (url, Some(model), None);
+        }
+    });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
     let strikes = Strikes::new(Arc::new(|| SystemClock.now().0));
@@ -46,7 +56,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let (say, said) = mpsc::channel(SAID);
     let (orders, counts) = (say.clone(), say.clone());
     tokio::spawn(write(link.says, said));
-    tokio::spawn(async move { listen(&mut link.heard, &strikes, &orders).await });
+    tokio::spawn(async move { listen(&mut link.heard, (&strikes, &model), &orders).await });
     tokio::spawn(count(Arc::clone(&launch.metrics), counts));
     let code = commands::serve(launch, async move |address| {
         // Nobody hears it when the playground is gone, which ends this process.
@@ -101,8 +111,18 @@ fn example() -> ServerEntry {
 }
 
 /// Does what is ordered, until nobody is there any more: then it drains as when it is told to.
-async fn listen(heard: &mut Heard, strikes: &Strikes, say: &mpsc::Sender<Told>) {
+async fn listen(heard: &mut Heard, (strikes, model): (&Strikes, &Mutex<Option<Choice>>), say: &mpsc::Sender<Told>) {
     while let Some(Order { number, order }) = heard.next().await {
+        if let BotOrder::AskModel(choice) = &order {
+            model.lock().clone_from(choice);
+            // The configuration is read again as when somebody asks for it.
+            if kill_process(getpid(), Signal::HUP).is_err() {
+                tracing::error!(
+                    event = "config.rejected",
+                    "this process cannot be told to read its configuration again"
+                );
+            }
+        }
         if say.send(Told::Done(number, strikes.order(&order))).await.is_err() {
             break;
         }

@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use super::link::{Birth, Heard, Link, Order, Says, Told};
 use crate::app::exit;
 use crate::playground::chaos::{BotOrder, BotProcess, Counted, Refused};
+use crate::playground::neighbours::Choice;
 
 /// Orders that wait to be handed on.
 const ORDERS: usize = 64;
@@ -51,6 +52,8 @@ pub(super) struct Keeper {
     address: watch::Sender<Option<SocketAddr>>,
     asked: mpsc::Sender<Asked>,
     signals: mpsc::Sender<Signal>,
+    /// The model that somebody chose; the next life asks it too.
+    model: Mutex<Option<Choice>>,
 }
 
 #[derive(Default)]
@@ -72,7 +75,8 @@ impl Keeper {
     /// Starts nothing yet. What it gives is for [`keep`](Self::keep).
     pub fn new() -> (Arc<Self>, Asks) {
         let ((asked, orders), (signals, wanted)) = (mpsc::channel(ORDERS), mpsc::channel(SIGNALS));
-        let keeper = Self { life: Mutex::default(), address: watch::Sender::new(None), asked, signals };
+        let keeper =
+            Self { life: Mutex::default(), address: watch::Sender::new(None), asked, signals, model: Mutex::default() };
         (Arc::new(keeper), Asks { orders, signals: wanted })
     }
 
@@ -152,7 +156,8 @@ impl Keeper {
         self.life.lock().runs = true;
         tracing::info!(event = "playground.bot_started", process = child.id(), "the bot is started");
         // A bot that is gone already is seen by its end.
-        let _ = says.say(birth).await;
+        let model = self.model.lock().clone();
+        let _ = says.say(&Birth { model, ..birth.clone() }).await;
         let mut talk = pin!(self.talk(&mut heard, &mut says, orders));
         let told = loop {
             tokio::select! {
@@ -236,10 +241,16 @@ impl BotProcess for Keeper {
         if self.address.borrow().is_none() {
             return Err(Refused::Away);
         }
+        let model = if let BotOrder::AskModel(model) = &order { Some(model.clone()) } else { None };
         let (asker, answer) = oneshot::channel();
         self.asked.try_send((order, asker)).map_err(|_| Refused::Flooded)?;
         match timeout(ANSWERS_WITHIN, answer).await {
-            Ok(Ok(result)) => result,
+            Ok(Ok(result)) => {
+                if let Some(model) = model {
+                    *self.model.lock() = model;
+                }
+                result
+            }
             Ok(Err(_)) | Err(_) => Err(Refused::Away),
         }
     }

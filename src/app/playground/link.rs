@@ -9,9 +9,10 @@ use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 use crate::playground::chaos::{BotOrder, Counted, Refused};
+use crate::playground::neighbours::Choice;
 
 /// What the bot is told at its birth, as the first line.
-#[derive(Serialize, Deserialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub(super) struct Birth {
     /// The local chat service.
     pub api_url: String,
@@ -21,6 +22,9 @@ pub(super) struct Birth {
     pub owners: Vec<String>,
     /// The demo model, unless another one is configured.
     pub demo_url: Option<String>,
+    /// The model that somebody chose in its place.
+    #[serde(default)]
+    pub model: Option<Choice>,
 }
 
 /// An order, with a number that its answer repeats.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::files::File;
 use super::ids::{GuildId, MessageId, RoleId, UserId};
-use super::{Channel, Message};
+use super::{Channel, Member, Message};
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
@@ -28,6 +28,9 @@ pub struct Kept {
     pub channels: Vec<Channel>,
     /// The roles of each member of each guild.
     pub roles: Vec<(GuildId, UserId, Vec<RoleId>)>,
+    /// The people of each guild; those who are not known come back.
+    #[serde(default)]
+    pub people: Vec<(GuildId, Member)>,
     /// Messages, those of a channel in their order.
     pub messages: Vec<Message>,
     /// Files that came with them.

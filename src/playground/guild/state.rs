@@ -121,7 +121,12 @@ impl State {
         });
         let files = messages.iter().rev().flat_map(|message| &message.attachments);
         let files = kept::files(files.filter_map(|told| Some((told.id, self.file(told.id)?))));
-        Kept { version: kept::VERSION, channels, roles: roles.collect(), messages, files }
+        let people = self.guilds.iter().flat_map(|guild| {
+            let people = guild.members.iter().filter(|member| !member.bot);
+            people.map(|member| (guild.id, member.clone()))
+        });
+        let (roles, people) = (roles.collect(), people.collect());
+        Kept { version: kept::VERSION, channels, roles, people, messages, files }
     }
 
     /// Takes up what was kept: channels that were opened, roles of members, messages and files. What belongs to a guild or a
@@ -138,6 +143,12 @@ impl State {
             }
         }
         self.find_places();
+        for (guild, member) in kept.people {
+            if self.member(Some(guild), member.id).is_none() {
+                self.snowflakes.begin_above(member.id.0);
+                self.put_member(guild, member);
+            }
+        }
         for (guild, user, roles) in kept.roles {
             let guild = self.guilds.iter_mut().find(|known| known.id == guild);
             if let Some(member) = guild.and_then(|guild| guild.members.iter_mut().find(|member| member.id == user)) {
@@ -289,6 +300,7 @@ impl State {
             only_for: draft.only_for,
             command: draft.command,
             allowed_mentions: draft.allowed.raw,
+            reactions: Vec::new(),
         };
         self.keep(&message, now);
         Some(message)
@@ -341,6 +353,21 @@ impl State {
         message.mention_everyone = mentions.everyone;
         *self.logs.get_mut(&channel)?.messages.get_mut(at)? = message.clone();
         Some(message)
+    }
+
+    /// Somebody reacts to a message, or takes it back. The message as it is now, if anything changed.
+    pub fn react(
+        &mut self,
+        channel: ChannelId,
+        id: MessageId,
+        user: UserId,
+        emoji: &str,
+        held: bool,
+    ) -> Option<Message> {
+        let log = self.logs.get_mut(&channel)?;
+        let at = log.position(id)?;
+        let message = log.messages.get_mut(at)?;
+        message.react(user, emoji, held).then(|| message.clone())
     }
 
     /// Removes a message and returns it.

@@ -18,6 +18,10 @@ use crate::playground::service::Service;
 
 /// The longest name of a thread, in characters, as on Discord.
 const THREAD_NAME: usize = 100;
+/// The longest name of a member, in characters, as on Discord.
+const MEMBER_NAME: usize = 32;
+/// The longest emoji, in characters: families have many.
+const EMOJI: usize = 16;
 /// Values of a command's options, in characters.
 const VALUE: usize = 6_000;
 
@@ -221,6 +225,76 @@ pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, Ap
     }
     if !desk.service.sets_role(member.id, user, role, appointing.held) {
         return Err(forbidden("only a moderator can give and take roles below the own"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Somebody who joins, and who calls them in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Joining {
+    member: String,
+    name: String,
+    #[serde(default)]
+    roles: Vec<String>,
+}
+
+/// `POST /playground/members`
+pub async fn join(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let joining: Joining = api::read(body)?;
+    let member = api::speaker(&desk.service, &joining.member)?;
+    let name = joining.name.trim();
+    let fits = (1..=MEMBER_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+    if !fits || desk.service.members().iter().any(|known| known.name.eq_ignore_ascii_case(name)) {
+        return Err(bad(format!("a member needs a name of at most {MEMBER_NAME} characters that nobody else has")));
+    }
+    let roles = joining.roles.iter().map(|role| api::id(role).map(RoleId)).collect::<Result<_, _>>()?;
+    let joined = desk.service.joins(member.id, name, roles);
+    let joined = joined.ok_or_else(|| forbidden("only a moderator can let somebody in, with roles below the own"))?;
+    Ok((StatusCode::CREATED, Json(joined)).into_response())
+}
+
+/// Who speaks with the bot alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alone {
+    member: String,
+}
+
+/// `POST /playground/direct`: the conversation of a member with the bot alone.
+pub async fn direct(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let alone: Alone = api::read(body)?;
+    let member = api::speaker(&desk.service, &alone.member)?;
+    let channel = desk.service.direct(member.id).ok_or_else(|| forbidden("too many such conversations are open"))?;
+    Ok((StatusCode::CREATED, Json(channel)).into_response())
+}
+
+/// An emoji that a member puts below a message, or takes back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reacting {
+    member: String,
+    channel: String,
+    message: String,
+    emoji: String,
+    held: bool,
+}
+
+/// `POST /playground/reactions`
+pub async fn react(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
+    let reacting: Reacting = api::read(body)?;
+    let member = api::speaker(&desk.service, &reacting.member)?;
+    let channel = api::channel(&desk.service, &reacting.channel)?;
+    let message = api::find(&desk.service, channel.id, MessageId(api::id(&reacting.message)?))?;
+    let emoji = reacting.emoji.trim();
+    if emoji.is_empty() || emoji.chars().count() > EMOJI || emoji.chars().any(char::is_control) {
+        return Err(bad("a reaction is one emoji"));
+    }
+    if message.only_for.is_some() || channel.recipient.is_some_and(|recipient| recipient != member.id) {
+        return Err(forbidden("nothing can be put below this message"));
+    }
+    if !desk.service.marks(member.id, channel.id, message.id, (emoji, reacting.held)) {
+        return Err(missing("there is no such message"));
     }
     Ok(StatusCode::NO_CONTENT)
 }

@@ -7,10 +7,10 @@ const AWAY = "The playground cannot be reached. Is it still running?";
 /** What is wrong once a key is needed: only going to the page anew lets the browser ask for it. */
 const LOCKED = "This page needs a key now. Load it again, and give a key as the password; the name does not matter. What you typed is kept.";
 
-export async function ask(method, path, body) {
+export async function ask(method, path, body, headers = {}) {
   const options = { method };
   if (body) {
-    options.headers = { "Content-Type": "application/json" };
+    options.headers = { "Content-Type": "application/json", ...headers };
     options.body = JSON.stringify(body);
   }
   let response;

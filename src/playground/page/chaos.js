@@ -84,7 +84,8 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
     }
   };
 
-  show.addEventListener("click", async () => {
+  /** Crashes the conversation after the first words of an answer, if that is still wanted then. Tells the question. */
+  const midAnswer = async (wanted = () => true) => {
     show.disabled = true;
     try {
       const said = await say(`<@${bot()}> tell me a tale`);
@@ -94,18 +95,24 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
       });
       const tree = await fetch("/api/v1/tree").then((response) => response.json());
       const talk = find(tree, (node) => node.name.startsWith("conversation:") && node.path.includes(said.channel));
-      if (talk) await strike(talk, STRIKES[0]);
+      if (talk && wanted()) await strike(talk, STRIKES[0]);
+      return said;
     } catch (error) {
       complain(error.message);
+      return null;
+    } finally {
+      show.disabled = false;
     }
-    show.disabled = false;
-  });
+  };
+  show.addEventListener("click", () => midAnswer());
 
   setInterval(() => document.hidden || look(), LOOK_MS);
   look();
   return {
     /** Shows the whole story at one click. */
-    midAnswer: () => show.click(),
+    midAnswer,
+    /** What shows that an order comes from this page. */
+    token: () => chaos.token,
     /** What opens below an actor of the tree. */
     menu: (node) => make("div", "strikes", ...STRIKES.map((one) => {
       const button = make("button", "trouble", one[1]);

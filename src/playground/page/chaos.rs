@@ -36,6 +36,15 @@ pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
     Json(Told { token, caused: desk.breaking.chaos.caused(), counted })
 }
 
+/// Whether an order comes from the page of this start.
+pub(super) fn of_this_page(desk: &Desk, headers: &HeaderMap) -> Result<(), ApiError> {
+    let token = desk.breaking.token.expose_secret();
+    if headers.get(TOKEN).is_none_or(|shown| shown.as_bytes() != token.as_bytes()) {
+        return Err(forbidden("this page is of an earlier start; load it again"));
+    }
+    Ok(())
+}
+
 /// What shall fail.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
@@ -50,10 +59,7 @@ pub async fn order(
     headers: HeaderMap,
     body: Result<Bytes, BytesRejection>,
 ) -> Result<StatusCode, ApiError> {
-    let token = desk.breaking.token.expose_secret();
-    if headers.get(TOKEN).is_none_or(|shown| shown.as_bytes() != token.as_bytes()) {
-        return Err(forbidden("this page is of an earlier start; load it again"));
-    }
+    of_this_page(&desk, &headers)?;
     let chaos = &desk.breaking.chaos;
     let taken = match api::read(body)? {
         Order::Actor { actor, strike } => chaos.strike(&actor, strike).await,

@@ -6,6 +6,7 @@ import { dayLine, forMe, messageItem, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
 import { plain } from "./text.js";
+import { startTour } from "./tour.js";
 import { view } from "./view.js";
 import { at, channelHere, find, messagesHere, news, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
@@ -54,7 +55,10 @@ function welcome() {
     showPanel(true);
     inside.chaos.midAnswer();
   });
-  ideas.push(crash);
+  const tour = make("button", "idea", "take the tour");
+  tour.type = "button";
+  tour.addEventListener("click", startTour);
+  ideas.push(crash, tour);
   const image = make("img", "welcome-mark");
   image.src = "/dashboard/icon.svg";
   image.alt = "";
@@ -157,6 +161,19 @@ export function edited(message) {
     if (pinned) toEnd();
   }
   if (message.author === world.bot) settle(message);
+}
+
+/** Others reacted to a message, or the member here. */
+export function reacted({ channel, message: id, reactions }) {
+  const message = world.messages.get(channel)?.find((known) => known.id === id);
+  if (!message) return;
+  message.reactions = reactions;
+  const item = at(`m${id}`);
+  if (!item) return;
+  const within = item.contains(document.activeElement);
+  refill(item, message, view);
+  if (within) item.querySelector(".reaction")?.focus({ preventScroll: true });
+  if (pinned) toEnd();
 }
 
 export function deleted(channel, id) {

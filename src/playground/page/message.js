@@ -161,6 +161,8 @@ function extras(message, view) {
     out.push(make("div", "buttons", ...(row.components ?? []).slice(0, 5).map((part) => component(part, message, view))));
   }
   if (message.only_for) out.push(make("p", "fine private", "Only you can see this."));
+  const marks = reactions(message, view);
+  if (marks) out.push(marks);
   const thread = view.threadOf(message.id);
   if (thread) {
     const button = make("button", "thread-chip", make("span", "thread-name", thread.name), make("span", "note", thread.words));
@@ -169,6 +171,43 @@ function extras(message, view) {
     out.push(button);
   }
   return out;
+}
+
+/** What people reacted with; each joins in, or takes it back, by a click. */
+function reactions(message, view) {
+  if (!message.reactions?.length) return null;
+  const marks = message.reactions.map(({ emoji, by }) => {
+    const mine = by.includes(view.me);
+    const button = make("button", "reaction", make("span", "", shownEmoji(emoji)), make("span", "count", String(by.length)));
+    button.type = "button";
+    button.setAttribute("aria-pressed", String(mine));
+    const who = by.map((id) => view.member(id)?.name ?? "somebody").join(", ");
+    button.title = `${who} reacted with ${shownEmoji(emoji)}`;
+    button.setAttribute("aria-label", `${shownEmoji(emoji)}, ${by.length}: ${who}`);
+    button.addEventListener("click", () => view.react(message, emoji, !mine));
+    return button;
+  });
+  return make("div", "reactions", ...marks);
+}
+
+/** An emoji of a server's own is `name:id`; its picture is not here. */
+function shownEmoji(emoji) {
+  return emoji.includes(":") ? `:${emoji.split(":")[0]}:` : emoji;
+}
+
+/** What can be put below a message at one click. */
+const EMOJI = ["👍", "❤️", "😂", "🎉", "👀", "⛵"];
+
+function picker(message, view, bar) {
+  const row = make("span", "picker", ...EMOJI.map((emoji) => {
+    const button = make("button", "quiet", emoji);
+    button.type = "button";
+    button.setAttribute("aria-label", `React with ${emoji}`);
+    button.addEventListener("click", () => view.react(message, emoji, true));
+    return button;
+  }));
+  bar.replaceChildren(row);
+  row.firstChild.focus();
 }
 
 /** Three dots that move. */
@@ -264,6 +303,7 @@ function actions(message, view) {
   }
   const question = view.question(message);
   if (question) bar.append(act("Try again", () => view.askAgain(question)));
+  if (view.mayReply(message)) bar.append(act("React", () => picker(message, view, bar)));
   if (view.mayThread(message)) bar.append(act("Thread", () => view.thread(message.id)));
   if (message.author === view.me) bar.append(act("Edit", () => view.edit(message.id)));
   if (message.only_for) bar.append(act("Dismiss", () => view.remove(message.id)));

@@ -3,11 +3,13 @@
 import { ask, linked } from "./asking.js";
 import { startComposer } from "./composer.js";
 import { watchTreePanel } from "./inside.js";
-import { created, deleted, drawMessages, edited, toEnd, watchArrows, watchEnd } from "./list.js";
+import { created, deleted, drawMessages, edited, reacted, toEnd, watchArrows, watchEnd } from "./list.js";
 import { drawPeople, drawPlace, go } from "./places.js";
 import { choices, interact, reaches, say, startTyping } from "./questions.js";
 import { tickTimes } from "./text.js";
+import { watchModels } from "./models.js";
 import { opened } from "./threads.js";
+import { watchTour } from "./tour.js";
 import { at, channelHere, mayManage, messagesHere, people, world } from "./world.js";
 import { themeSwitch } from "/dashboard/theme.js";
 
@@ -55,6 +57,11 @@ const changes = {
     if (change.held) member.roles.push(change.role);
     drawPeople();
     drawMessages();
+  },
+  reacted,
+  member_joined: ({ member }) => {
+    world.members.set(member.id, member);
+    drawPeople();
   },
   thread_opened: ({ change: _, ...thread }) => opened(thread),
   channel_deleted: () => reload(),
@@ -116,3 +123,5 @@ watchArrows();
 themeSwitch(at("theme"));
 watchTreePanel();
 watchChanges();
+watchTour();
+watchModels();

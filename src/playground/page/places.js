@@ -1,11 +1,11 @@
 // Places and members, and going from one to another.
 
 import { ask } from "./asking.js";
-import { forget, invite } from "./composer.js";
+import { complain, forget, invite } from "./composer.js";
 import { drawMessages } from "./list.js";
 import { avatar, nameOf } from "./message.js";
 import { drawTyping } from "./questions.js";
-import { openRoles } from "./roles.js";
+import { openJoin, openRoles } from "./roles.js";
 import { MANAGE_ROLES, at, channelHere, givableRoles, keep, mayManage, news, placesInOrder, presenceWords, signOf, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
@@ -60,6 +60,8 @@ export function drawPeople() {
       world.me = member.id;
       keep("member", member.id);
       forget();
+      // A conversation with the bot alone is of one member.
+      if (channelHere()?.kind === "direct") go(placesInOrder()[0].id);
       drawPlace();
       drawPeople();
       at("voices").querySelector("input:checked")?.focus();
@@ -81,6 +83,28 @@ export function drawPeople() {
     if (mood) face.append(make("i", `presence ${mood}`));
     const note = make("span", "note", words);
     note.title = words;
-    return make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), note));
+    const row = make("div", "voice bot", face, make("span", "person", nameOf(member, "", world.roles), note));
+    if (member.id === world.bot) row.append(directButton(member));
+    return row;
   }));
+  const mayCall = mayManage(world.me, MANAGE_ROLES);
+  at("join").hidden = !mayCall;
+  at("join").onclick = () => openJoin(givableRoles(), (name, roles) => ask("POST", "/playground/members", { member: world.me, name, roles }));
+}
+
+/** Leads to the conversation of the member who looks with the bot alone. */
+function directButton(bot) {
+  const button = make("button", "quiet direct", "message");
+  button.type = "button";
+  button.setAttribute("aria-label", `Message ${bot.name} alone`);
+  button.addEventListener("click", async () => {
+    try {
+      const channel = await ask("POST", "/playground/direct", { member: world.me });
+      if (!world.channels.some((known) => known.id === channel.id)) world.channels.push(channel);
+      go(channel.id);
+    } catch (error) {
+      complain(error.message);
+    }
+  });
+  return button;
 }

@@ -1,4 +1,4 @@
-// A small window in which a moderator gives and takes roles.
+// Small windows in which a moderator gives and takes roles, and calls somebody in.
 
 import { make } from "/dashboard/dom.js";
 
@@ -32,4 +32,36 @@ export function openRoles(member, roles, change) {
   close.addEventListener("click", () => dialog.close());
   dialog.replaceChildren(make("h2", "", `Roles of ${member.name}`), ...boxes, problem, make("p", "ends", close));
   dialog.showModal();
+}
+
+/** Opens the window in which somebody joins. `roles` can be given; `join(name, roles)` asks for it and may fail. */
+export function openJoin(roles, join) {
+  const problem = make("p", "problem");
+  problem.hidden = true;
+  const name = make("input", "join-name");
+  Object.assign(name, { type: "text", maxLength: 32, required: true, autocomplete: "off" });
+  const boxes = roles.map((role) => {
+    const box = make("input");
+    Object.assign(box, { type: "checkbox", value: role.id });
+    return make("label", "role-row", box, make("span", "who", role.name));
+  });
+  const [cancel, enter] = [make("button", "press", "Cancel"), make("button", "press style-1", "Add")];
+  Object.assign(cancel, { type: "button" });
+  cancel.addEventListener("click", () => dialog.close());
+  const form = make("form", "", make("label", "role-row", make("span", "", "Name"), name), ...boxes, problem, make("p", "ends", cancel, enter));
+  form.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    enter.disabled = true;
+    try {
+      await join(name.value, boxes.map((box) => box.firstChild).filter((box) => box.checked).map((box) => box.value));
+      dialog.close();
+    } catch (error) {
+      problem.textContent = error.message;
+      problem.hidden = false;
+    }
+    enter.disabled = false;
+  });
+  dialog.replaceChildren(make("h2", "", "Somebody joins"), form);
+  dialog.showModal();
+  name.focus();
 }

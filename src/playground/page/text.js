@@ -1,5 +1,6 @@
 // Message text to elements: the small markup of a chat, drawn without ever parsing HTML.
 
+import { paint } from "./colours.js";
 import { make } from "/dashboard/dom.js";
 
 const MAX_DEPTH = 6;
@@ -50,7 +51,9 @@ function code(language, text) {
     }
     setTimeout(() => (copy.textContent = "copy"), 1500);
   });
-  const body = make("pre", "", make("code", "", text));
+  const words = make("code", "", text);
+  paint(words, language);
+  const body = make("pre", "", words);
   body.tabIndex = 0;
   return make("figure", "code", make("figcaption", "", make("span", "", language || "code"), copy), body);
 }

@@ -23,6 +23,8 @@ export const view = {
   },
   thread: openThread,
   press: (message, customId, values) => interact("/playground/presses", { message, custom_id: customId, values }).catch((error) => complain(error.message)),
+  react: (message, emoji, held) => ask("POST", "/playground/reactions", { member: world.me, channel: message.channel, message: message.id, emoji, held })
+    .catch((error) => complain(error.message)),
   mayReply: (message) => !message.only_for,
   mayDelete: (message) => message.author === world.me || message.only_for === world.me || mayManage(world.me),
   names: {

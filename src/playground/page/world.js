@@ -15,7 +15,7 @@ export const news = new Map();
 /** Questions of members here whose answers are not whole yet: who asked, and where. */
 export const open = new Map();
 
-function recall(what) {
+export function recall(what) {
   try {
     return sessionStorage.getItem(`playground.${what}`) ?? "";
   } catch {
@@ -62,7 +62,8 @@ export function signOf(channel) {
 /** Channels in their order, each followed by its threads. */
 export function placesInOrder() {
   const threads = (channel) => world.channels.filter((thread) => thread.parent === channel.id);
-  return world.channels.filter((channel) => channel.kind !== "thread").flatMap((channel) => [channel, ...threads(channel)]);
+  const seen = (channel) => channel.kind !== "thread" && (channel.kind !== "direct" || channel.recipient === world.me);
+  return world.channels.filter(seen).flatMap((channel) => [channel, ...threads(channel)]);
 }
 
 /** Roles that the member who looks may give: those below the own, none of a bot. */

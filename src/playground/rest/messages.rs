@@ -1,5 +1,6 @@
 //! Messages: create, read, edit, delete, and the typing indicator.
 
+use percent_encoding::percent_decode_str;
 use serde_json::{Map, Value};
 
 use super::{
@@ -25,6 +26,8 @@ const LISTED: usize = 100;
 const LISTED_USUALLY: usize = 50;
 /// Characters of a thread's name.
 const THREAD_NAME: usize = 100;
+/// The longest emoji, or name and id of a server's own, in characters.
+const EMOJI: usize = 64;
 
 /// Writes a message as the bot.
 pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
@@ -173,10 +176,17 @@ pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<Mes
     Ok(RestReply::ok(wire::channel(&world.state, &thread)))
 }
 
-/// Accepts a reaction, which nobody sees.
-pub fn react(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
+/// The bot reacts, or takes it back.
+pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: bool, asked: &Asked) -> Outcome {
     readable(world, channel)?;
-    world.state.message(channel, id).map(|_| RestReply::nothing()).ok_or_else(ApiError::unknown_message)
+    let emoji = asked.path.rsplit('/').nth(1).unwrap_or_default();
+    let emoji = percent_decode_str(emoji).decode_utf8_lossy();
+    if emoji.is_empty() || emoji.chars().count() > EMOJI {
+        return Err(ApiError::new(400, 10_014, "Unknown Emoji"));
+    }
+    let bot = world.state.bot().id;
+    let reacted = world.reacts((channel, id), bot, &emoji, held);
+    reacted.then(RestReply::nothing).ok_or_else(ApiError::unknown_message)
 }
 
 fn readable(world: &World, channel: ChannelId) -> Result<(), ApiError> {

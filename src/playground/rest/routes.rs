@@ -71,8 +71,8 @@ pub enum Call {
     OpenThread(ChannelId, Option<MessageId>),
     /// The threads of a guild.
     GuildThreads(GuildId),
-    /// Add or remove the bot's own reaction; accepted and forgotten.
-    React(ChannelId, MessageId),
+    /// Add (true) or remove (false) the bot's own reaction; the path names the emoji.
+    React(ChannelId, MessageId, bool),
 }
 
 impl Call {
@@ -222,8 +222,14 @@ fn channel_row(channel: ChannelId, rest: &[&str]) -> Vec<(&'static str, Call)> {
         ["messages", message, "reactions", _, "@me"] => {
             let message = MessageId(id(message));
             vec![
-                ("PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me", Call::React(channel, message)),
-                ("DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me", Call::React(channel, message)),
+                (
+                    "PUT /channels/{channel}/messages/{message}/reactions/{emoji}/@me",
+                    Call::React(channel, message, true),
+                ),
+                (
+                    "DELETE /channels/{channel}/messages/{message}/reactions/{emoji}/@me",
+                    Call::React(channel, message, false),
+                ),
             ]
         }
         _ => Vec::new(),
@@ -247,7 +253,7 @@ fn charged(name: &'static str, call: Call) -> (Bucket, u64, Option<ChannelId>) {
         Call::ListMessages(channel) | Call::Message(channel, _) => in_channel(Bucket::Reads, channel),
         Call::DeleteMessage(channel, _) => in_channel(Bucket::Deletes, channel),
         Call::Typing(channel) => in_channel(Bucket::Typing, channel),
-        Call::Channel(channel) | Call::React(channel, _) | Call::OpenThread(channel, _) => {
+        Call::Channel(channel) | Call::React(channel, ..) | Call::OpenThread(channel, _) => {
             in_channel(Bucket::Other(name), channel)
         }
         Call::SetRole(guild, ..) => (Bucket::Roles, guild.0, None),

@@ -192,3 +192,71 @@ async fn commands_and_buttons_reach_the_bot_with_their_values() {
         assert_eq!(place.send(Method::POST, "/playground/presses", &body).await.0, expected, "{button}");
     }
 }
+
+#[tokio::test]
+async fn reactions_of_the_bot_and_of_members_stand_below_a_message() {
+    let place = Place::open().await;
+    let (ada, ben, general) = (place.member("Ada"), place.member("Ben"), place.channel("general"));
+    let (_, said) = place.say(&json!({"member": ada, "channel": general, "text": "hello"})).await;
+    let message = said["id"].as_str().unwrap().to_owned();
+    let path = format!("/channels/{general}/messages/{message}/reactions/%E2%8F%B3/@me");
+    assert_eq!(place.bot(Method::PUT, &path, &Value::Null).await.0, 204);
+    let react = |member: &str, emoji: &str, held: bool| json!({"member": member, "channel": general, "message": message, "emoji": emoji, "held": held});
+    for (body, status) in [
+        (react(&ben, "⏳", true), 204),
+        (react(&ada, "👍", true), 204),
+        (react(&ada, "👍", true), 204),
+        (react(&ben, "👍", true), 204),
+        (react(&ada, "👍", false), 204),
+        (react(&ada, "", true), 400),
+        (react(&ada, &"x".repeat(17), true), 400),
+    ] {
+        assert_eq!(place.send(Method::POST, "/playground/reactions", &body).await.0, status, "{body}");
+    }
+    let shown = async || place.state().await["messages"][&general][0]["reactions"].clone();
+    let bot = place.service.bot().to_string();
+    assert_eq!(shown().await, json!([{"emoji": "⏳", "by": [bot, ben]}, {"emoji": "👍", "by": [ben]}]));
+    assert_eq!(place.bot(Method::DELETE, &path, &Value::Null).await.0, 204);
+    assert_eq!(shown().await[0], json!({"emoji": "⏳", "by": [ben]}));
+}
+
+#[tokio::test]
+async fn a_moderator_lets_somebody_in_who_is_there_after_a_restart() {
+    let place = Place::open().await;
+    let (ada, chloe) = (place.member("Ada"), place.member("Chloe"));
+    let guild = place.service.guilds().remove(0);
+    let role = |name: &str| guild.roles.iter().find(|role| role.name == name).unwrap().id.to_string();
+    for (member, name, roles, status) in [
+        (&ada, "Dana", vec![], 403),
+        (&chloe, "", vec![], 400),
+        (&chloe, "ada", vec![], 400),
+        (&chloe, "Dana", vec![role("staffai")], 403),
+        (&chloe, "Dana", vec![role("restricted")], 201),
+        (&chloe, "Dana", vec![], 400),
+    ] {
+        let body = json!({"member": member, "name": name, "roles": roles});
+        assert_eq!(place.send(Method::POST, "/playground/members", &body).await.0, status, "{body}");
+    }
+    let dana = place.member("Dana");
+    let (status, _) = place.say(&json!({"member": dana, "channel": place.channel("general"), "text": "hello"})).await;
+    assert_eq!(status, 201);
+    let mut options = Options::new(Arc::new(|| 1_760_000_000_000));
+    options.kept = Some(place.service.kept());
+    let again = Service::start(options).await.expect("a loopback port");
+    let known = again.members().into_iter().find(|member| member.name == "Dana").expect("she is there");
+    assert_eq!((known.id.to_string(), known.roles.len()), (dana, 1));
+}
+
+#[tokio::test]
+async fn a_conversation_with_the_bot_alone_is_of_one_member() {
+    let place = Place::open().await;
+    let (ada, ben) = (place.member("Ada"), place.member("Ben"));
+    let (status, channel) = place.send(Method::POST, "/playground/direct", &json!({"member": ada})).await;
+    assert_eq!((status, &channel["kind"]), (201, &json!("direct")));
+    let again = place.send(Method::POST, "/playground/direct", &json!({"member": ada})).await;
+    assert_eq!(again.1["id"], channel["id"]);
+    for (member, status) in [(ada, 201), (ben, 403)] {
+        let body = json!({"member": member, "channel": channel["id"], "text": "between us"});
+        assert_eq!(place.say(&body).await.0, status);
+    }
+}

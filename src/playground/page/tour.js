@@ -1,0 +1,141 @@
+// A tour of a minute: members of this server act, where nobody else does. All they do goes the way of everybody's messages.
+
+import { ask } from "./asking.js";
+import { complain } from "./composer.js";
+import { inside } from "./inside.js";
+import { go } from "./places.js";
+import { startTyping } from "./questions.js";
+import { opened } from "./threads.js";
+import { at, channelHere, keep, recall, world } from "./world.js";
+
+/** An empty page where nobody does anything for so long begins by itself. */
+const QUIET_MS = 6000;
+/** The longest wait for an answer, and for how long a whole one does not change. */
+const ANSWER_MS = 20_000;
+const WHOLE_MS = 1200;
+const LOOK_MS = 100;
+/** How long words stand before what they tell of happens, and those at the end. */
+const READ_MS = 1800;
+const END_MS = 12_000;
+/** More questions than a member may ask in a minute. */
+const TOO_MANY = 18;
+
+/** The tour that goes on; nothing once somebody takes over. */
+let running = null;
+let quiet = 0;
+
+const STOPS = [
+  ["Two members ask at the same time. Each has a lane, so the short answer does not wait for the long one.", async (tour) => {
+    const [ada, ben] = tour.people;
+    const asked = [await tour.says(ada, "tell me a tale"), await tour.says(ben, "roll 2d6")];
+    await tour.answers(asked);
+  }],
+  ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], "show me a formula")])],
+  ["Now the conversation crashes in the middle of an answer. Its supervisor starts it again, and the answer arrives all the same.", async (tour) => {
+    const said = await inside.chaos.midAnswer(tour.goesOn);
+    if (said) await tour.answers([said]);
+  }],
+  ["One member asks much too often, in a thread. The limit says so once, and then with ⏳.", async (tour) => {
+    const member = tour.people[1];
+    const thread = await ask("POST", "/playground/threads", { member, channel: world.here, name: "How often is too often?" });
+    if (!tour.goesOn()) return;
+    opened(thread);
+    go(thread.id);
+    for (let number = 1; number <= TOO_MANY && tour.goesOn(); number += 1) await tour.says(member, `question ${number}`, thread.id);
+    const refused = () => (world.messages.get(thread.id) ?? []).some((message) => message.reactions?.length);
+    await tour.until(refused);
+  }],
+];
+
+const END = "That was the tour. Click an actor of the tree and crash it, or ask something.";
+
+/** Watches for a page on which nothing happens, and for whoever takes over. */
+export function watchTour() {
+  at("tour-stop").addEventListener("click", takeOver);
+  for (const kind of ["keydown", "pointerdown", "wheel"]) {
+    document.addEventListener(kind, (event) => {
+      if (!event.isTrusted) return;
+      waitForQuiet();
+      const acts = kind === "keydown" ? event.key.length === 1 || event.key === "Escape" || event.key === "Enter" : kind === "pointerdown";
+      if (acts && !event.target.closest?.("#tour, #board, .scroll")) takeOver();
+    }, { passive: true, capture: true });
+  }
+  waitForQuiet();
+}
+
+function waitForQuiet() {
+  clearTimeout(quiet);
+  quiet = setTimeout(() => {
+    if (document.hidden || !world.bot) waitForQuiet();
+    else if (isEmpty() && !running && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches) startTour();
+  }, QUIET_MS);
+}
+
+function isEmpty() {
+  return at("draft").value === "" && [...world.messages.values()].every((messages) => messages.length === 0);
+}
+
+/** Ends the tour at once; nothing more is said or broken by it. */
+function takeOver() {
+  if (!running) return;
+  running = null;
+  keep("tour", "over");
+  at("tour").hidden = true;
+}
+
+export async function startTour() {
+  const people = [...world.members.values()].filter((member) => !member.bot).map((member) => member.id);
+  if (running || people.length < 2 || channelHere()?.kind !== "text") return;
+  const tour = walk(people);
+  running = tour;
+  at("tour-stop").textContent = "Take over";
+  at("tour").hidden = false;
+  try {
+    for (const [words, act] of STOPS) {
+      at("tour-words").textContent = words;
+      await pause(READ_MS);
+      if (tour.goesOn()) await act(tour);
+      if (!tour.goesOn()) return;
+    }
+  } catch (error) {
+    if (tour.goesOn()) complain(error.message);
+    takeOver();
+    return;
+  }
+  at("tour-words").textContent = END;
+  at("tour-stop").textContent = "Close";
+  keep("tour", "over");
+  await pause(END_MS);
+  if (tour.goesOn()) takeOver();
+}
+
+/** What the stops of a tour can do. */
+function walk(people) {
+  const tour = {
+    people,
+    goesOn: () => running === tour,
+    says: async (member, words, channel = world.here) => {
+      startTyping(channel, member);
+      const said = await ask("POST", "/playground/messages", { member, channel, text: `<@${world.bot}> ${words}` });
+      return { id: said.id, channel };
+    },
+    until: async (is) => {
+      for (let waited = 0; waited < ANSWER_MS && tour.goesOn() && !is(); waited += LOOK_MS) await pause(LOOK_MS);
+    },
+    /** Waits until each of these has an answer that is whole. */
+    answers: async (asked) => {
+      let [seen, since] = ["", Date.now()];
+      await tour.until(() => {
+        const found = asked.map(({ id, channel }) => (world.messages.get(channel) ?? []).findLast((message) => message.reply_to === id));
+        const now = JSON.stringify(found.map((message) => [message?.content, message?.attachments?.length]));
+        if (now !== seen) [seen, since] = [now, Date.now()];
+        return found.every(Boolean) && Date.now() - since > WHOLE_MS;
+      });
+    },
+  };
+  return tour;
+}
+
+function pause(time) {
+  return new Promise((done) => setTimeout(done, time));
+}

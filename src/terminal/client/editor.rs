@@ -1,0 +1,147 @@
+//! The line that a person edits: history with search, several lines in one message, pasted text as it is.
+
+use std::path::{Path, PathBuf};
+
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::{DefaultHistory, History as _};
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{
+    Cmd, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler, Helper, KeyCode,
+    KeyEvent, Modifiers, Movement, RepeatCount,
+};
+
+/// The most lines that the history keeps.
+const KEPT: usize = 1000;
+
+const PROMPT: &str = "you › ";
+const COLORED: &str = "\x1b[1;36myou ›\x1b[0m ";
+
+/// What came of a prompt.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Typed {
+    /// A message.
+    Text(String),
+    /// The person leaves.
+    End,
+}
+
+type Line = LineEditor<Several, DefaultHistory>;
+
+/// Edits lines on the terminal.
+pub(super) struct Editor {
+    /// Away while a line is edited.
+    line: Option<Line>,
+    history: Option<PathBuf>,
+    colors: bool,
+}
+
+impl Editor {
+    /// An editor with the history of this file, which is the person's alone.
+    ///
+    /// # Errors
+    /// The terminal takes no orders.
+    pub(super) fn new(history: Option<PathBuf>, colors: bool) -> Result<Self, String> {
+        let refused = |error: ReadlineError| error.to_string();
+        let config = Config::builder().max_history_size(KEPT).and_then(|config| config.history_ignore_dups(true));
+        let config = config.map_err(refused)?.history_ignore_space(true).build();
+        let mut line = Line::with_config(config).map_err(refused)?;
+        line.set_helper(Some(Several));
+        line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
+        line.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(Interrupt)));
+        let history = history.filter(|path| begin(path).is_ok());
+        if let Some(path) = &history {
+            // One that cannot be read begins anew.
+            let _ = line.load_history(path);
+        }
+        Ok(Self { line: Some(line), history, colors })
+    }
+
+    /// The next message.
+    pub(super) async fn read(&mut self) -> Result<Typed, String> {
+        let Some(mut line) = self.line.take() else { return Ok(Typed::End) };
+        let prompt = (PROMPT, if self.colors { COLORED } else { PROMPT });
+        let edited = tokio::task::spawn_blocking(move || {
+            let read = line.readline(&prompt);
+            (line, read)
+        });
+        let (mut line, read) = edited.await.map_err(|error| error.to_string())?;
+        let typed = match read {
+            Ok(text) => {
+                self.keep(&mut line, &text);
+                Ok(Typed::Text(joined(&text)))
+            }
+            Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(Typed::End),
+            Err(error) => Err(error.to_string()),
+        };
+        self.line = Some(line);
+        typed
+    }
+
+    /// Remembers a message. A history that cannot be written is that of this conversation alone.
+    fn keep(&self, line: &mut Line, text: &str) {
+        if text.trim().is_empty() || !line.add_history_entry(text).unwrap_or(false) {
+            return;
+        }
+        if let Some(path) = &self.history {
+            let _ = line.history_mut().append(path);
+        }
+    }
+}
+
+/// Makes the file of the history with its folders, for its person alone.
+fn begin(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+    if let Some(folder) = path.parent() {
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    }
+    std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
+}
+
+/// The message of some lines: a backslash at the end of one joined it to the next.
+fn joined(text: &str) -> String {
+    text.replace("\\\n", "\n").trim().to_owned()
+}
+
+/// A line that ends with a backslash goes on.
+struct Several;
+
+impl Validator for Several {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let goes_on = context.input().ends_with('\\');
+        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+    }
+}
+
+impl Completer for Several {
+    type Candidate = String;
+}
+
+impl Hinter for Several {
+    type Hint = String;
+}
+
+impl Highlighter for Several {}
+
+impl Helper for Several {}
+
+/// Ctrl-C empties the line, and leaves an empty one.
+struct Interrupt;
+
+impl ConditionalEventHandler for Interrupt {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        Some(if context.line().is_empty() { Cmd::Interrupt } else { Cmd::Kill(Movement::WholeBuffer) })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_joined_where_a_backslash_says_so() {
+        assert_eq!(joined("one\\\ntwo\nthree\\ four\n"), "one\ntwo\nthree\\ four");
+    }
+}

@@ -1,0 +1,97 @@
+//! What of an answer is on the screen.
+
+use std::io::Write;
+
+use super::markdown::Markdown;
+
+/// An answer that is being written.
+#[derive(Default)]
+pub(super) struct Shown {
+    text: String,
+    /// Draws it, where it is drawn at all.
+    markdown: Option<Markdown>,
+}
+
+impl Shown {
+    /// Nothing yet; marks are drawn or stay as they are written.
+    pub(super) fn nothing(drawn: bool) -> Self {
+        Self { text: String::new(), markdown: drawn.then(Markdown::default) }
+    }
+
+    /// Whether anything of it is there.
+    pub(super) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// Writes more of a draft; one that begins anew stands on a line of its own.
+    pub(super) fn grow(&mut self, more: &str, anew: bool, out: &mut impl Write) -> std::io::Result<()> {
+        if anew && !self.text.is_empty() {
+            self.begin_anew(out)?;
+        }
+        self.write(&harmless(more), out)
+    }
+
+    /// Writes what is new of the whole answer; one that does not begin like its draft is written on a line of its own.
+    pub(super) fn update(&mut self, text: &str, out: &mut impl Write) -> std::io::Result<()> {
+        let text = harmless(text);
+        if let Some(more) = text.strip_prefix(self.text.as_str()) {
+            return self.write(more, out);
+        }
+        self.begin_anew(out)?;
+        self.write(&text, out)
+    }
+
+    /// Writes what was held back of the answer.
+    pub(super) fn end(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        if let Some(markdown) = &mut self.markdown {
+            write!(out, "{}", markdown.finish())?;
+        }
+        out.flush()
+    }
+
+    fn begin_anew(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        self.end(out)?;
+        writeln!(out)?;
+        self.text.clear();
+        self.markdown = self.markdown.is_some().then(Markdown::default);
+        Ok(())
+    }
+
+    fn write(&mut self, more: &str, out: &mut impl Write) -> std::io::Result<()> {
+        match &mut self.markdown {
+            Some(markdown) => write!(out, "{}", markdown.feed(more))?,
+            None => write!(out, "{more}")?,
+        }
+        self.text.push_str(more);
+        out.flush()
+    }
+}
+
+/// The text without control characters, which could steer the terminal.
+pub(super) fn harmless(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(drawn: bool) -> String {
+        let mut shown = Shown::nothing(drawn);
+        let mut out = Vec::new();
+        for (text, anew) in [("Hel", true), ("lo", false)] {
+            shown.grow(text, anew, &mut out).unwrap();
+        }
+        shown.update("Hello **you**!", &mut out).unwrap();
+        shown.grow("M\u{1b}[2J**ore", true, &mut out).unwrap();
+        shown.update("Other", &mut out).unwrap();
+        shown.end(&mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn an_answer_goes_on_behind_its_draft_and_else_on_a_new_line() {
+        assert_eq!(written(false), "Hello **you**!\nM[2J**ore\nOther");
+        assert_eq!(written(true), "Hello \u{1b}[1myou\u{1b}[0m!\nM[2J**ore\nOther");
+    }
+}

@@ -1,0 +1,90 @@
+//! A model server of this machine, which the page offers in place of the demo model.
+
+use std::net::{Ipv4Addr, TcpListener};
+
+use axum::Router;
+use axum::response::IntoResponse as _;
+use axum::routing::{get, post};
+use serde_json::{Value, json};
+
+use crate::browser::Browser;
+use crate::{LAST, playground};
+
+/// Serves one model at a port where the page looks; the first of these that nobody has.
+fn model_server() {
+    let listener = [4000, 1234, 11434].into_iter().find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
+    let listener = listener.expect("a port that is free");
+    listener.set_nonblocking(true).expect("a listener");
+    let answer = async |axum::Json(asked): axum::Json<Value>| {
+        let content = json!({"type": "text", "response": "The tide is out, says the harbour's own model.", "data": ""})
+            .to_string();
+        let usage = json!({"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15});
+        let about = json!({"id": "c", "created": 0, "model": asked["model"]});
+        let with = |kind: &str, choice: Value| {
+            let mut whole = about.clone();
+            (whole["object"], whole["choices"], whole["usage"]) = (kind.into(), json!([choice]), usage.clone());
+            whole
+        };
+        if asked["stream"] != true {
+            let choice =
+                json!({"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": content}});
+            return axum::Json(with("chat.completion", choice)).into_response();
+        }
+        let choice = json!({"index": 0, "finish_reason": "stop", "delta": {"role": "assistant", "content": content}});
+        let text = format!("data: {}\n\ndata: [DONE]\n\n", with("chat.completion.chunk", choice));
+        ([("content-type", "text/event-stream")], text).into_response()
+    };
+    let list = json!({"object": "list", "data": [{"id": "tide-7b", "object": "model"}]});
+    let router =
+        Router::new().route("/v1/models", get(async || axum::Json(list))).route("/v1/chat/completions", post(answer));
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+        runtime.block_on(async {
+            let listener = tokio::net::TcpListener::from_std(listener).expect("a listener");
+            axum::serve(listener, router).await
+        })
+    });
+}
+
+impl Browser {
+    /// Asks until an answer has this in it.
+    fn until_said(&self, question: &str, part: &str) {
+        for _ in 0..20 {
+            let answers = "document.querySelectorAll('#messages .tag').length";
+            let before = self.run(&format!("return {answers}"));
+            self.say(question);
+            self.until(&format!("{answers} > {before} && !{LAST}.classList.contains('growing')"));
+            let text = self.run(&format!("return {LAST}.innerText"));
+            if text.as_str().is_some_and(|text| text.contains(part)) {
+                return;
+            }
+        }
+        panic!("never answered with {part:?}");
+    }
+}
+
+#[test]
+fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
+    let home = tempfile::tempdir().expect("a folder");
+    model_server();
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('models').innerText.includes('tide-7b')");
+    browser.say("@staffai what is this?");
+    browser.answer("playground");
+    browser.click("#models .press");
+    browser.until("document.getElementById('models').innerText.includes('Answers come from tide-7b')");
+    // Nobody pretends that this one can be told to fail.
+    browser.until("![...document.querySelectorAll('.trouble')].some(one => one.dataset.trouble === 'model_down')");
+    // The bot reads its configuration in a moment; until then the demo model answers.
+    browser.until_said("@staffai what does the tide do?", "own model");
+    // A further life of the bot asks it as well.
+    browser.click("[data-trouble=kill_bot]");
+    browser.until("document.querySelector('.chaos-counts strong').textContent === '1'");
+    browser.until_said("@staffai and the tide after that?", "own model");
+    browser.click("#models .press");
+    browser.until("document.getElementById('models').innerText.includes('Use it')");
+    browser.until_said("@staffai what is this?", "playground");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}

@@ -1,0 +1,56 @@
+//! The tour of the playground, as somebody meets it who opens the page and does nothing.
+
+use crate::browser::Browser;
+use crate::{LAST, playground};
+
+/// What the tour says.
+const WORDS: &str = "(document.getElementById('tour').hidden ? '' : document.getElementById('tour-words').textContent)";
+
+#[test]
+fn whoever_does_nothing_sees_a_crash_and_its_answer_within_a_minute() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open_untouched(home.path());
+    browser.go(&format!("{url}/"));
+    let counted = "Number(document.querySelectorAll('.chaos-counts strong')[0].textContent)";
+    let says = |words: &str| browser.until(&format!("{WORDS}.includes({words:?})"));
+    says("lane");
+    let begun = std::time::SystemTime::now();
+    says("formula");
+    says("crashes");
+    browser.until(&format!("{counted} === 1"));
+    // The tale is whole although its conversation crashed in the middle.
+    let end = "The end.";
+    let whole = format!(
+        "(all => all.filter(text => text.includes({end:?})).length === 2)([...document.querySelectorAll('#messages > .message .body')].map(body => body.innerText))"
+    );
+    browser.until(&whole);
+    assert!(begun.elapsed().expect("time goes on").as_secs() < 60);
+    says("limit");
+    browser.until("[...document.querySelectorAll('.reaction')].some(one => one.innerText.includes('⏳'))");
+    says("That was the tour");
+    browser.click("#tour-stop");
+    browser.until("document.getElementById('tour').hidden");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn whoever_takes_over_ends_the_tour_at_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open_untouched(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelector('.idea')");
+    browser.run("[...document.querySelectorAll('.idea')].find(idea => idea.innerText === 'take the tour').click()");
+    browser.until("document.querySelectorAll('#messages > .message').length >= 2");
+    browser.say("@staffai what is this?");
+    assert_eq!(browser.run("return document.getElementById('tour').hidden"), true);
+    browser.answer("playground");
+    browser.until(&format!("{LAST}.querySelector('.tag')"));
+    let said = "document.querySelectorAll('#messages > .message .head .tag').length";
+    // The answers to what was asked before still come, and nothing else does.
+    browser.until(&format!("{said} === 3"));
+    browser.run_async("setTimeout(arguments[0], 4000)");
+    assert_eq!(browser.run(&format!("return {said}")), 3);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
