@@ -100,6 +100,15 @@ pub struct Limits {
     pub body_within: Duration,
 }
 
+impl Limits {
+    /// The usual ones, with so many connections.
+    #[must_use]
+    pub fn of(connections: usize) -> Self {
+        let capacity = Capacity { connections, per_peer: connections / 2, reserved: 32 };
+        Self { capacity, ..Self::default() }
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {

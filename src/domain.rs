@@ -21,6 +21,8 @@ pub(crate) mod given;
 
 pub(crate) mod fire;
 
+pub(crate) mod session_index;
+
 pub(crate) mod signature;
 
 pub(crate) mod timer;

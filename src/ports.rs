@@ -33,7 +33,7 @@ use self::samples::Samples;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
-pub use self::writes::{StoreStatus, Write};
+pub use self::writes::{Replaced, StoreStatus, Write, replace};
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
 use crate::domain::completion::{Completion, Request};
@@ -100,6 +100,10 @@ pub trait Store: Send + Sync {
     /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// Sets a key, without an end, if it holds what the caller saw: none for no value. Of several that replace one value at the same
+    /// moment, in this process or another, one is done. Only keys that are never written otherwise may be replaced.
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced>;
 
     /// Does one step about a member's limits, by the law of [`crate::domain::limits`]. Steps about one member that are begun one
     /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known

@@ -53,6 +53,15 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
+    /// Sets a key, without an end, if it holds `seen`; false when it holds something else, which may be `value` when the request had to
+    /// be repeated. Durable when this returns. Only asked where [`Self::SHARED`].
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn replace(&self, _key: &str, _seen: Option<&str>, _value: &str) -> Result<bool, BackendError> {
+        Err(BackendError::Failed("it does not compare values".to_owned()))
+    }
+
     /// Decides one step about a member's limits, after the changes from elsewhere are applied. `known` is the version of what the
     /// caller knows it to have, zero for none. Only asked where [`Self::SHARED`].
     ///

@@ -155,6 +155,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "`http.session_ttl` after something happened in it (default 7 days)".to_owned(),
         ),
         (
+            keys::sessions::INDEX,
+            "which sessions there are: their names and numbers",
+            "no end; at most 1,000, and those that are over leave it when others begin".to_owned(),
+        ),
+        (
             keys::sessions::LINES_PREFIX,
             "a line of the transcript of such a session",
             "`http.session_ttl` after it was said (default 7 days)".to_owned(),

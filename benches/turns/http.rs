@@ -10,6 +10,9 @@ use tokio::time::Instant;
 use crate::rig::{Rig, Stream};
 use crate::wire;
 
+/// How many pieces of a long stream are written at once.
+const WORDS_AT_ONCE: usize = 16;
+
 /// Takes connections for ever.
 pub async fn accept(listener: TcpListener, rig: Arc<Rig>) {
     while let Ok((stream, _)) = listener.accept().await {
@@ -32,10 +35,29 @@ async fn serve(mut stream: TcpStream, rig: &Rig) -> std::io::Result<()> {
             buffer.drain(..head + body);
             continue;
         }
+        let words = rig.state.lock().words;
+        if words > 0 && memchr::memmem::find(&buffer[..head], b"/chat/completions").is_some() {
+            stream_words(&mut stream, rig, words).await?;
+            buffer.drain(..head + body);
+            continue;
+        }
         let answer = answer(rig, &buffer[..head], &buffer[head..head + body]);
         stream.write_all(answer.as_bytes()).await?;
         buffer.drain(..head + body);
     }
+}
+
+/// A model that says many words at once, each in a piece of its own.
+async fn stream_words(stream: &mut TcpStream, rig: &Rig, words: usize) -> std::io::Result<()> {
+    rig.count("model");
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+    stream.write_all(head.as_bytes()).await?;
+    let numbers: Vec<usize> = (0..words).collect();
+    for numbers in numbers.chunks(WORDS_AT_ONCE) {
+        let pieces: String = numbers.iter().map(|number| chunk(&wire::word(*number))).collect();
+        stream.write_all(pieces.as_bytes()).await?;
+    }
+    stream.write_all((chunk(wire::end_of_stream()) + "0\r\n\r\n").as_bytes()).await
 }
 
 /// A model that says a word every now and then.

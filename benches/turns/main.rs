@@ -10,6 +10,7 @@ mod floor;
 mod gateway;
 mod http;
 mod process;
+mod proxy;
 mod rig;
 mod scenes;
 mod tool_server;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, idle, limits, noise, starts, stream, tools, typed};
+use scenes::{Pair, Size, api, idle, limits, noise, starts, stream, tools, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -56,6 +57,11 @@ fn main() -> ExitCode {
     }
     if words.first().is_some_and(|word| word == tool_server::WORD) {
         let served = runtime.block_on(tool_server::run());
+        return if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if words.first().is_some_and(|word| word == proxy::WORD) {
+        let Some(model) = words.get(1).and_then(|word| word.parse().ok()) else { return ExitCode::FAILURE };
+        let served = runtime.block_on(proxy::run(model));
         return if served.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -127,6 +133,9 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
     }
     if wanted("m10") {
         tools::run(on_core, size, table).await?;
+    }
+    if wanted("m11") {
+        api::run(on_core, size, table).await?;
     }
     if wanted("m9") {
         limits::run(on_core, size, table).await?;

@@ -1,6 +1,7 @@
 //! The processes under test, and what the kernel counts about them.
 
 use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,14 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
+/// How many programs have a key. No one of them may ask as often as all of them do.
+pub const KEYS: usize = 16;
+
+/// The key of a program.
+pub fn key(number: usize) -> String {
+    format!("sk-rig-{}", number % KEYS)
+}
+
 /// What is run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -42,10 +51,49 @@ pub enum Log {
     Heard,
 }
 
+/// Another process of this program, which tells where it listens. Killed when it is dropped.
+pub struct Helper {
+    child: Child,
+    /// Where it listens.
+    pub address: String,
+}
+
+impl Helper {
+    /// Starts it with these words, on the core of what is measured where there are several.
+    pub fn start(on_core: bool, words: &[&str]) -> Result<Self, String> {
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = if on_core { Command::new("taskset") } else { Command::new(&program) };
+        if on_core {
+            command.args(["-c", "0"]).arg(&program);
+        }
+        let command = command.args(words).stdin(Stdio::null()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("{words:?} cannot be started: {error}"))?;
+        let mut address = String::new();
+        let out = child.stdout.take().ok_or("its standard output is no pipe")?;
+        BufReader::new(out).read_line(&mut address).map_err(|error| error.to_string())?;
+        Ok(Self { child, address: address.trim().to_owned() })
+    }
+
+    /// Processor time used so far, in seconds.
+    pub fn cpu(&self) -> f64 {
+        cpu_of(self.child.id())
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        // It may be gone already, which is what is wanted.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// A process under test with a rig of its own.
 pub struct Bot {
     /// Its rig.
     pub rig: Arc<Rig>,
+    /// Where its own interface listens.
+    pub http: SocketAddr,
     /// When it was last executed.
     pub executed: Instant,
     kind: Kind,
@@ -67,9 +115,11 @@ impl Bot {
     pub async fn launch(kind: Kind, on_core: bool, log: Log) -> Result<Self, String> {
         let rig = Rig::start().await.map_err(|error| format!("the rig cannot listen: {error}"))?;
         let data = TempDir::new().map_err(|error| error.to_string())?;
+        let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
+        let http = free.map_err(|error| error.to_string())?;
         let executed = Instant::now();
-        let child = spawn(kind, &rig, data.path(), log, on_core)?;
-        Ok(Self { rig, executed, kind, child, data, log, on_core })
+        let child = spawn(kind, &rig, (data.path(), http), log, on_core)?;
+        Ok(Self { rig, http, executed, kind, child, data, log, on_core })
     }
 
     /// Waits for its session.
@@ -102,7 +152,7 @@ impl Bot {
     pub fn kill_and_start(&mut self) -> Result<(), String> {
         self.end();
         self.executed = Instant::now();
-        self.child = spawn(self.kind, &self.rig, self.data.path(), self.log, self.on_core)?;
+        self.child = spawn(self.kind, &self.rig, (self.data.path(), self.http), self.log, self.on_core)?;
         Ok(())
     }
 
@@ -200,7 +250,7 @@ pub fn cpu_of(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) / TICKS
 }
 
-fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<Child, String> {
+fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_core: bool) -> Result<Child, String> {
     let program = match kind {
         Kind::Us => program(),
         Kind::Floor => std::env::current_exe().map_err(|error| error.to_string())?,
@@ -230,7 +280,8 @@ fn spawn(kind: Kind, rig: &Rig, data: &Path, log: Log, on_core: bool) -> Result<
         .env("LITELLM_MODEL", "rig")
         .env("STAFFAI_MODELS", &models)
         .env("STAFFAI_DATA_DIR", data)
-        .env("STAFFAI_HTTP_ADDR", "127.0.0.1:0")
+        .env("STAFFAI_HTTP_ADDR", http.to_string())
+        .env("STAFFAI_API_KEYS", (0..KEYS).map(key).collect::<Vec<_>>().join(","))
         // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would: in a window
         // of the usual length each of them would have thousands of turns, and no limit lets that happen. In one second they
         // have what a member has in a minute.

@@ -66,6 +66,8 @@ pub struct State {
     pub prompt_bytes: u64,
     /// The model takes its time, and streams.
     pub slow_model: bool,
+    /// The model streams so many words without a pause; with none it answers as it usually does.
+    pub words: usize,
     /// The turns that messages of ours belong to, while the model is slow.
     posts: HashMap<u64, usize>,
     /// When something was last edited in each channel, and the shortest time between two edits of one channel.

@@ -10,6 +10,8 @@ use crate::process::{Bot, Kind, Log, as_f64, own_cpu};
 use crate::rig::{Rig, Span};
 use crate::wire::Seat;
 
+pub mod api;
+
 pub mod idle;
 
 pub mod limits;

@@ -1,7 +1,5 @@
 //! The rig's tool server: as little of MCP over HTTP as a client needs. A process of its own, so that only the client is measured.
 
-use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use serde_json::json;
@@ -9,42 +7,16 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::http;
+use crate::process::Helper;
 
 /// The word that makes this program the server.
 pub const WORD: &str = "--tool-server";
 /// How long a call of the tool `holds` takes.
 pub const HOLD: Duration = Duration::from_millis(50);
 
-/// The running server.
-pub struct ToolServer {
-    child: Child,
-    /// Where it listens.
-    pub address: String,
-}
-
-impl ToolServer {
-    /// Starts it, on a core of its own where there are several.
-    pub fn start(on_core: bool) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| error.to_string())?;
-        let mut command = if on_core { Command::new("taskset") } else { Command::new(&program) };
-        if on_core {
-            command.args(["-c", "0"]).arg(&program);
-        }
-        let command = command.arg(WORD).stdin(Stdio::null()).stdout(Stdio::piped());
-        let mut child = command.spawn().map_err(|error| format!("the tool server cannot be started: {error}"))?;
-        let mut address = String::new();
-        let out = child.stdout.take().ok_or("its standard output is no pipe")?;
-        BufReader::new(out).read_line(&mut address).map_err(|error| error.to_string())?;
-        Ok(Self { child, address: address.trim().to_owned() })
-    }
-}
-
-impl Drop for ToolServer {
-    fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+/// Starts it.
+pub fn start(on_core: bool) -> Result<Helper, String> {
+    Helper::start(on_core, &[WORD])
 }
 
 /// Serves until it is killed.

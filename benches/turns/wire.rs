@@ -111,6 +111,14 @@ pub fn piece(number: usize) -> String {
     )
 }
 
+/// One piece of a streamed text without any form.
+pub fn word(number: usize) -> String {
+    format!(
+        "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,\"model\":\"rig\",\
+         \"choices\":[{{\"index\":0,\"delta\":{{\"content\":\" word{number}\"}},\"finish_reason\":null}}]}}\n\n"
+    )
+}
+
 /// What ends a streamed completion.
 pub fn end_of_stream() -> &'static str {
     concat!(

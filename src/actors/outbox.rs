@@ -290,7 +290,7 @@ impl Outbox {
         self.events
             .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), why: NoAnswer::NotTaken });
         self.events.publish(place, &id, || TurnUpdate::Done);
-        let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts };
+        let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
     }
 

@@ -162,6 +162,7 @@ impl Running {
             ("http.addr", new.http.addr != old.http.addr),
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.listeners", new.http.listeners != old.http.listeners),
+            ("http.connections", new.http.connections != old.http.connections),
             ("http.origins", new.http.origins != old.http.origins),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),

@@ -67,12 +67,15 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
     let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
     // A failure is seen by the next write; this only makes small answers faster.
     let _ = stream.set_nodelay(true);
-    let (stopping, gives_way, reserved) = (stop.clone(), place.gives_way.clone(), place.share == Share::HealthOnly);
+    let (gives_way, reserved) = (place.gives_way.clone(), place.share == Share::HealthOnly);
+    // It tells that we end the connection, whatever the reason; when its client does, it tells nothing.
+    let ended = stop.child_token();
+    let ending = ended.clone();
     let place = Arc::new(place);
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link);
         // An answer that never ends by itself watches this, so that the stop need not wait for it.
-        request.extensions_mut().insert(stopping.clone());
+        request.extensions_mut().insert(ending.clone());
         answer(request, router.clone(), Arc::clone(&place))
     });
     let served = http1::Builder::new()
@@ -88,11 +91,15 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
         tokio::select! {
             // Clients may close at any time: there is nothing to do or to report.
             _ = served.as_mut() => return,
-            () = gives_way.cancelled() => return,
+            () = gives_way.cancelled() => {
+                ended.cancel();
+                return;
+            }
             () = stop.cancelled() => break,
             () = sleep(limits.life) => served.as_mut().graceful_shutdown(),
         }
     }
+    ended.cancel();
     served.as_mut().graceful_shutdown();
     let _ = timeout(limits.grace, served).await;
 }
@@ -102,4 +109,57 @@ async fn answer(request: Request<Incoming>, mut router: Router, place: Arc<Place
     let Some(busy) = place.begin() else { return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()) };
     let response = router.call(request).await?;
     Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+
+    use axum::Extension;
+    use axum::routing::get;
+    use futures_util::{StreamExt, stream};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Tells, when an answer is dropped, whether it was the service that ended it.
+    struct Ended(CancellationToken, mpsc::UnboundedSender<bool>);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0.is_cancelled());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_we_end_says_so_and_one_that_its_client_ends_does_not() {
+        let long = Duration::from_secs(600);
+        for (life, we_end) in [(Duration::from_millis(20), true), (long, false)] {
+            let (tell, mut told) = mpsc::unbounded_channel();
+            let held = async move |Extension(ended): Extension<CancellationToken>| {
+                let ended = Ended(ended, tell);
+                let first = stream::once(future::ready(Ok::<_, Infallible>("x")));
+                Body::from_stream(first.chain(stream::pending()).inspect(move |_| assert!(!ended.0.is_cancelled())))
+            };
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let limits = Limits { life, grace: Duration::from_millis(20), ..Limits::default() };
+            let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
+            let stopped = stop.clone();
+            let serving = tokio::spawn(async move { serve(listener, &router, limits, &stopped).await });
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();
+            assert_eq!(answer.chunk().await.unwrap().as_deref(), Some(&b"x"[..]));
+            if we_end {
+                while let Ok(Some(_)) = answer.chunk().await {}
+            } else {
+                drop(answer);
+            }
+            let told = timeout(Duration::from_secs(10), told.recv()).await.expect("the answer ends");
+            assert_eq!(told, Some(we_end));
+            stop.cancel();
+            serving.await.unwrap();
+        }
+    }
 }

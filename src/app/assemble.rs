@@ -133,7 +133,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         page,
         routes: api::audit::router(Arc::clone(&audit) as _),
         signed: signed(&in_force, &handles, &store, &dice),
-        limits: Limits::default(),
+        limits: Limits::of(settings.http.connections),
     });
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);

@@ -98,7 +98,10 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         Action::List { .. } => list(settings, lookup),
         Action::Test { key, .. } => return test(&loaded, lookup, key).await,
         Action::Add { key, .. } => match fields(action) {
-            Ok(fields) => change(settings, lookup, key, |changed| add(changed, key, fields)).await,
+            Ok(fields) => {
+                let fields = with_what_was_made(settings, lookup, key, fields);
+                change(settings, lookup, key, |changed| add(changed, key, &fields)).await
+            }
             Err(mistake) => Err(mistake),
         },
         Action::Enable { key, .. } => set(settings, lookup, key, true).await,
@@ -185,12 +188,42 @@ fn fields(action: &Action) -> Result<Map<String, Value>, String> {
     Ok(all)
 }
 
-fn add(changed: &mut ChangedRows, key: &str, fields: Map<String, Value>) -> Result<(), String> {
+/// A row that was made from `LITELLM_MODEL` alone becomes one of its own, and keeps what was known of its model where the fields
+/// say nothing else.
+fn with_what_was_made(
+    settings: &Settings,
+    lookup: &Lookup,
+    key: &str,
+    fields: Map<String, Value>,
+) -> Map<String, Value> {
+    let described = rows::read(settings).and_then(|changed| reload::drafts(settings, &changed));
+    let is_made = settings.llm.model.as_deref() == Some(key)
+        && described.is_ok_and(|drafts| !drafts.iter().any(|draft| draft.row.key == key));
+    let registry = if is_made { reload::rows(settings, lookup).ok() } else { None };
+    let Some(made) = registry.as_ref().and_then(|(registry, _)| registry.rows().iter().find(|row| row.key == key))
+    else {
+        return fields;
+    };
+    let known = [
+        ("temperature", made.temperature.into()),
+        ("schema_with_tools", made.schema_with_tools.into()),
+        ("vision", made.vision.into()),
+    ];
+    let mut all: Map<String, Value> = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    all.extend(fields);
+    let _ = writeln!(
+        std::io::stdout(),
+        "{key} was made from LITELLM_MODEL; it is a row of its own now, with what was known of it"
+    );
+    all
+}
+
+fn add(changed: &mut ChangedRows, key: &str, fields: &Map<String, Value>) -> Result<(), String> {
     if key.trim().is_empty() || key.len() > 64 || key.chars().any(|c| c.is_whitespace() || c.is_control()) {
         return Err(format!("{key:?} is no key of a row; use up to 64 characters without spaces"));
     }
     for (name, value) in fields {
-        changed.set(key, &name, value);
+        changed.set(key, name, value.clone());
     }
     Ok(())
 }
@@ -219,7 +252,7 @@ async fn change(
     settings: &Settings,
     lookup: &Lookup,
     key: &str,
-    act: impl FnOnce(&mut ChangedRows) -> Result<(), String> + Send,
+    act: impl FnMut(&mut ChangedRows) -> Result<(), String> + Send,
 ) -> Result<(), String> {
     let store = match settings.redis.address() {
         Some(_) => {

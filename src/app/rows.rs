@@ -12,7 +12,7 @@ use super::files;
 use crate::config::Settings;
 use crate::domain::keys::MODEL_ROWS;
 use crate::llm::registry::Changes;
-use crate::ports::{Store, StoreStatus, Write};
+use crate::ports::{Replaced, Store, replace};
 
 /// The file in the data directory.
 pub(super) const FILE: &str = "model_rows.json";
@@ -88,51 +88,61 @@ impl ChangedRows {
     }
 }
 
-/// Changes the rows: in the file and, where processes share a store, there. Others that want to wait meanwhile. `check` sees what
-/// would be and may refuse it.
+/// Changes the rows: in the file and, where processes share a store, there. Others that want to wait meanwhile, and where another
+/// machine was faster, what it changed is there when `change` is asked again. `check` sees what would be and may refuse it.
 ///
 /// # Errors
 /// A sentence that says why nothing was changed.
 pub(super) async fn change(
     settings: &Settings,
     store: Option<&Arc<dyn Store>>,
-    change: impl FnOnce(&mut ChangedRows) -> Result<(), String> + Send,
-    check: impl FnOnce(&ChangedRows) -> Result<(), String> + Send,
+    mut change: impl FnMut(&mut ChangedRows) -> Result<(), String> + Send,
+    check: impl Fn(&ChangedRows) -> Result<(), String> + Send + Sync,
 ) -> Result<(), String> {
     let path = file(settings);
     let failed = |error: std::io::Error| format!("{}: {error}", path.display());
     std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
     let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
     lock.try_lock().map_err(|_| "the rows are being changed by another program; try again".to_owned())?;
-    let away = || "the store that processes share cannot be reached; try again when it is back".to_owned();
-    let shared = match store {
-        Some(store) => store.get(MODEL_ROWS).await,
-        None => None,
-    };
-    if store.is_some_and(|store| store.status() != StoreStatus::Ready) {
-        return Err(away());
-    }
-    let mut changed = match shared {
-        Some(text) => parse(&text, Path::new(MODEL_ROWS))?,
-        None => read(settings)?,
-    };
-    changed.version = 1;
-    change(&mut changed)?;
-    if changed.rows.len() > ROWS_MAX {
-        return Err(format!("{ROWS_MAX} rows are changed already; remove one first"));
-    }
-    check(&changed)?;
-    let text = serde_json::to_string_pretty(&changed).map_err(|error| error.to_string())?;
-    if text.len() > BYTES_MAX {
-        return Err(format!("the changed rows take more than {BYTES_MAX} bytes; remove some first"));
-    }
-    if let Some(store) = store {
-        let shared = Write::Put { key: MODEL_ROWS.to_owned(), value: text.clone(), ttl: None };
-        if !store.write(vec![shared]).await || store.status() != StoreStatus::Ready {
-            return Err(away());
+    let mut changed = |stored: Option<&str>| {
+        let mut changed = match stored {
+            Some(text) => parse(text, Path::new(MODEL_ROWS))?,
+            None => read(settings)?,
+        };
+        changed.version = 1;
+        change(&mut changed)?;
+        if changed.rows.len() > ROWS_MAX {
+            return Err(format!("{ROWS_MAX} rows are changed already; remove one first"));
         }
-    }
+        check(&changed)?;
+        let text = serde_json::to_string_pretty(&changed).map_err(|error| error.to_string())?;
+        if text.len() > BYTES_MAX {
+            return Err(format!("the changed rows take more than {BYTES_MAX} bytes; remove some first"));
+        }
+        Ok(text)
+    };
+    let text = match store {
+        Some(store) => shared(&**store, changed).await?,
+        None => changed(None)?,
+    };
     files::replace(&path, &format!("{text}\n")).map_err(failed)
+}
+
+/// Changes the rows in the store that processes share; gives what it holds then.
+async fn shared(
+    store: &dyn Store,
+    mut changed: impl FnMut(Option<&str>) -> Result<String, String> + Send,
+) -> Result<String, String> {
+    let mut last = Ok(String::new());
+    let end = replace(store, MODEL_ROWS, |stored| {
+        last = changed(stored);
+        last.clone().ok()
+    });
+    match end.await {
+        Replaced::Done => last,
+        Replaced::Other => Err("the rows are being changed by another machine; try again".to_owned()),
+        Replaced::Away => Err("the store that processes share cannot be reached; try again when it is back".to_owned()),
+    }
 }
 
 /// Writes down what the shared store says, where that is something else. True when it was.
@@ -151,7 +161,17 @@ pub(super) fn mirror(path: &Path, shared: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+    use std::time::Duration;
+
+    use futures_util::future::BoxFuture;
+    use parking_lot::Mutex;
+
     use super::*;
+    use crate::actors::testing::ports::MemoryStore;
+    use crate::config::sources::Sources;
+    use crate::domain::limits;
+    use crate::ports::{StoreStatus, Write};
 
     #[test]
     fn a_file_that_is_wrong_names_the_place_and_the_fix() {
@@ -171,6 +191,70 @@ mod tests {
             serde_json::to_string(&changed.rows).unwrap(),
             r#"{"a":{"enabled":false},"b":{"llm_call_timeout":5}}"#
         );
+    }
+
+    /// A store in which another machine is faster once.
+    struct Overtaken {
+        inner: MemoryStore,
+        other: Mutex<Option<String>>,
+    }
+
+    impl Store for Overtaken {
+        fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+            let read = self.inner.get(key);
+            Box::pin(async move {
+                let value = read.await;
+                if let Some(other) = self.other.lock().take() {
+                    self.inner.put(key.to_owned(), other);
+                }
+                value
+            })
+        }
+
+        fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+            self.inner.scan(prefix, limit)
+        }
+
+        fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+            self.inner.write(writes)
+        }
+
+        fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+            self.inner.replace(key, seen, value)
+        }
+
+        fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+            self.inner.limit(request)
+        }
+
+        fn status(&self) -> StoreStatus {
+            self.inner.status()
+        }
+
+        fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
+            self.inner.close(within)
+        }
+    }
+
+    #[tokio::test]
+    async fn a_machine_that_was_faster_loses_nothing() {
+        let other = r#"{"version": 1, "rows": {"theirs": {"enabled": true}}}"#;
+        let store = Overtaken { inner: MemoryStore::new(), other: Mutex::new(Some(other.to_owned())) };
+        let dir = tempfile::tempdir().unwrap();
+        let environment = [("LITELLM_MODEL".to_owned(), "m".to_owned())].into();
+        let mut settings = crate::config::load(&Sources::from_maps(environment, BTreeMap::new())).unwrap().settings;
+        settings.store.dir = dir.path().to_owned();
+        let store: Arc<dyn Store> = Arc::new(store);
+        let ours = |changed: &mut ChangedRows| {
+            changed.set("ours", "enabled", Value::Bool(true));
+            Ok(())
+        };
+        change(&settings, Some(&store), ours, |_| Ok(())).await.unwrap();
+        let rows = parse(&store.get(MODEL_ROWS).await.unwrap(), Path::new(FILE)).unwrap().rows;
+        assert_eq!(rows.keys().map(String::as_str).collect::<Vec<_>>(), ["ours", "theirs"]);
+        assert_eq!(read(&settings).unwrap().rows, rows, "and it is written down here");
+        let refused = change(&settings, Some(&store), |_| Err("no".to_owned()), |_| Ok(())).await;
+        assert_eq!(refused, Err("no".to_owned()));
     }
 
     #[test]

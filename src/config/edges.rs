@@ -218,9 +218,20 @@ pub struct Http {
     /// Keys that open dashboard and API; empty means loopback only.
     #[serde(deserialize_with = "read::secrets")]
     pub api_keys: Vec<SecretString>,
+    /// Connections that each listener holds at once, 16 to [`CONNECTIONS_MAX`]; one address gets half of them.
+    #[serde(deserialize_with = "connections")]
+    pub connections: usize,
     /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
     #[serde(deserialize_with = "read::some_duration")]
     pub session_ttl: Duration,
+}
+
+/// More connections than any process has file descriptors for.
+const CONNECTIONS_MAX: usize = 100_000;
+
+fn connections<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let number = read::up_to::<D, CONNECTIONS_MAX>(deserializer)?;
+    if number < 16 { Err(D::Error::custom("must be at least 16")) } else { Ok(number) }
 }
 
 /// `[runtime]`: what the service runs on.

@@ -156,6 +156,12 @@ impl Dialogue {
         }
     }
 
+    /// What is written next stands behind calls that ran: it is no better version of what was written before them.
+    #[must_use]
+    pub const fn goes_on(&self) -> bool {
+        !self.rounds.is_empty() && self.repairs == 0
+    }
+
     fn ask(&mut self, stage: Stage) -> Step {
         self.stage = stage;
         Step::AskModel

@@ -22,6 +22,9 @@ pub struct Outgoing {
     pub reply_to: Option<MessageId>,
     /// The parts, in order.
     pub parts: Vec<Part>,
+    /// It is a word that there is no answer, or no better one.
+    #[serde(skip)]
+    pub apology: bool,
 }
 
 impl Outgoing {
@@ -192,6 +195,8 @@ pub struct Piece {
     pub files: Vec<File>,
     /// Buttons, at most as many as the door shows.
     pub buttons: Vec<Button>,
+    /// It is of a word that there is no answer, or no better one.
+    pub apology: bool,
 }
 
 impl Piece {
@@ -203,7 +208,7 @@ impl Piece {
     /// The same as parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { text, cards, files, buttons } = self;
+        let Self { text, cards, files, buttons, apology: _ } = self;
         let text = Part::Text { text };
         let buttons = (!buttons.is_empty()).then_some(Part::Buttons { buttons });
         let extras = cards.into_iter().map(Part::Card).chain(files.into_iter().map(Part::File)).chain(buttons);

@@ -86,7 +86,7 @@ impl Turn {
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
         let reply_to = self.trigger.has_message().then(|| self.id.trigger());
-        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }] }
+        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false }
     }
 
     /// Whose turns this one waits for.
@@ -368,6 +368,17 @@ pub enum Outcome {
     Apologised(Ending),
     /// A word that there will be none because of this limit.
     Refused(OverLimit),
+}
+
+impl Outcome {
+    /// There is an answer.
+    #[must_use]
+    pub const fn answers(&self) -> bool {
+        match self {
+            Self::Replied | Self::Hinted => true,
+            Self::Apologised(_) | Self::Refused(_) => false,
+        }
+    }
 }
 
 /// Where a turn stands, as the journal stores it.

@@ -267,9 +267,15 @@ impl Written {
                 None
             }
             TurnUpdate::Draft { text, anew } => {
-                self.broken |= *anew && !self.text.is_empty();
+                let begins = *anew && !self.text.is_empty();
+                self.broken |= begins && self.again;
                 if self.broken {
                     return None;
+                }
+                if begins {
+                    // It follows on a call of a tool: what was said before stands before it.
+                    self.text.clone_from(text);
+                    return Some(Progress::Text(format!("\n\n{text}")));
                 }
                 self.text.push_str(text);
                 Some(Progress::Text(text.clone()))
@@ -361,6 +367,10 @@ mod tests {
         // A tool was used after some words.
         let told = played(vec![draft("Let me look.", true), whole("A boat.")]);
         assert_eq!(rest(told.last()), Some(("\n\nA boat.", "A boat.")));
+        // What follows on it is given as it grows, too.
+        let told = played(vec![draft("Let me look.", true), draft("A ", true), draft("bo", false), whole("A boat.")]);
+        assert_eq!(told[1..3], [Progress::Text("\n\nA ".to_owned()), Progress::Text("bo".to_owned())]);
+        assert_eq!(rest(told.last()), Some(("at.", "A boat.")));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Store;
 use crate::domain::ledger::Increment;
 
 /// One change to the store.
@@ -38,6 +39,41 @@ impl From<Increment> for Write {
     fn from(Increment { key, by, ttl }: Increment) -> Self {
         Self::Add { key, by, ttl }
     }
+}
+
+/// What became of a value that was to be replaced.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replaced {
+    /// It is replaced, durably.
+    Done,
+    /// The key holds something else than the caller saw; nothing changed.
+    Other,
+    /// The store is degraded, and it is not known whether it was.
+    Away,
+}
+
+/// How often a value is replaced again that others changed meanwhile.
+const REPLACE_TRIES: u32 = 16;
+
+/// Changes the value of a key, durably and also against other processes that change it at the same moment. `changed` is given what
+/// the key holds, none for nothing, again when others were faster; without a new value from it nothing changes, and that is done.
+pub async fn replace(
+    store: &dyn Store,
+    key: &str,
+    mut changed: impl FnMut(Option<&str>) -> Option<String> + Send,
+) -> Replaced {
+    for _ in 0..REPLACE_TRIES {
+        let seen = store.get(key).await;
+        if store.status() != StoreStatus::Ready {
+            return Replaced::Away;
+        }
+        let Some(value) = changed(seen.as_deref()) else { return Replaced::Done };
+        match store.replace(key, seen.as_deref(), &value).await {
+            Replaced::Other => {}
+            end => return end,
+        }
+    }
+    Replaced::Other
 }
 
 /// How the store is.

@@ -57,6 +57,13 @@ const TTL_MOST: u128 = 10_000_000_000_000;
 /// Batches of more bytes are sent on a connection of their own, so that no request waits behind them.
 const LONG_BATCH: usize = 256 * 1024;
 
+/// Sets a key if it holds what was seen of it. A request that is sent again may find its own value: its caller looks again then.
+const REPLACE: &str = "local now = redis.call('GET', KEYS[1])
+local same = (now == false and ARGV[1] == '0') or (now ~= false and ARGV[1] == '1' and now == ARGV[2])
+if not same then return 0 end
+redis.call('SET', KEYS[1], ARGV[3])
+return 1";
+
 /// What a failed login means.
 const LOGIN: &str = "it refuses our login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
 
@@ -182,6 +189,15 @@ impl Backend for Redis {
         let counting = counting::commands(batch, link.is_spread());
         let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
         self.done("a transaction of writes", link, applied)
+    }
+
+    async fn replace(&self, key: &str, seen: Option<&str>, value: &str) -> Result<bool, BackendError> {
+        let asked = |mut link: Link| async move {
+            let mut replace = cmd("EVAL");
+            replace.arg(REPLACE).arg(1).arg(key).arg(u8::from(seen.is_some())).arg(seen.unwrap_or_default()).arg(value);
+            replace.query_async(&mut link).await
+        };
+        self.send("EVAL of a replacement", asked).await.map(|done: u8| done == 1)
     }
 
     async fn decide_limit(

@@ -24,7 +24,7 @@ use self::shared::Shared;
 use self::writer::Writer;
 use crate::domain::limits;
 use crate::domain::panic;
-use crate::ports::{Clock, Store, StoreStatus, Write};
+use crate::ports::{Clock, Replaced, Store, StoreStatus, Write};
 use crate::store::{Backend, BackendError, OpenError, Steps, counted};
 
 mod counts;
@@ -128,6 +128,8 @@ impl Default for Limits {
 pub struct Resilient<B: Backend> {
     shared: Arc<Shared<B>>,
     writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while a value is replaced that no other process writes.
+    replacing: tokio::sync::Mutex<()>,
 }
 
 impl<B: Backend> Resilient<B> {
@@ -157,7 +159,22 @@ impl<B: Backend> Resilient<B> {
         let mut writer = Writer::new(Arc::clone(&shared), Arc::new(open));
         writer.first_open(OPEN_DEADLINE).await?;
         let task = tokio::spawn(writer.run());
-        Ok(Self { shared, writer: Mutex::new(Some(task)) })
+        Ok(Self { shared, writer: Mutex::new(Some(task)), replacing: tokio::sync::Mutex::default() })
+    }
+
+    /// Replaces a value of a backend that other processes write to as well.
+    async fn replace_shared(&self, key: &str, seen: Option<&str>, value: &str) -> Replaced {
+        // A backend that comes back is not asked before what waits is merged.
+        if !self.counts_landed().await {
+            return Replaced::Away;
+        }
+        let Some(backend) = self.shared.lock().readable() else { return Replaced::Away };
+        let replaced = backend.replace(key, seen, value);
+        match self.read_backend(&backend, self.shared.limits.commit, &Steps::default(), replaced).await {
+            Some(true) => Replaced::Done,
+            Some(false) => Replaced::Other,
+            None => Replaced::Away,
+        }
     }
 
     /// The backend's rows, when it can be read and answers in time.
@@ -318,6 +335,24 @@ impl<B: Backend> Store for Resilient<B> {
                 Ok(progress) => progress.of(number).unwrap_or(false),
                 Err(_) => false,
             }
+        })
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        Box::pin(async move {
+            if B::SHARED {
+                return self.replace_shared(key, seen, value).await;
+            }
+            let _alone = self.replacing.lock().await;
+            let held = self.get(key).await;
+            if self.status() != StoreStatus::Ready {
+                return Replaced::Away;
+            }
+            if held.as_deref() != seen {
+                return Replaced::Other;
+            }
+            let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
+            if self.write(vec![put]).await { Replaced::Done } else { Replaced::Away }
         })
     }
 

@@ -7,7 +7,7 @@ use futures_util::future::BoxFuture;
 
 use crate::domain::ids::{Door, Timestamp, TurnId};
 use crate::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use crate::ports::{Clock, Store, StoreStatus, Write};
+use crate::ports::{Clock, Replaced, Store, StoreStatus, Write, replace};
 
 /// Longer than any store of the tests needs to close.
 pub const CLOSING: Duration = Duration::from_secs(20);
@@ -92,6 +92,25 @@ pub async fn reads_see_earlier_writes(bench: Bench) {
     assert_eq!(store.get("b").await.as_deref(), Some("ü \0 \u{1F600}"));
     assert_eq!(store.status(), StoreStatus::Ready);
     store.close(CLOSING).await;
+}
+
+/// A value is replaced by whoever saw it as it is, and changes at one moment are all kept.
+pub async fn of_two_replacements_one_is_done(bench: Bench) {
+    let store = (bench.open)().await;
+    assert_eq!(store.replace("a", Some("0"), "1").await, Replaced::Other);
+    assert_eq!(store.replace("a", None, "1").await, Replaced::Done);
+    assert_eq!(store.replace("a", None, "2").await, Replaced::Other);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    let store = &store;
+    let add = |_| async move {
+        let number = |text: Option<&str>| text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+        replace(&**store, "a", |text| Some((number(text) + 1).to_string())).await
+    };
+    let all = futures_util::future::join_all((0..8).map(add)).await;
+    assert!(all.iter().all(|replaced| *replaced == Replaced::Done), "{all:?}");
+    assert_eq!(store.get("a").await.as_deref(), Some("9"));
+    store.close(CLOSING).await;
+    assert_eq!(store.replace("a", Some("9"), "10").await, Replaced::Away);
 }
 
 /// Writes of one batch, and batches, are applied in their order.

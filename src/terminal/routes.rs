@@ -71,6 +71,7 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/usage", get(about::usage))
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/openapi.json", get(manage::openapi))
+        .layer(Extension(reading::Answers::default()))
         .layer(from_fn(through_this_door))
         .with_state(parts)
 }

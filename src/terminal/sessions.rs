@@ -1,5 +1,6 @@
 //! The sessions: what was said and answered in each. They are kept in the store; what is worked with is in memory as well.
 
+mod index;
 mod memory;
 mod names;
 mod record;
@@ -11,6 +12,7 @@ use async_trait::async_trait;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
+use self::index::Known;
 use self::memory::{Kept, MESSAGES_MAX, Memory};
 pub(super) use self::names::Found;
 use self::names::owner_of;
@@ -20,7 +22,7 @@ use crate::domain::command::{Callback, CallbackToken, Caller, Command};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::notice::template;
-use crate::domain::outgoing::Capabilities;
+use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::rejection::Rejection;
 use crate::ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
 
@@ -55,15 +57,20 @@ pub struct Sessions {
     store: Arc<dyn Store>,
     kept_for: KeptFor,
     inner: Mutex<Memory>,
+    index: Mutex<Known>,
     /// Held while a session begins, so that no two have one number.
     beginning: tokio::sync::Mutex<()>,
+    /// Held while the index is compared with the sessions.
+    mending: tokio::sync::Mutex<()>,
 }
 
 impl Sessions {
     /// The sessions in this store.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, store: Arc<dyn Store>, kept_for: KeptFor) -> Self {
-        Self { clock, store, kept_for, inner: Mutex::default(), beginning: tokio::sync::Mutex::default() }
+        let (inner, index) = (Mutex::default(), Mutex::default());
+        let (beginning, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Self { clock, store, kept_for, inner, index, beginning, mending }
     }
 
     /// The present moment.
@@ -108,7 +115,7 @@ impl Sessions {
                 models: wanted(caller, row),
                 ..self.posted(MessageId::new(DOOR, id), place, false, text)
             };
-            let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None });
+            let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None, apology: false });
             let writes = self.written(place, session, number, dropped);
             inner.make_room();
             (posted, writes)
@@ -200,15 +207,15 @@ impl Sessions {
             self.inner.lock().remove(place);
             return;
         };
-        if self.inner.lock().has(place) {
+        if self.inner.lock().is_current(place, &record) {
             return;
         }
-        let lines = self.lines(place).await;
+        let lines = self.lines_of(place, &record).await;
         let kept = lines.into_iter().map(|(number, line)| {
             let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
             posted.at = Timestamp(line.at);
             posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
-            Kept { number, posted, nonce: line.nonce }
+            Kept { number, posted, nonce: line.nonce, apology: line.apology }
         });
         self.inner.lock().fill(place, &record, kept.collect());
     }
@@ -225,7 +232,7 @@ impl Sessions {
         kept.into_iter().chain(gone).chain([about]).collect()
     }
 
-    async fn create(&self, place: &Place, text: &str, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+    async fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
         self.load_or_begin(place).await;
         let (id, writes) = {
             let mut inner = self.inner.lock();
@@ -236,8 +243,11 @@ impl Sessions {
             }
             let id = MessageId::new(DOOR, number.to_string());
             let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-            let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, text) };
-            let dropped = session.keep(Kept { number, posted, nonce: Some(nonce.to_owned()) });
+            // A terminal shows no marks.
+            let text = template::spelled_out(&piece.text, self.clock.now());
+            let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, &text) };
+            let nonce = Some(nonce.to_owned());
+            let dropped = session.keep(Kept { number, posted, nonce, apology: piece.apology });
             let writes = self.written(place, session, number, dropped);
             inner.make_room();
             (id, writes)
@@ -301,9 +311,7 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                // A terminal shows no marks.
-                let text = template::spelled_out(&piece.text, self.clock.now());
-                PostResult::Message(self.create(place, &text, reply_to.as_ref(), nonce).await)
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce).await)
             }
             PostRequest::Edit { place, message, piece } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());

@@ -39,6 +39,8 @@ pub enum Act {
     Filtered,
     /// The whole body, as it is.
     Body(String),
+    /// Words that are streamed, and then a call of a tool: its name and arguments.
+    StreamsACall(String, &'static str, Value),
     /// An error status.
     Status(u16),
     /// An error status with this body.
@@ -266,6 +268,7 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
 
 async fn answer(act: Act) -> Response<Body> {
     match act {
+        Act::StreamsACall(words, tool, arguments) => stream_call(&words, tool, &arguments),
         Act::Says(words) => completion(&typed(&words), "stop"),
         Act::SaysAfter(delay, words) => {
             tokio::time::sleep(delay).await;
@@ -310,6 +313,18 @@ async fn answer(act: Act) -> Response<Body> {
         }
         Act::Giant => whole(StatusCode::OK, choices(&json!({"content": "x".repeat(6 * 1024 * 1024)}), "stop")),
     }
+}
+
+fn stream_call(words: &str, tool: &str, arguments: &Value) -> Response<Body> {
+    let function = json!({"name": tool, "arguments": arguments.to_string()});
+    let call = json!({"tool_calls": [{"index": 0, "id": "call-1", "type": "function", "function": function}]});
+    let chunk = |delta: Value, finish: Option<&str>| {
+        let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+        format!("data: {}\n\n", json!({"choices": [choice]}))
+    };
+    let frames = [chunk(json!({"content": words}), None), chunk(call, None), chunk(json!({}), Some("tool_calls"))];
+    let body = Body::from(frames.concat() + "data: [DONE]\n\n");
+    Response::builder().header("content-type", "text/event-stream").body(body).unwrap()
 }
 
 fn stream(streamed: &Streamed) -> Response<Body> {

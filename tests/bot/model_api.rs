@@ -446,3 +446,59 @@ fn whichever_actor_breaks_each_request_is_answered_whole_and_once() {
         }
     });
 }
+
+#[test]
+fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_API_KEYS", KEY).set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
+        let setup = setup.set("STAFFAI_TURN__DEADLINE", "60s").set("STAFFAI_LLM__TIMEOUT", "60s");
+        let world = World::without_bot(setup).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        world.start().await;
+        world.becomes("ready").await;
+        // Behind the call nothing more comes after a few words, so what is read of them was not kept back.
+        world.model.does(|ask| {
+            let form = |words: &str| match ask.has_form() {
+                true => json!({"type": "text", "response": words, "data": ""}).to_string(),
+                false => words.to_owned(),
+            };
+            match ask.results() {
+                results if results.is_empty() => Act::StreamsACall(form("One moment."), "get_time", json!({})),
+                _ => streams(&form(WORDS), 5, End::SilenceAfter(10)),
+            }
+        });
+        let until = async |mut answer: reqwest::Response, wanted: &str| {
+            assert_eq!(answer.status(), 200);
+            let mut told = String::new();
+            let reading = async {
+                while !told.contains(wanted) {
+                    let bytes = answer.chunk().await.unwrap().expect("more is to come");
+                    told.push_str(std::str::from_utf8(&bytes).unwrap());
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(30), reading).await.unwrap_or_else(|_| panic!("{told}"));
+            told
+        };
+        let client = reqwest::Client::new();
+        let post = |path: &str, body: &Value| {
+            client.post(format!("{}{path}", world.http())).bearer_auth(KEY).json(body).send()
+        };
+        let asked = post("/v1/chat/completions", &body("what time is it?", true)).await.unwrap();
+        let told = until(asked, "tide").await;
+        assert!(told.contains("One moment.") && told.contains(r#""\n\nThe"#), "{told}");
+        let asked = post("/api/chat", &body("what time is it?", true)).await.unwrap();
+        until(asked, "tide").await;
+        let said = json!({"session": "one", "text": "what time is it?"});
+        assert_eq!(post("/api/v1/submit", &said).await.unwrap().status(), 202);
+        let url = format!("{}/api/v1/stream/one", world.http());
+        let told = until(client.get(url).bearer_auth(KEY).send().await.unwrap(), "tide").await;
+        assert_eq!(
+            told.matches(r#""anew":true"#).count(),
+            2,
+            "the second draft stands in the place of the first: {told}"
+        );
+        assert!(told.contains(r#""name":"get_time","state":"succeeded""#), "{told}");
+    });
+}

@@ -208,6 +208,17 @@ fn a_model_row_that_is_added_or_disabled_is_in_force_within_seconds_and_after_a_
             told.contains("model deep") && told.contains("answered in") && told.contains("model deep tools"),
             "{told}"
         );
+        // A row that was made of a name alone becomes one of its own, and keeps what was known of its model.
+        let (code, told) = staffai(&["model", "add", "scripted", "--set", "llm_call_timeout=9"]);
+        assert!(code == Some(0) && told.contains("scripted was made from LITELLM_MODEL"), "{told}");
+        let kept = std::fs::read_to_string(world.dir.path().join("data/model_rows.json")).unwrap();
+        let kept: Value = serde_json::from_str(&kept).unwrap();
+        assert_eq!(
+            kept["rows"]["scripted"],
+            json!({"enabled": true, "llm_call_timeout": 9, "schema_with_tools": false, "temperature": 0.7, "vision": false})
+        );
+        let (_, told) = staffai(&["model", "add", "scripted", "--set", "vision=true"]);
+        assert!(!told.contains("was made"), "it is described now: {told}");
         // What cannot be read is not written.
         for args in [&["model", "add", "deep", "--set", "temperature=9"][..], &["model", "enable", "no-such-row"]] {
             let (code, told) = staffai(args);

@@ -184,6 +184,68 @@ fn an_answer_that_was_whole_before_a_kill_is_read_after_it() {
 }
 
 #[test]
+fn an_apology_before_a_kill_is_read_as_one_after_it() {
+    story(async {
+        let world = World::without_bot(patient()).await;
+        let process = world.process("first").await;
+        world.becomes("ready").await;
+        world.model.always(Act::Status(400));
+        let message = crate::reading_along::submit(&world, "one", "what then?").await;
+        let told = crate::reading_along::read(&world, "one", 0, &message).await;
+        assert_eq!(told[told.len() - 2]["event"], "apology", "{told:?}");
+        process.kill();
+        let _process = world.process("second").await;
+        world.becomes("ready").await;
+        let again = crate::reading_along::read(&world, "one", told[0]["number"].as_u64().unwrap(), &message).await;
+        assert_eq!(crate::reading_along::names(&again), ["missed", "apology", "done"]);
+        assert_eq!(again[1]["text"], told[told.len() - 2]["text"]);
+    });
+}
+
+#[cfg(feature = "databases")]
+#[test]
+fn a_statement_is_run_by_the_tool_and_its_results_are_told() {
+    story(async {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("shop.db");
+        let shop = rusqlite::Connection::open(&path).unwrap();
+        let tables =
+            "CREATE TABLE orders (item TEXT, price INTEGER); INSERT INTO orders VALUES ('tea', 3), ('rope', 9);";
+        shop.execute_batch(&format!("{tables} CREATE TABLE secret (word TEXT); INSERT INTO secret VALUES ('canary');"))
+            .unwrap();
+        let row = format!("[{{name = 'shop', url = 'sqlite:{}', read = ['orders']}}]", path.display());
+        let setup = patient().set("STAFFAI_API_KEYS", OPERATOR).set("STAFFAI_DATABASES", row);
+        let world = World::without_bot(setup.set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        let _process = world.process("bot").await;
+        world.becomes("ready").await;
+        world.model.does(|ask| match ask.results() {
+            results if results.is_empty() => {
+                let question = ask.question();
+                let statement = question.lines().find(|line| line.starts_with("SELECT")).unwrap_or_default();
+                let asked = json!({"database": "shop", "tables": ["shop.orders"], "sql": statement});
+                Act::calls(&[("call-1", "db_query", asked)])
+            }
+            results => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        });
+        let client = Client { world: &world, key: OPERATOR.to_owned() };
+        let told = client.says("one", "!db SELECT item FROM orders WHERE price > 5").await;
+        let text = told["text"].as_str().unwrap();
+        assert!(told["status"] == "complete" && text.contains("rope") && !text.contains("tea"), "{told}");
+        assert!(told.get("said").is_none(), "nothing was answered in front of it: {told}");
+        // What may not be read is a result as well, which says so.
+        let told = client.says("one", "!db SELECT word FROM secret").await;
+        let text = told["text"].as_str().unwrap();
+        assert!(told["status"] == "complete" && text.contains("secret") && !text.contains("canary"), "{told}");
+        let (status, told) =
+            client.asks(reqwest::Method::POST, "submit", Some(json!({"session": "one", "text": "!db"}))).await;
+        assert!(status == 400 && told["detail"].as_str().unwrap().contains("!db needs a statement"), "{told}");
+    });
+}
+
+#[test]
 fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
     story(async {
         let world = World::without_bot(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
@@ -200,6 +262,14 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         assert!(asked.body["model"] == "deep-model" && asked.talk().contains("Tom"), "{}", asked.talk());
         operator.says("one", "and now?").await;
         assert_eq!(world.model.last().body["model"], "scripted");
+
+        // A row that fails in the middle tells what was done before it.
+        let body = json!({"session": "one", "text": "!model deep\n!model wide\nhello", "wait": true});
+        let (status, told) = operator.asks(reqwest::Method::POST, "submit", Some(body)).await;
+        let detail = told["detail"].as_str().unwrap_or_default();
+        assert!(status == 400 && detail.starts_with("!model wide failed: there is no model"), "{told}");
+        assert!(detail.contains("is done:\n\n!model deep\n"), "{told}");
+        operator.says("one", "!model scripted").await;
 
         // What is not understood or not allowed reaches no model.
         let calls = world.model.calls();

@@ -21,8 +21,8 @@ use tokio::time::Instant;
 use super::Size;
 use crate::figures::{Steal, Table, median, percentile};
 use crate::http;
-use crate::process::as_f64;
-use crate::tool_server::{HOLD, ToolServer};
+use crate::process::{Helper, as_f64};
+use crate::tool_server::{self, HOLD};
 
 /// Calls of one side in a round, half of them before and half behind those of the other.
 const CALLS: usize = 400;
@@ -39,7 +39,7 @@ type Server = Arc<dyn staffai::ports::ToolServer>;
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     // Another scene may have done it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let rig = ToolServer::start(on_core)?;
+    let rig = tool_server::start(on_core)?;
     let server = connect(&rig, OFFERED).await?;
     calls(&rig, &server, size, table).await?;
     parallel(&server, table).await?;
@@ -49,7 +49,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     Ok(())
 }
 
-async fn connect(rig: &ToolServer, tools: usize) -> Result<Server, String> {
+async fn connect(rig: &Helper, tools: usize) -> Result<Server, String> {
     let endpoint = Endpoint {
         url: format!("http://{}/tools/{tools}", rig.address),
         protocol: HttpProtocol::Streamable,
@@ -102,7 +102,7 @@ impl Raw {
 }
 
 /// One call after the other, beside as many raw requests.
-async fn calls(rig: &ToolServer, server: &Server, size: Size, table: &mut Table) -> Result<(), String> {
+async fn calls(rig: &Helper, server: &Server, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let mut raw = Raw::open(&rig.address).await.map_err(|error| error.to_string())?;
     let (mut ours, mut raws, mut ratios) = (Vec::new(), Vec::new(), Vec::new());
@@ -150,7 +150,7 @@ async fn parallel(server: &Server, table: &mut Table) -> Result<(), String> {
 }
 
 /// What so many tools cost: once for a change, and in each turn.
-async fn catalogue(rig: &ToolServer, many: usize, table: &mut Table) -> Result<(), String> {
+async fn catalogue(rig: &Helper, many: usize, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let millis = |begun: Instant| begun.elapsed().as_secs_f64() * 1e3;
     let server = connect(rig, many).await?;

@@ -11,16 +11,23 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::domain::command::Command;
 use crate::domain::command::kept::{Conversation, Kept, Wiped};
 use crate::domain::history::History;
+use crate::domain::ids::Person;
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::FILE_BYTES_MAX;
-use crate::ports::{StoreStatus, Write};
+use crate::domain::session_index::{self, SessionIndex};
+use crate::ports::{Replaced, StoreStatus, Write, replace};
 
 /// The most records of one kind that are looked at.
 const LOOK_MAX: usize = 10_000;
-/// The most lines of transcripts that are looked at: as many as the sessions of one may keep.
-const LINES_MAX: usize = 40_000;
+/// The most bytes of transcripts that an export shows.
+const LINES_SHOWN_BYTES: usize = 2 * 1024 * 1024;
+/// How many keys are deleted at once.
+const DELETED_AT_ONCE: usize = 1_000;
+/// How many lines are looked for at once that no record of a session names, and how often: as many as the sessions of one may keep.
+const STRAY_AT_ONCE: usize = 100;
+const STRAY_LOOKS: usize = 400;
 /// The most counters of all members that are looked at for the communities of one of them.
 const COUNTERS_MAX: usize = 100_000;
 /// How long the journal may take to let go of open turns.
@@ -53,8 +60,9 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
     let deleted = parts.store.write(writes);
     parts.forgotten.wish(person, None, command.at);
+    let lines = forget_lines(parts, person, &kept.sessions).await;
     let facts = parts.facts.wipe(person, None).await;
-    let durable = noted && rewritten && facts && deleted.await;
+    let durable = noted && rewritten && facts && lines && deleted.await;
     let sound = durable && is_sound(parts) && in_flight.is_ok();
     let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
     words::forgotten(&wiped, sound, command.caller.locale())
@@ -62,9 +70,66 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
 
 /// What is kept about the caller, as a sentence and as a document.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
-    let kept = find(parts, command).await;
+    let mut kept = find(parts, command).await;
+    read_lines(parts, &mut kept).await;
     let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
     (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
+}
+
+/// Takes away the lines of transcripts, a few at a time, and the sessions out of their index. False when it is not known whether all
+/// are gone.
+async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String, String)]) -> bool {
+    let mut durable = true;
+    for (session, record) in sessions {
+        let lines = line_keys(parts, session, record).await;
+        for lines in lines.chunks(DELETED_AT_ONCE) {
+            durable &= delete(parts, lines.iter().cloned()).await;
+        }
+    }
+    let of_theirs = keys::sessions::lines_of(person);
+    for _ in 0..STRAY_LOOKS {
+        let stray = parts.store.scan(&of_theirs, STRAY_AT_ONCE).await;
+        if stray.is_empty() {
+            break;
+        }
+        durable &= delete(parts, stray.into_iter().map(|(key, _)| key)).await;
+    }
+    let places = || sessions.iter().map(|(session, _)| keys::sessions::place_of(session));
+    let unlisted = replace(&*parts.store, keys::sessions::INDEX, |stored| {
+        let mut index = SessionIndex::parse(stored?)?;
+        index.remove(places()).then(|| index.to_json())
+    });
+    durable && (sessions.is_empty() || unlisted.await == Replaced::Done)
+}
+
+async fn delete(parts: &CommandParts, keys: impl Iterator<Item = String>) -> bool {
+    parts.store.write(keys.map(|key| Write::Delete { key }).collect()).await
+}
+
+/// The keys of the lines of a session.
+async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<String> {
+    let Some(lines) = keys::sessions::lines_behind(session) else { return Vec::new() };
+    match session_index::line_numbers(record) {
+        Some(numbers) => numbers.into_iter().map(|number| keys::sessions::numbered(&lines, number)).collect(),
+        None => parts.store.scan(&lines, LOOK_MAX).await.into_iter().map(|(key, _)| key).collect(),
+    }
+}
+
+/// Reads the lines of transcripts one after the other, as many as an export shows.
+async fn read_lines(parts: &CommandParts, kept: &mut Kept) {
+    let mut bytes = 0;
+    for (session, record) in &kept.sessions {
+        for key in line_keys(parts, session, record).await {
+            let line = if bytes < LINES_SHOWN_BYTES { parts.store.get(&key).await } else { None };
+            match line {
+                Some(line) => {
+                    bytes += line.len();
+                    kept.lines.push(line);
+                }
+                None => kept.lines_left_out += usize::from(bytes >= LINES_SHOWN_BYTES),
+            }
+        }
+    }
 }
 
 /// The communities in which somebody was ever counted, and the one they are in.
@@ -99,7 +164,6 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
         sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
         ..Kept::default()
     };
-    kept.sessions.extend(store.scan(&keys::sessions::lines_of(person), LINES_MAX).await);
     let answers = keys::answers_of(person);
     for (index, _) in store.scan(&answers, LOOK_MAX).await {
         if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {

@@ -13,17 +13,23 @@ use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::domain::limits;
 use crate::domain::locale::Locale;
+use crate::domain::outgoing::FILE_BYTES_MAX;
 use crate::domain::rejection::Rejection;
-use crate::ports::{StoreStatus, Write};
+use crate::domain::session_index::{Indexed, SessionIndex};
+use crate::ports::{Replaced, StoreStatus, Write};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A store whose reads take a while, or panic.
 struct Odd {
     inner: MemoryStore,
     takes: Duration,
     panics: bool,
+    /// The most bytes that one look through keys brought.
+    looked: AtomicUsize,
 }
 
 impl Store for Odd {
@@ -37,11 +43,20 @@ impl Store for Odd {
     }
 
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
-        self.inner.scan(prefix, limit)
+        async move {
+            let found = self.inner.scan(prefix, limit).await;
+            self.looked.fetch_max(found.iter().map(|(_, value)| value.len()).sum(), Ordering::SeqCst);
+            found
+        }
+        .boxed()
     }
 
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
         self.inner.write(writes)
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        self.inner.replace(key, seen, value)
     }
 
     fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
@@ -72,7 +87,7 @@ async fn world(takes: Duration, panics: bool) -> World {
     let presence = at("presence_scheduler");
     let mut stage = Stage::new();
     let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
-    let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics });
+    let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics, looked: AtomicUsize::new(0) });
     let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
     let bounds = live.clone();
@@ -327,6 +342,48 @@ async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
     world.defers(Ok(PostResult::Done)).await;
     assert!(world.says().await.contains("**My memory does not answer at the moment.**"));
     assert!(!world.remembers(), "what can be named is gone all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (person, text) = (person("7"), "x".repeat(8 * 1024));
+    let mut index = SessionIndex::default();
+    for number in 101..141_u64 {
+        let place = place(&format!("s{number}"));
+        let numbers: Vec<u64> = (1..=20).collect();
+        for line in &numbers {
+            world.store.inner.put(keys::sessions::line(&person, &place, *line), format!("{{\"text\":\"{text}\"}}"));
+        }
+        let name = place.id.clone();
+        let record = json!({"name": name, "number": number, "touched_at": 1, "lines": 20, "numbers": numbers});
+        world.store.inner.put(keys::sessions::session(&person, &place), record.to_string());
+        index.insert(&place.id, Indexed { name, number, at: 1 });
+    }
+    index.insert("theirs", Indexed { name: "theirs".to_owned(), number: 141, at: 1 });
+    world.store.inner.put(keys::sessions::INDEX.to_owned(), index.to_json());
+    // Lines that no record of a session names.
+    for line in 0..250 {
+        world.store.inner.put(keys::sessions::line(&person, &place("gone"), line), "{}");
+    }
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    let (request, reply) = world.asked().await;
+    let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+    reply.send(Ok(PostResult::Done)).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&piece.files[0].bytes).unwrap();
+    let (lines, left_out) = (document["session_lines"].as_array().unwrap().len(), &document["session_lines_left_out"]);
+    assert!(lines > 100 && left_out.as_u64() == u64::try_from(800 - lines).ok(), "{lines} {left_out}");
+    assert!(piece.files[0].bytes.len() < FILE_BYTES_MAX);
+
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let left = |prefix: &str| world.store.inner.entries.lock().keys().filter(|key| key.starts_with(prefix)).count();
+    assert_eq!((left(keys::sessions::LINES_PREFIX), left(keys::sessions::SESSIONS_PREFIX)), (0, 0));
+    let index = SessionIndex::parse(&world.store.inner.entries.lock()[keys::sessions::INDEX]).unwrap();
+    assert_eq!(index.all().map(|(place, _)| place).collect::<Vec<_>>(), ["theirs"]);
+    assert!(world.store.looked.load(Ordering::SeqCst) < 64 * 1024, "records alone are looked at");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,6 +13,7 @@ use crate::actors::tree::{ActorKind, Scope};
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
+use crate::domain::outgoing::Outgoing;
 use crate::domain::turn::{Answer, Turn};
 
 /// How often a turn is offered before it is answered with an apology: a turn that crashes its conversation must not do
@@ -70,7 +71,8 @@ impl Journal {
                 self.withdraw(state, id, Dropped::NotRepeated);
             }
             Stage::Answered { answer, .. } => {
-                let (outgoing, drafted) = (answer.outgoing.clone(), answer.effort.drafted);
+                let drafted = answer.effort.drafted;
+                let outgoing = Outgoing { apology: !answer.outcome.answers(), ..answer.outgoing.clone() };
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !self.events.streams(&id.door);
                 entry.visible = Visible::Perhaps;

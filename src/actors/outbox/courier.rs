@@ -215,7 +215,8 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
-        let mut request = PostRequest::Create { place, piece: piece.clone(), reply_to, nonce };
+        let told = Piece { apology: job.outgoing.apology, ..piece.clone() };
+        let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
         let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
             if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {

@@ -25,7 +25,7 @@ use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Listener,
     ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
-    Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -185,6 +185,19 @@ impl Store for MemoryStore {
         let mut durable = self.durable.subscribe();
         let kept = !self.degraded.load(Ordering::SeqCst);
         async move { durable.wait_for(|durable| *durable).await.is_ok() && kept }.boxed()
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        let mut entries = self.entries.lock();
+        let replaced = if self.degraded.load(Ordering::SeqCst) {
+            Replaced::Away
+        } else if entries.get(key).map(String::as_str) == seen {
+            entries.insert(key.to_owned(), value.to_owned());
+            Replaced::Done
+        } else {
+            Replaced::Other
+        };
+        async move { replaced }.boxed()
     }
 
     fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {

@@ -69,7 +69,8 @@ impl Thinking<'_> {
             let (begun, over) = (Instant::now(), false);
             let call =
                 Underway { thinking: self, row: &row, request: &request, tries, begun, flow: flow.clone(), over };
-            let result = self.complete(&row.key, &request, asked.may_answer(turn.policy.reply), flow).await;
+            let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
+            let result = self.complete(&row.key, &request, shown, flow).await;
             drop(lease);
             call.ended(&result);
             let error = match result {
@@ -96,19 +97,20 @@ impl Thinking<'_> {
     }
 
     /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
-    /// shown yet: a repair replaces what stands there in one step.
+    /// shown yet: a repair replaces what stands there in one step. Those who read events are shown what follows on calls as well, since
+    /// an event says that it begins anew.
     async fn complete(
         &self,
         row: &str,
         request: &Request,
-        may_answer: bool,
+        (may_answer, goes_on): (bool, bool),
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let models = &self.running.models;
         if !self.turn.trigger.has_message() {
             return models.complete(row, request).await;
         }
-        let unseen = self.slot.withdraw();
+        let unseen = self.slot.withdraw() || (goes_on && self.parts.events.streams(&self.turn.place.door));
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),

@@ -25,8 +25,12 @@ pub struct Kept {
     pub facts: Vec<Fact>,
     /// Lines of the audit of tools that are about them, by key.
     pub audit: Vec<(String, String)>,
-    /// Sessions in which they speak, and the lines of their transcripts, by key, as they are stored.
+    /// Sessions in which they speak, by key, as they are stored.
     pub sessions: Vec<(String, String)>,
+    /// Lines of their transcripts, as they are stored; read for an export alone, and not more than one shows.
+    pub lines: Vec<String>,
+    /// How many lines were left out.
+    pub lines_left_out: usize,
     /// Their choices, by key, as they are stored.
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
@@ -140,7 +144,9 @@ impl Kept {
             "answers": answers.collect::<Vec<_>>(),
             "quoted_in_conversations_of_others": quotes.collect::<Vec<_>>(),
             "facts": facts.collect::<Vec<_>>(),
-            "sessions": self.sessions.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
+            "sessions": self.sessions.iter().map(|(_, session)| value_of(session)).collect::<Vec<_>>(),
+            "session_lines": self.lines.iter().map(|line| value_of(line)).collect::<Vec<_>>(),
+            "session_lines_left_out": self.lines_left_out,
             "tool_audit": self.audit.iter().map(|(_, line)| value_of(line)).collect::<Vec<_>>(),
             "preferences": self.preferences.as_ref().map(|(_, value)| value_of(value)),
             "usage": pairs(&self.usage),

@@ -6,6 +6,9 @@ use crate::domain::ids::{Person, Place};
 /// How all records of sessions begin.
 pub const SESSIONS_PREFIX: &str = "staffai:talk:";
 
+/// Which sessions there are. One key, without an end, bounded by how many sessions are kept.
+pub const INDEX: &str = "staffai:talks";
+
 /// How all lines of transcripts begin.
 pub const LINES_PREFIX: &str = "staffai:said:";
 
@@ -25,7 +28,25 @@ pub fn sessions_of(person: &Person) -> String {
 /// said.
 #[must_use]
 pub fn line(person: &Person, place: &Place, number: u64) -> String {
-    format!("{}{number:020}", lines_in(person, place))
+    numbered(&lines_in(person, place), number)
+}
+
+/// The same behind what the lines of its session begin with.
+#[must_use]
+pub fn numbered(lines: &str, number: u64) -> String {
+    format!("{lines}{number:020}")
+}
+
+/// How all lines of the session with this key begin; none where it is no key of a session.
+#[must_use]
+pub fn lines_behind(session: &str) -> Option<String> {
+    session.strip_prefix(SESSIONS_PREFIX).map(|of| format!("{LINES_PREFIX}{of}:"))
+}
+
+/// The id of the place of the session with this key.
+#[must_use]
+pub fn place_of(session: &str) -> &str {
+    session.rsplit(':').next().unwrap_or_default()
 }
 
 /// How all lines of one session begin.

@@ -44,6 +44,7 @@ behaves!(
     limits_hold_over_reopening,
     reads_see_earlier_writes,
     writes_keep_their_order,
+    of_two_replacements_one_is_done,
     keys_vanish_at_the_end_of_their_life,
     scans_are_ordered_and_limited,
     writes_survive_reopening,

@@ -5,7 +5,7 @@ use secrecy::SecretString;
 use self::server::Server;
 use super::opener::Opener;
 use super::*;
-use crate::ports::Store;
+use crate::ports::{Replaced, Store};
 use crate::store::Ticket;
 use crate::store::resilient::Resilient;
 use crate::store::suite::{self, Bench, CLOSING, TestClock, add, add_for, delete, put, put_for, row};
@@ -60,6 +60,7 @@ behaves!(
     limits_hold_over_reopening,
     reads_see_earlier_writes,
     writes_keep_their_order,
+    of_two_replacements_one_is_done,
     keys_vanish_at_the_end_of_their_life,
     scans_are_ordered_and_limited,
     writes_survive_reopening,
@@ -205,6 +206,25 @@ async fn processes_count_together() {
     assert!(futures_util::future::join_all(adds).await.into_iter().all(|durable| durable));
     for store in stores {
         assert_eq!(store.get("a").await.as_deref(), Some("200"));
+        store.close(CLOSING).await;
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_two_processes_replace_keeps_the_changes_of_both() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let stores = [(bench.open)().await, (bench.open)().await];
+    let add = |n: usize| {
+        let store = &stores[n % 2];
+        crate::ports::replace(&**store, "a", move |text| Some(format!("{} {n}", text.unwrap_or_default())))
+    };
+    assert!(futures_util::future::join_all((0..8).map(add)).await.iter().all(|end| *end == Replaced::Done));
+    for store in stores {
+        let text = store.get("a").await.unwrap();
+        let mut all: Vec<&str> = text.split_whitespace().collect();
+        all.sort_unstable();
+        assert_eq!(all, ["0", "1", "2", "3", "4", "5", "6", "7"]);
         store.close(CLOSING).await;
     }
 }

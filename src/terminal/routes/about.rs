@@ -67,7 +67,7 @@ pub(super) async fn health(State(parts): State<Parts>, Extension(caller): Extens
     let models = parts.models.models();
     let models: Vec<&str> =
         models.rows().iter().filter(|row| caller.may_ask(&row.key)).map(|row| row.key.as_str()).collect();
-    let sessions = parts.sessions.list(&caller).await.len();
+    let sessions = parts.sessions.count(&caller).await;
     let status = ready.status.as_str();
     Json(json!({"status": status, "version": ready.version, "sessions": sessions, "models": models}))
 }

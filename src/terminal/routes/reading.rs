@@ -1,7 +1,8 @@
 //! A reader of the events of a session.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::Extension;
@@ -11,7 +12,9 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
+use parking_lot::Mutex;
 use serde::Deserialize;
+use tokio::sync::OnceCell;
 
 use super::problem::refused;
 use super::submit::{Leaving, Stop};
@@ -27,6 +30,8 @@ use crate::terminal::wire::{Event, Update};
 const LAST_EVENT_ID: &str = "last-event-id";
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The most answers that are kept as they are sent.
+const LAID_OUT_MAX: usize = 64;
 /// The most answers of an earlier life that a reader who missed something is told again.
 const AGAIN_MAX: usize = 10;
 
@@ -43,7 +48,7 @@ pub(super) struct Wanted {
 
 pub(super) async fn read_along(
     State(parts): State<Parts>,
-    Extension(caller): Extension<Caller>,
+    (Extension(caller), Extension(answers)): (Extension<Caller>, Extension<Answers>),
     (stop, Path(session)): (Stop, Path<String>),
     wanted: Result<Query<Wanted>, QueryRejection>,
     headers: HeaderMap,
@@ -63,7 +68,7 @@ pub(super) async fn read_along(
     };
     let leaving = cancel_when_gone.then(|| Leaving::cancels(&parts.intake, Vec::new(), stop));
     let Parts { sessions, events, .. } = parts;
-    let along = Along { sessions, events, place: found.place, reader, leaving, again: VecDeque::new() };
+    let along = Along { sessions, events, answers, place: found.place, reader, leaving, again: VecDeque::new() };
     Sse::new(told(along)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
@@ -71,6 +76,7 @@ pub(super) async fn read_along(
 struct Along {
     sessions: Arc<Sessions>,
     events: Arc<dyn TurnEventLog>,
+    answers: Answers,
     place: Place,
     reader: TurnEventReader,
     leaving: Option<Leaving>,
@@ -79,12 +85,19 @@ struct Along {
 }
 
 impl Along {
-    async fn next(&mut self) -> Option<Event> {
+    /// What is sent next: the event's number, and the event as JSON.
+    async fn next(&mut self) -> Option<(u64, Arc<str>)> {
         if let Some(event) = self.again.pop_front() {
-            return Some(event);
+            return Some((event.number, json(&event)));
         }
         let event = match self.reader.next().await {
-            Some(Reading::Event(event)) => written(event, self.sessions.now()).await?,
+            Some(Reading::Event(event)) => match event.update {
+                TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
+                    let number = event.number;
+                    return Some((number, self.answers.laid_out(event, self.sessions.now()).await?));
+                }
+                _ => Event::of(&event, self.sessions.now()),
+            },
             None => {
                 // A reader that is cut did not go.
                 self.leaving.iter_mut().for_each(Leaving::stays);
@@ -102,51 +115,79 @@ impl Along {
                 _ => {}
             }
         }
-        Some(event)
+        Some((event.number, json(&event)))
     }
 
     /// The last answers that the stream does not tell of, for a reader who missed events: among them may be the one that it waited for. They have the number of what
     /// was missed last, so whoever comes back with it misses nothing.
     async fn answers(&self, number: u64) -> VecDeque<Event> {
         let lines = self.sessions.transcript(&self.place).await;
-        let mut answered: Vec<(&str, String)> = Vec::new();
-        for (turn, text) in lines.iter().filter_map(|line| line.answer()) {
+        let mut answered: Vec<(&str, String, bool)> = Vec::new();
+        for (turn, text, apology) in lines.iter().filter_map(|line| line.answer()) {
             match answered.last_mut() {
                 // A long answer is several messages.
-                Some((known, whole)) if *known == turn => {
+                Some((known, whole, _)) if *known == turn => {
                     whole.push('\n');
                     whole.push_str(text);
                 }
-                _ => answered.push((turn, text.to_owned())),
+                _ => answered.push((turn, text.to_owned(), apology)),
             }
         }
         // What happened in this life of the process is read anyway.
         let told = waiting::turns(&*self.events, &self.place, number);
-        answered.retain(|(turn, _)| !told.contains(*turn));
+        answered.retain(|(turn, ..)| !told.contains(*turn));
         let skipped = answered.len().saturating_sub(AGAIN_MAX);
-        let told = |(turn, text): (&str, String)| {
+        let told = |(turn, text, apology): (&str, String, bool)| {
             let event = |update| Event { number, turn: turn.to_owned(), update };
-            [event(Update::Final { text }), event(Update::Done)]
+            let end = if apology { Update::Apology { text } } else { Update::Final { text } };
+            [event(end), event(Update::Done)]
         };
         answered.into_iter().skip(skipped).flat_map(told).collect()
     }
 }
 
 /// The events that the reader reads, in order, until the stream ends or the reader is cut.
-fn told(along: Along) -> impl Stream<Item = Result<SseEvent, axum::Error>> + Send {
+fn told(along: Along) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
     stream::unfold(along, |mut along| async {
-        let event = along.next().await?;
-        let data = SseEvent::default().id(event.number.to_string()).json_data(&event);
-        Some((data, along))
+        let (number, event) = along.next().await?;
+        Some((Ok(SseEvent::default().id(number.to_string()).data(event)), along))
     })
 }
 
-/// The event as it is sent. A whole answer may be long, and is laid out on a thread for blocking work.
-async fn written(event: Arc<TurnEvent>, now: Timestamp) -> Option<Event> {
-    match event.update {
-        TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
-            tokio::task::spawn_blocking(move || Event::of(&event, now)).await.ok()
+fn json(event: &Event) -> Arc<str> {
+    // Plain data with string keys always serialises.
+    serde_json::to_string(event).unwrap_or_default().into()
+}
+
+/// Answers as they are sent. A whole answer may be long, so it is laid out once for all who read along.
+#[derive(Clone, Default)]
+pub(super) struct Answers(Arc<Mutex<VecDeque<LaidOut>>>);
+
+struct LaidOut {
+    event: Weak<TurnEvent>,
+    /// Whoever comes first lays it out, on a thread for blocking work.
+    text: Arc<OnceCell<Arc<str>>>,
+}
+
+impl Answers {
+    async fn laid_out(&self, event: Arc<TurnEvent>, now: Timestamp) -> Option<Arc<str>> {
+        let cell = self.cell(&event);
+        let laying = async || tokio::task::spawn_blocking(move || json(&Event::of(&event, now))).await;
+        cell.get_or_try_init(laying).await.ok().cloned()
+    }
+
+    fn cell(&self, event: &Arc<TurnEvent>) -> Arc<OnceCell<Arc<str>>> {
+        let mut kept = self.0.lock();
+        // What nobody reads any more is not read again.
+        kept.retain(|known| known.event.strong_count() > 0);
+        if let Some(known) = kept.iter().find(|known| known.event.as_ptr() == Arc::as_ptr(event)) {
+            return Arc::clone(&known.text);
         }
-        _ => Some(Event::of(&event, now)),
+        if kept.len() == LAID_OUT_MAX {
+            kept.pop_front();
+        }
+        let text = Arc::default();
+        kept.push_back(LaidOut { event: Arc::downgrade(event), text: Arc::clone(&text) });
+        text
     }
 }

@@ -201,3 +201,16 @@ async fn typed_commands_need_their_rights_and_are_answered_in_order() {
     let said = "You are staffai.\n\nmain: true\n\n101 a: 0 messages, quiet for 0 s";
     assert_eq!((&body["status"], &body["text"]), (&"complete".into(), &said.into()));
 }
+
+#[tokio::test]
+async fn a_command_that_fails_tells_what_was_done_before_it() {
+    let text = "!sysprompt\n!llm_call main\n!llm_timeout main 5\nhello";
+    let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+    let answer = ask("POST", "/api/v1/submit", &body).await;
+    assert_eq!(answer.status(), 409);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+    let detail = body["detail"].as_str().unwrap();
+    let told = "!llm_timeout main 5 failed: not here. What stood before it is done:\n\n\
+                !sysprompt\nYou are staffai.\n\n!llm_call main\nmain: true";
+    assert_eq!(detail, told);
+}

@@ -64,9 +64,20 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
         return Err((StatusCode::FORBIDDEN, format!("!{name} needs a key with the right {right}")));
     }
     let (commands, left) = taken_apart(parts, caller, message)?;
-    let mut said = Vec::new();
+    let (mut said, mut done) = (Vec::new(), Vec::new());
     for (spec, given) in commands {
-        said.push(answer(parts, caller, place, (spec, &given)).await?);
+        let command = format!("!{} {given}", spec.name);
+        match answer(parts, caller, place, (spec, &given)).await {
+            Ok(text) => {
+                done.push(format!("{}\n{text}", command.trim()));
+                said.push(text);
+            }
+            Err((status, why)) if done.is_empty() => return Err((status, why)),
+            Err((status, why)) => {
+                let (failed, done) = (command.trim(), done.join("\n\n"));
+                return Err((status, format!("{failed} failed: {why}. What stood before it is done:\n\n{done}")));
+            }
+        }
     }
     Ok(Done { said: (!said.is_empty()).then(|| said.join("\n\n")), ..left })
 }

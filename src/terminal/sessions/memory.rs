@@ -25,7 +25,6 @@ const QUIET_FOR: Duration = Duration::from_secs(3600);
 pub(super) struct Memory {
     pub(super) sessions: HashMap<Place, Session>,
     last_id: u64,
-    last_number: u64,
 }
 
 /// A session with its messages.
@@ -46,12 +45,17 @@ pub(super) struct Kept {
     pub(super) posted: Posted,
     /// What it was posted under, where it is ours.
     pub(super) nonce: Option<String>,
+    /// It says that there is no answer, or no better one.
+    pub(super) apology: bool,
 }
 
 impl Memory {
-    /// Whether a session is here.
-    pub(super) fn has(&self, place: &Place) -> bool {
-        self.sessions.contains_key(place)
+    /// Whether a session is here with all lines that its record names: another process may have added some.
+    pub(super) fn is_current(&self, place: &Place, record: &Record) -> bool {
+        let last = |session: &Session| session.messages.back().map_or(0, |kept| kept.number);
+        self.sessions
+            .get(place)
+            .is_some_and(|session| record.numbers.last().is_none_or(|number| *number <= last(session)))
     }
 
     /// A session that is here.
@@ -76,7 +80,13 @@ impl Memory {
             self.last_id = self.last_id.max(kept.number);
             session.keep(kept);
         }
-        self.sessions.entry(place.clone()).or_insert(session);
+        // What was said here while it was read comes behind it.
+        let read = session.messages.back().map_or(0, |kept| kept.number);
+        let since = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
+        for kept in since.into_iter().filter(|kept| kept.number > read) {
+            session.keep(kept);
+        }
+        self.sessions.insert(place.clone(), session);
         self.make_room();
     }
 
@@ -92,11 +102,10 @@ impl Memory {
         self.sessions.get(place).map(|session| session.record(session.touched_at))
     }
 
-    /// A number for a session above this one and all that were given or are known here.
-    pub(super) fn number_above(&mut self, stored: u64) -> u64 {
+    /// A number for a session above this one and all that are known here.
+    pub(super) fn number_above(&self, stored: u64) -> u64 {
         let known = self.sessions.values().map(|session| session.number).max().unwrap_or_default();
-        self.last_number = self.last_number.max(stored).max(known) + 1;
-        self.last_number
+        stored.max(known).max(FIRST_NUMBER - 1) + 1
     }
 
     /// A session is not worked with any more.
@@ -129,7 +138,8 @@ impl Session {
 
     /// The session as it is stored.
     pub(super) fn record(&self, now: Timestamp) -> Record {
-        Record { name: self.name.clone(), number: self.number, touched_at: now.0, lines: self.messages.len() }
+        let numbers: Vec<u64> = self.messages.iter().map(|kept| kept.number).collect();
+        Record { name: self.name.clone(), number: self.number, touched_at: now.0, lines: numbers.len(), numbers }
     }
 
     /// The messages, the oldest first.
@@ -154,7 +164,7 @@ impl Session {
 
     /// A message as it is stored.
     pub(super) fn line(&self, number: u64) -> Option<String> {
-        let Kept { posted, nonce, .. } = self.messages.iter().find(|kept| kept.number == number)?;
+        let Kept { posted, nonce, apology, .. } = self.messages.iter().find(|kept| kept.number == number)?;
         let line = Line {
             id: posted.id.id.clone(),
             ours: posted.author.kind == AuthorKind::Ourselves,
@@ -162,6 +172,7 @@ impl Session {
             at: posted.at.0,
             answers: posted.reply_to.as_ref().map(|quoted| quoted.id.id.clone()),
             nonce: nonce.clone(),
+            apology: *apology,
         };
         serde_json::to_string(&line).ok()
     }

@@ -1,10 +1,13 @@
 //! Which session is meant, and who may see it. A session belongs to the holder of a key or, while there are no keys, to nobody in
 //! particular; whoever operates the bot sees all.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
+use std::future::ready;
 
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use futures_util::stream;
 use serde::Serialize;
 
 use super::memory::MESSAGES_MAX;
@@ -13,6 +16,7 @@ use super::{DOOR, NotTaken, Sessions};
 use crate::domain::api_key::{Caller, HOLDERS, Right};
 use crate::domain::ids::{Person, Place};
 use crate::domain::keys::sessions as keys;
+use crate::domain::session_index::Indexed;
 use crate::ports::{StoreStatus, Write};
 
 /// The number of the first session.
@@ -22,7 +26,9 @@ const NAME_MAX: usize = 64;
 /// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
 pub(super) const OWN_MAX: usize = 200;
 /// The most sessions that are kept of all together; whoever has most makes room.
-const KEPT_MAX: usize = 1_000;
+pub(super) const KEPT_MAX: usize = 1_000;
+/// How many records are read side by side.
+const READ_AT_ONCE: usize = 64;
 /// What stands between the name of a holder and that of a session, in no name of a session.
 const OF: char = '.';
 /// What stands behind the name of a session whose place another one has that was renamed.
@@ -73,6 +79,9 @@ pub(in crate::terminal) struct Said {
     /// The message that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<String>,
+    /// It says that there is no answer, or no better one.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    apology: bool,
 }
 
 impl fmt::Display for Said {
@@ -82,10 +91,10 @@ impl fmt::Display for Said {
 }
 
 impl Said {
-    /// The message that it answers, and the answer.
-    pub fn answer(&self) -> Option<(&str, &str)> {
+    /// The message that it answers, the answer, and whether it is an apology.
+    pub fn answer(&self) -> Option<(&str, &str, bool)> {
         let answers = self.answers.as_deref().filter(|_| self.ours)?;
-        Some((answers, &self.text))
+        Some((answers, &self.text, self.apology))
     }
 }
 
@@ -121,12 +130,19 @@ impl Sessions {
             return Some(found);
         }
         let number: Option<u64> = given.parse().ok();
-        let all = self.visible(caller).await;
-        let meant = |(place, record): &&(Place, Record)| {
+        let meant = |(place, session): &(Place, Indexed)| {
             let own = owner_of(place) == owner_of(&place_of(caller, given)) || caller.person().is_none();
-            (own && record.name == given) || Some(record.number) == number || (given.contains(OF) && place.id == given)
+            (own && session.name == given)
+                || Some(session.number) == number
+                || (given.contains(OF) && place.id == given)
         };
-        all.iter().find(meant).map(|(place, record)| found(place, record))
+        for (place, _) in self.visible(caller).await.into_iter().filter(meant) {
+            // One that is over may be in the index still.
+            if let Some(record) = self.record(&place).await {
+                return Some(found(&place, &record));
+            }
+        }
+        None
     }
 
     /// The caller's own session of this name or number; one that is not there begins.
@@ -161,7 +177,7 @@ impl Sessions {
 
     /// All sessions that a caller may see, the one that something happened in last first.
     pub(in crate::terminal) async fn list(&self, caller: &Caller) -> Vec<Listed> {
-        let mut all = self.visible(caller).await;
+        let mut all = self.records(self.places(caller).await).await;
         all.sort_by_key(|(_, record)| (std::cmp::Reverse(record.touched_at), record.number));
         let now = self.now().0;
         let own = caller.person();
@@ -175,6 +191,15 @@ impl Sessions {
         all.into_iter().map(listed).collect()
     }
 
+    /// How many sessions a caller may see.
+    pub(in crate::terminal) async fn count(&self, caller: &Caller) -> usize {
+        let all = self.places(caller).await;
+        let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
+        let asked: Vec<Place> = all.iter().filter(|place| doubtful.contains(&place.id)).cloned().collect();
+        let over = asked.len() - self.records(asked).await.len();
+        all.len() - over
+    }
+
     /// What was said in a session.
     pub(in crate::terminal) async fn transcript(&self, place: &Place) -> Vec<Said> {
         let said = |(_, line): (u64, Line)| Said {
@@ -183,6 +208,7 @@ impl Sessions {
             text: line.text,
             at: line.at,
             answers: line.answers,
+            apology: line.apology,
         };
         self.lines(place).await.into_iter().map(said).collect()
     }
@@ -194,12 +220,10 @@ impl Sessions {
     pub(in crate::terminal) async fn rename(&self, found: &Found, name: &str) -> Result<(), NotTaken> {
         check_name(name)?;
         let _alone = self.beginning.lock().await;
-        let others = match holder(&found.place) {
-            Some(_) => self.all(&keys::sessions_of(&owner_of(&found.place))).await,
-            None => self.all(keys::SESSIONS_PREFIX).await,
-        };
-        let other = |place: &Place| *place != found.place && holder(place) == holder(&found.place);
-        if others.iter().any(|(place, record)| other(place) && record.name == name) {
+        let others = self.index().await;
+        let others = others.all().filter(|(_, session)| session.name == name).map(|(id, _)| Place::new(DOOR, id));
+        let others = others.filter(|place| *place != found.place && holder(place) == holder(&found.place));
+        if !self.records(others.collect()).await.is_empty() {
             return Err(NotTaken::NameTaken);
         }
         self.load(&found.place).await;
@@ -208,21 +232,30 @@ impl Sessions {
         if let Some(written) = written {
             written.await;
         }
+        self.change_index(|index| index.rename(&found.place.id, name)).await;
         Ok(())
     }
 
     /// Ends a session: nothing of it is kept.
     pub(in crate::terminal) async fn remove(&self, place: &Place) {
-        self.inner.lock().remove(place);
         let writes = self.gone(place).await;
+        self.inner.lock().remove(place);
         self.store.write(writes).await;
+        self.change_index(|index| index.remove([place.id.as_str()])).await;
     }
 
     /// The writes that take a session out of the store.
     async fn gone(&self, place: &Place) -> Vec<Write> {
         let person = owner_of(place);
-        let lines = self.store.scan(&keys::lines_in(&person, place), 2 * MESSAGES_MAX).await;
-        let lines = lines.into_iter().map(|(key, _)| Write::Delete { key });
+        let stored = self.record(place).await;
+        let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
+        if let Some(known) = self.inner.lock().record(place) {
+            numbers.extend(known.numbers);
+        }
+        if let Some(record) = stored.filter(|record| !record.is_numbered()) {
+            numbers.extend(self.lines_of(place, &record).await.into_iter().map(|(number, _)| number));
+        }
+        let lines = numbers.into_iter().map(|number| Write::Delete { key: keys::line(&person, place, number) });
         lines.chain([Write::Delete { key: keys::session(&person, place) }]).collect()
     }
 
@@ -238,12 +271,37 @@ impl Sessions {
 
     /// The messages of a session as they are stored, by their numbers.
     pub(super) async fn lines(&self, place: &Place) -> Vec<(u64, Line)> {
-        let prefix = keys::lines_in(&owner_of(place), place);
+        match self.record(place).await {
+            Some(record) => self.lines_of(place, &record).await,
+            None => Vec::new(),
+        }
+    }
+
+    /// The same of one with this record.
+    pub(super) async fn lines_of(&self, place: &Place, record: &Record) -> Vec<(u64, Line)> {
+        let person = owner_of(place);
+        if record.is_numbered() {
+            let read = async |number: u64| {
+                let stored = self.store.get(&keys::line(&person, place, number)).await?;
+                Some((number, serde_json::from_str(&stored).ok()?))
+            };
+            // A line may be over before its session is.
+            let lines = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
+            return lines.filter_map(ready).collect().await;
+        }
+        let prefix = keys::lines_in(&person, place);
         let stored = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
         let line = |(key, value): &(String, String)| {
             Some((key.strip_prefix(&prefix)?.parse().ok()?, serde_json::from_str(value).ok()?))
         };
         stored.iter().filter_map(line).collect()
+    }
+
+    /// The records of these sessions; those that are over have none.
+    pub(super) async fn records(&self, places: Vec<Place>) -> Vec<(Place, Record)> {
+        let read = async |place: Place| Some((self.record(&place).await?, place));
+        let records = stream::iter(places).map(read).buffered(READ_AT_ONCE).filter_map(ready);
+        records.map(|(record, place)| (place, record)).collect().await
     }
 
     /// Begins a session anew that something is said in after it was over.
@@ -254,14 +312,14 @@ impl Sessions {
         if self.record(place).await.is_some() {
             return;
         }
-        let number = self.next_number(place).await;
-        self.put(place, &Record { name, number, touched_at: self.now().0, lines: 0 }).await;
+        self.enter(place, name).await;
     }
 
     async fn by_name(&self, caller: &Caller, given: &str) -> Option<Found> {
         check_name(given).ok()?;
         let place = place_of(caller, given);
         let record = self.record(&place).await.filter(|record| record.name == given)?;
+        self.is_there(&place, &record).await;
         Some(found(&place, &record))
     }
 
@@ -279,25 +337,27 @@ impl Sessions {
             }
             place = place_of(caller, &format!("{name}{AGAIN}{again}"));
         }
-        let number = self.next_number(&place).await;
-        let record = Record { name: name.to_owned(), number, touched_at: self.now().0, lines: 0 };
-        self.put(&place, &record).await;
+        let record = self.enter(&place, name.to_owned()).await;
         found(&place, &record)
     }
 
-    /// The number of the next session, which is that of its place.
-    async fn next_number(&self, place: &Place) -> u64 {
-        let all = self.all(keys::SESSIONS_PREFIX).await;
-        self.make_room(&all, holder(place)).await;
-        let stored = all.iter().map(|(_, record)| record.number).max().unwrap_or(FIRST_NUMBER - 1);
-        // A store that is away tells of none.
-        self.inner.lock().number_above(stored)
+    /// Writes down that a session begins.
+    async fn enter(&self, place: &Place, name: String) -> Record {
+        self.sweep().await;
+        self.make_room(holder(place)).await;
+        let now = self.now().0;
+        let number = self.number(place, &name, now).await;
+        let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new() };
+        self.put(place, &record).await;
+        record
     }
 
     /// Sessions of the same holder make room for theirs, and else those of whoever has most.
-    async fn make_room(&self, all: &[(Place, Record)], own: Option<&str>) {
+    async fn make_room(&self, own: Option<&str>) {
+        let index = self.index().await;
+        let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
         let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-        for (place, _) in all {
+        for place in &all {
             *many.entry(holder(place)).or_default() += 1;
         }
         let most = || many.iter().max_by_key(|(_, many)| **many).map(|(holder, _)| *holder);
@@ -307,9 +367,16 @@ impl Sessions {
             _ => None,
         };
         let Some(of) = of else { return };
-        let theirs = all.iter().filter(|(place, _)| holder(place) == of);
-        if let Some((quietest, _)) = theirs.min_by_key(|(_, record)| record.touched_at) {
-            self.remove(quietest).await;
+        let theirs: Vec<Place> = all.iter().filter(|place| holder(place) == of).cloned().collect();
+        let there = self.records(theirs.clone()).await;
+        let over = theirs.iter().filter(|place| !there.iter().any(|(known, _)| known == *place));
+        let over: BTreeSet<&str> = over.map(|place| place.id.as_str()).collect();
+        if over.is_empty() {
+            if let Some((quietest, _)) = there.iter().min_by_key(|(_, record)| record.touched_at) {
+                self.remove(quietest).await;
+            }
+        } else {
+            self.change_index(|index| index.remove(over.iter().copied())).await;
         }
     }
 
@@ -320,20 +387,11 @@ impl Sessions {
         self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }])
     }
 
-    async fn visible(&self, caller: &Caller) -> Vec<(Place, Record)> {
-        match caller.person().filter(|_| !caller.may(Right::Operate)) {
-            Some(person) => self.all(&keys::sessions_of(&person)).await,
-            None => self.all(keys::SESSIONS_PREFIX).await,
-        }
-    }
-
-    async fn all(&self, prefix: &str) -> Vec<(Place, Record)> {
-        let stored = self.store.scan(prefix, 2 * KEPT_MAX).await;
-        let session = |(key, value): &(String, String)| {
-            let place = key.rsplit(':').next()?;
-            Some((Place::new(DOOR, place), serde_json::from_str(value).ok()?))
-        };
-        stored.iter().filter_map(session).collect()
+    async fn visible(&self, caller: &Caller) -> Vec<(Place, Indexed)> {
+        let person = caller.person().filter(|_| !caller.may(Right::Operate));
+        let index = self.index().await;
+        let all = index.all().map(|(id, session)| (Place::new(DOOR, id), session.clone()));
+        all.filter(|(place, _)| person.as_ref().is_none_or(|person| owner_of(place) == *person)).collect()
     }
 }
 

@@ -14,9 +14,17 @@ pub(super) struct Record {
     /// How many lines are kept of it.
     #[serde(default)]
     pub lines: usize,
+    /// The numbers of these lines, rising; none in what versions before wrote.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub numbers: Vec<u64>,
 }
 
 impl Record {
+    /// The lines of it can be found by the record alone.
+    pub(super) const fn is_numbered(&self) -> bool {
+        self.lines == 0 || !self.numbers.is_empty()
+    }
+
     pub(super) fn to_json(&self) -> String {
         // Plain data with string keys always serialises.
         serde_json::to_string(self).unwrap_or_default()
@@ -41,4 +49,7 @@ pub(super) struct Line {
     /// What it was posted under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
+    /// It says that there is no answer, or no better one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub apology: bool,
 }

@@ -157,8 +157,11 @@ async fn sessions_and_messages_are_bounded_and_ids_rise() {
         let (name, touched_at) = (format!("s{number}"), 1);
         let (person, place) = (laptop.person().unwrap(), Place::new(DOOR, format!("laptop.{name}")));
         let key = crate::domain::keys::sessions::session(&person, &place);
-        store.put(key, record::Record { name, number: 1, touched_at, lines: 0 }.to_json());
+        let record = record::Record { name, number: 1, touched_at, lines: 0, numbers: Vec::new() };
+        store.put(key, record.to_json());
     }
+    // A version that kept no index wrote these.
+    let sessions = sessions_in(&store);
     sessions.hears_of(&laptop, "more", "hi").await;
     assert_eq!(sessions.names(&laptop).await.len(), OWN_MAX, "each makes room among their own");
     assert_eq!(sessions.names(&Caller::Local).await.len(), 2 * OWN_MAX);
@@ -194,7 +197,7 @@ async fn all_sessions_together_are_bounded() {
     };
     let all: Vec<usize> = inner.sessions.values().map(bytes).collect();
     assert!(all.iter().all(|bytes| *bytes <= SESSION_BYTES), "{all:?}");
-    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.has(&asked.place), "{all:?}");
+    assert!(all.iter().sum::<usize>() <= ALL_BYTES && inner.sessions.contains_key(&asked.place), "{all:?}");
 }
 
 #[tokio::test]
@@ -242,4 +245,103 @@ async fn while_the_store_is_away_what_is_known_stays_and_no_number_is_given_twic
     assert_eq!(other.number, 102);
     store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(sessions.names(&Caller::Local).await, [("one".to_owned(), 101), ("two".to_owned(), 102)]);
+}
+
+#[tokio::test]
+async fn lists_names_and_numbers_look_through_no_keys() {
+    let store = Arc::new(MemoryStore::new());
+    let sessions = sessions_in(&store);
+    let one = sessions.hears("one", "hello").await;
+    sessions.posts(&one.place, "n", "aye").await;
+    // From here on a look through the keys is a panic.
+    store.broken_scans.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
+    sessions.hears("two", "hello").await;
+    let found = sessions.find(&Caller::Local, "101").await.unwrap();
+    sessions.rename(&found, "cats").await.unwrap();
+    assert_eq!(sessions.count(&Caller::Local).await, 2);
+    assert_eq!(sessions.names(&Caller::Local).await.len(), 2);
+    assert_eq!(sessions.texts(&one.place).await, ["hello", "aye"]);
+    sessions.remove(&one.place).await;
+    assert_eq!(sessions.names(&Caller::Local).await, [("two".to_owned(), 102)]);
+    assert!(!store.entries.lock().values().any(|value| value.contains("cats")), "its name is gone too");
+}
+
+#[tokio::test]
+async fn sessions_of_the_version_before_are_found_and_their_lines_read() {
+    let store = Arc::new(MemoryStore::new());
+    let (key, line) =
+        ("staffai:talk:api:laptop:laptop.main", "staffai:said:api:laptop:laptop.main:00000000000000000007");
+    store.put(key.to_owned(), r#"{"name":"main","number":117,"touched_at":1700000000000,"lines":1}"#);
+    store.put(line.to_owned(), r#"{"id":"7","text":"hello","at":1700000000000}"#);
+    let (sessions, laptop) = (sessions_in(&store), holder("laptop", &[Right::Chat]));
+    assert_eq!(sessions.names(&laptop).await, [("main".to_owned(), 117)]);
+    let place = sessions.find(&laptop, "117").await.unwrap().place;
+    assert_eq!(sessions.texts(&place).await, ["hello"]);
+    assert_eq!(sessions.open(&laptop, "other").await.unwrap().number, 118);
+    sessions.hears_of(&laptop, "main", "again").await;
+    assert_eq!(sessions.texts(&place).await, ["hello", "again"]);
+    sessions.remove(&place).await;
+    assert!(!store.entries.lock().contains_key(line), "nothing of it is kept");
+    // A process of that version begins one beside this.
+    let late = "staffai:talk:api:laptop:laptop.late".to_owned();
+    store.put(late, r#"{"name":"late","number":119,"touched_at":1,"lines":0}"#);
+    assert_eq!(sessions.open(&laptop, "late").await.unwrap().number, 119);
+    assert_eq!(sessions.names(&laptop).await.len(), 2);
+}
+
+#[tokio::test]
+async fn two_processes_know_of_each_others_sessions_and_of_what_was_said_in_them() {
+    let store = Arc::new(MemoryStore::new());
+    let (one, two) = (sessions_in(&store), sessions_in(&store));
+    let place = one.hears("a", "first").await.place;
+    let other = two.open(&Caller::Local, "b").await.unwrap();
+    assert_eq!(other.number, 102);
+    assert_eq!(one.find(&Caller::Local, "102").await.unwrap(), other);
+    two.hears("a", "second").await;
+    one.hears("a", "third").await;
+    for sessions in [&one, &two] {
+        assert_eq!(sessions.texts(&place).await, ["first", "second", "third"]);
+    }
+    one.remove(&place).await;
+    assert_eq!(two.names(&Caller::Local).await.len(), 1);
+    let left: Vec<String> =
+        store.entries.lock().keys().filter(|key| key.starts_with("staffai:said:")).cloned().collect();
+    assert_eq!(left, [] as [String; 0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_ended_by_themselves_leave_the_index() {
+    let store = Arc::new(MemoryStore::new());
+    let clock = Arc::new(ManualClock::new());
+    let kept_for: KeptFor = Arc::new(|| Duration::from_secs(60));
+    let sessions = Sessions::new(Arc::clone(&clock) as _, Arc::clone(&store) as _, kept_for);
+    let (gone, stays) = (sessions.hears("gone", "hi").await.place, sessions.hears("stays", "hi").await.place);
+    tokio::time::advance(Duration::from_secs(61)).await;
+    sessions.says(&Caller::Local, &stays, ("more", None), None).await.unwrap();
+    store.entries.lock().remove(&crate::domain::keys::sessions::session(&owner_of(&gone), &gone));
+    assert_eq!(sessions.count(&Caller::Local).await, 1);
+    assert_eq!(sessions.names(&Caller::Local).await, [("stays".to_owned(), 102)]);
+    sessions.hears("new", "hi").await;
+    assert!(!store.entries.lock()[crate::domain::keys::sessions::INDEX].contains("gone"));
+}
+
+#[tokio::test]
+async fn an_apology_is_kept_as_one_and_lines_of_the_version_before_are_answers() {
+    let store = Arc::new(MemoryStore::new());
+    let asked = sessions_in(&store).hears("one", "hello").await;
+    let place = asked.place.clone();
+    let posts = async |nonce: &str, apology: bool| {
+        let piece = Piece { apology, ..Piece::text("words") };
+        let (place, reply_to) = (place.clone(), Some(asked.id.clone()));
+        let request = PostRequest::Create { place, piece, reply_to, nonce: nonce.to_owned() };
+        sessions_in(&store).perform(&request).await.unwrap();
+    };
+    posts("1", true).await;
+    posts("2", false).await;
+    let said = sessions_in(&store).transcript(&place).await;
+    let kinds: Vec<bool> = said.iter().filter_map(|said| said.answer().map(|(_, _, apology)| apology)).collect();
+    assert_eq!(kinds, [true, false]);
+    let line = r#"{"id":"7","ours":true,"text":"sorry","at":1,"answers":"6","nonce":"6-0"}"#;
+    let line: record::Line = serde_json::from_str(line).unwrap();
+    assert!(!line.apology);
 }

@@ -1,0 +1,150 @@
+//! The index of all sessions, as this process knows it and as the store keeps it. With it nobody looks through all keys, but once
+//! in each life of the process: then it is compared with the sessions that there are, which versions before this one began, too.
+
+use std::collections::BTreeMap;
+
+use super::names::KEPT_MAX;
+use super::record::Record;
+use super::{DOOR, Sessions};
+use crate::domain::ids::Place;
+use crate::domain::keys::sessions as keys;
+use crate::domain::session_index::{Indexed, SessionIndex};
+use crate::ports::{Replaced, StoreStatus, replace};
+
+/// A session that the index names and that is not there is none any more, if it began before this: in milliseconds.
+const BEGUN_WITHIN: u64 = 60_000;
+
+/// How many sessions that may be over are looked at when another one begins.
+const SWEPT_MAX: usize = 64;
+
+/// What this process knows of the index.
+#[derive(Default)]
+pub(super) struct Known {
+    /// As it was read or written last.
+    index: SessionIndex,
+    /// Sessions that began while the store was away.
+    unwritten: BTreeMap<String, Indexed>,
+    /// It was compared with the sessions that there are.
+    mended: bool,
+}
+
+impl Sessions {
+    /// All sessions. While the store is away, those that were known before.
+    pub(super) async fn index(&self) -> SessionIndex {
+        self.mend().await;
+        let unwritten = !self.index.lock().unwritten.is_empty();
+        if unwritten {
+            self.change_index(|_| false).await;
+        }
+        let stored = self.store.get(keys::INDEX).await;
+        let mut known = self.index.lock();
+        let known = &mut *known;
+        if self.store.status() == StoreStatus::Ready {
+            known.index = stored.as_deref().and_then(SessionIndex::parse).unwrap_or_default();
+            known.index.add(known.unwritten.iter().map(|(place, session)| (place.as_str(), session)));
+        }
+        known.index.clone()
+    }
+
+    /// Changes the index: in the store, or in memory alone while that is away. `change` says whether it changed anything, and is asked
+    /// again when another process was faster. False when the store does not know of it.
+    pub(super) async fn change_index(&self, mut change: impl FnMut(&mut SessionIndex) -> bool + Send) -> bool {
+        let unwritten = self.index.lock().unwritten.clone();
+        let mut latest = None;
+        let end = replace(&*self.store, keys::INDEX, |stored| {
+            let mut index = stored.and_then(SessionIndex::parse).unwrap_or_default();
+            let added = index.add(unwritten.iter().map(|(place, session)| (place.as_str(), session)));
+            let changed = change(&mut index) || added;
+            let text = changed.then(|| index.to_json());
+            latest = Some(index);
+            text
+        });
+        let end = end.await;
+        let mut known = self.index.lock();
+        match latest.filter(|_| end == Replaced::Done) {
+            Some(index) => {
+                known.unwritten.retain(|place, _| !unwritten.contains_key(place));
+                known.index = index;
+                true
+            }
+            None => {
+                change(&mut known.index);
+                false
+            }
+        }
+    }
+
+    /// The number of a session that begins now, which is in the index from then on.
+    pub(super) async fn number(&self, place: &Place, name: &str, at: u64) -> u64 {
+        let mut number = 0;
+        let entered = self.change_index(|index| {
+            number = self.inner.lock().number_above(index.last());
+            index.insert(&place.id, Indexed { name: name.to_owned(), number, at });
+            true
+        });
+        if !entered.await {
+            let session = Indexed { name: name.to_owned(), number, at };
+            let mut known = self.index.lock();
+            known.unwritten.insert(place.id.clone(), session);
+            while known.unwritten.len() > KEPT_MAX {
+                known.unwritten.pop_first();
+            }
+        }
+        number
+    }
+
+    /// A session is there: it is in the index too, where a process of an earlier version began it.
+    pub(super) async fn is_there(&self, place: &Place, record: &Record) {
+        if self.index.lock().index.get(&place.id).is_none() {
+            let session = indexed(record);
+            self.change_index(|index| index.add([(place.id.as_str(), &session)])).await;
+        }
+    }
+
+    /// Takes sessions out of the index that are over, a few at a time.
+    pub(super) async fn sweep(&self) {
+        let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
+        let doubtful: Vec<Place> = doubtful.into_iter().take(SWEPT_MAX).map(|place| Place::new(DOOR, place)).collect();
+        if doubtful.is_empty() {
+            return;
+        }
+        let there = self.records(doubtful.clone()).await;
+        self.change_index(|index| {
+            let removed = index.remove(doubtful.iter().map(|place| place.id.as_str()));
+            for (place, record) in &there {
+                index.insert(&place.id, indexed(record));
+            }
+            removed
+        })
+        .await;
+    }
+
+    /// Compares the index with the sessions that there are, once.
+    async fn mend(&self) {
+        let _alone = self.mending.lock().await;
+        if self.index.lock().mended {
+            return;
+        }
+        let stored = self.store.scan(keys::SESSIONS_PREFIX, 2 * KEPT_MAX).await;
+        if self.store.status() != StoreStatus::Ready {
+            return;
+        }
+        let session = |(key, value): &(String, String)| {
+            Some((key.rsplit(':').next()?.to_owned(), indexed(&serde_json::from_str(value).ok()?)))
+        };
+        let there: BTreeMap<String, Indexed> = stored.iter().filter_map(session).collect();
+        let young = self.now().0.saturating_sub(BEGUN_WITHIN);
+        let mended = self.change_index(|index| {
+            let over = index.all().filter(|(place, session)| session.at < young && !there.contains_key(*place));
+            let over: Vec<String> = over.map(|(place, _)| place.to_owned()).collect();
+            let removed = index.remove(over.iter().map(String::as_str));
+            index.add(there.iter().map(|(place, session)| (place.as_str(), session))) || removed
+        });
+        let mended = mended.await;
+        self.index.lock().mended = mended;
+    }
+}
+
+fn indexed(record: &Record) -> Indexed {
+    Indexed { name: record.name.clone(), number: record.number, at: record.touched_at }
+}
