@@ -202,36 +202,34 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     world.stop().await;
 }
 
-/// How often the server read from its connections, and how often it was asked each command.
-fn asked_of(connection: &mut redis::Connection) -> (u64, String) {
-    let told: String = redis::cmd("INFO").arg("stats").arg("commandstats").query(connection).unwrap();
+/// How often the server read from its connections: requests that are sent together are read at once.
+fn reads(connection: &mut redis::Connection) -> usize {
+    let told: String = redis::cmd("INFO").arg("stats").query(connection).unwrap();
     let reads = told.lines().find_map(|line| line.strip_prefix("total_reads_processed:")).unwrap();
-    let commands = told.lines().filter(|line| line.starts_with("cmdstat_"));
-    let commands: Vec<&str> = commands.map(|line| line.split(',').next().unwrap()).collect();
-    (reads.trim().parse().unwrap(), commands.join(" "))
+    reads.trim().parse().unwrap()
 }
 
-/// Requests that are sent together are one round trip: the server reads them at once.
+/// The reservation, what is remembered, whether some of it is to be forgotten, the settlement, and the writes of its begin and its end.
 #[tokio::test]
-async fn a_turn_takes_few_round_trips() {
+async fn a_turn_takes_six_round_trips_at_most() {
     const TURNS: usize = 8;
     let server = Server::start();
     let world = World::start(&server.url()).await;
     let (key, bot, place) = (world.key(), world.service.bot(), world.place("general"));
     let answers = || world.service.messages(place).into_iter().filter(|message| message.author == bot).count();
-    let known = || history(&server, &key).len();
     let mut connection = server.connection();
-    let mut before = (0, String::new());
+    let mut before = 0;
     for turn in 0..=TURNS {
         world.service.says(world.member("Ada"), place, &format!("<@{bot}> hello {turn}"), None);
         until("the bot answers", || answers() > turn).await;
         if turn == 0 {
-            until("it is remembered", || known() == 2).await;
-            before = asked_of(&mut connection);
+            until("it is remembered", || history(&server, &key).len() == 2).await;
+            before = reads(&mut connection);
         }
     }
-    let after = asked_of(&mut connection);
-    println!("{}\n{}\n{} reads for {TURNS} turns", before.1, after.1, after.0 - before.0 - 1);
+    let made = reads(&mut connection) - before;
+    // Two more for tests of connections that were silent on a busy machine, and this question.
+    assert!(made <= 6 * TURNS + 3, "{made} for {TURNS} turns");
     world.stop().await;
 }
 
