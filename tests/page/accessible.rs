@@ -59,6 +59,9 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.answer("example__");
     browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");
     browser.run("document.querySelector('#board .turn summary').click()");
+    browser.until(
+        "document.querySelector('.detail .law')?.innerText && document.querySelector('.travel-box:not([hidden])')",
+    );
     found.extend(browser.finds("a talk"));
     browser.speak_as("Chloe");
     browser.click("#join");
