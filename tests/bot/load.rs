@@ -163,8 +163,8 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         assert!(rest.iter().all(|told| told == first), "whoever reads gets the same");
 
         // More than is kept, beside those who do not read it.
-        let long: String = (0..LONG / 6).map(|number| format!("{number:05} ")).collect();
-        world.model.always(Act::says(long.trim()));
+        let long = (0..LONG / 6).map(|number| format!("{number:05}")).collect::<Vec<_>>().join(" ");
+        world.model.always(Act::says(long.as_str()));
         let asks = async {
             let url = format!("{}/api/v1/submit", world.http());
             for question in 0..QUESTIONS {
@@ -180,7 +180,7 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         }
         let Ok(told) = try_join_all(reads).await;
         let finals = |told: &[Value]| {
-            let finals = told.iter().filter(|event| event["event"] == "final" && event["text"] == long.trim());
+            let finals = told.iter().filter(|event| event["event"] == "final" && event["text"] == long.as_str());
             finals.count()
         };
         assert!(told[1..].iter().all(|told| finals(told) == QUESTIONS), "each answer is whole");
