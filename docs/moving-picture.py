@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes docs/chaos.gif, the moving picture of the README: the playground's page while a conversation is crashed.
+"""Makes docs/chaos.gif, the moving picture of the README: the tour of the playground's page, where it crashes a conversation.
 
 cargo build && python3 -m venv /tmp/picture && /tmp/picture/bin/pip install pillow==13.0.0 && /tmp/picture/bin/python docs/moving-picture.py
 
-Needs Debian's chromium and chromium-driver. Takes a free port and half a minute.
+Needs Debian's chromium and chromium-driver. Takes a free port and a minute.
 """
 
 import base64
@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "docs" / "chaos.gif"
 WIDTH, HEIGHT = 1180, 700
 # Frames a second that are taken, and the seconds that they show.
-RATE, SECONDS = 6, 9
+RATE, SECONDS = 6, 11
 # The largest file, in bytes.
 MOST = 2_000_000
 
@@ -55,7 +55,7 @@ class Browser:
         return self.ask("/execute/sync", {"script": script, "args": []})
 
     def until(self, expression):
-        for _ in range(200):
+        for _ in range(1200):
             if self.run(f"return Boolean({expression})"):
                 return
             time.sleep(0.05)
@@ -70,9 +70,10 @@ def frames(browser, url):
     browser.ask("/goog/cdp/execute", {"cmd": "Emulation.setDeviceMetricsOverride", "params": size})
     browser.ask("/url", {"url": url})
     browser.until("document.querySelectorAll('#board button.actor').length > 10 && document.querySelector('#board .pill.ready')")
+    browser.run("[...document.querySelectorAll('.idea')].find((idea) => idea.innerText === 'take the tour').click()")
+    browser.until("document.getElementById('tour-words').textContent.includes('crashes')")
     taken = [browser.picture()]
     begun = time.monotonic()
-    browser.run("document.querySelector('.mid-answer').click()")
     while len(taken) < RATE * SECONDS:
         time.sleep(max(0, begun + len(taken) / RATE - time.monotonic()))
         taken.append(browser.picture())
@@ -95,7 +96,12 @@ def main():
             program.terminate()
             program.wait()
     # One palette for all, so that what stays the same is the same in each frame.
-    palette = taken[len(taken) // 2].quantize(64)
+    # It is made of frames from the whole time: the red of a crash is in few.
+    samples = taken[:: max(1, len(taken) // 12)]
+    all_colours = Image.new("RGB", (WIDTH, HEIGHT * len(samples)))
+    for number, frame in enumerate(samples):
+        all_colours.paste(frame, (0, HEIGHT * number))
+    palette = all_colours.quantize(96)
     drawn = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in taken]
     drawn[0].save(OUT, save_all=True, append_images=drawn[1:], duration=1000 // RATE, loop=0, optimize=True)
     size = OUT.stat().st_size

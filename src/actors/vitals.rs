@@ -1,5 +1,7 @@
 //! How the whole program is, read from the roster and the board for whoever asks.
 
+mod actor;
+
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -8,15 +10,18 @@ use std::time::Duration;
 use parking_lot::RwLock;
 
 use super::board::{Board, PartKind, PartState, Phase, STORE};
-use super::handle::{LifeState, Stats};
+use super::handle::{HUNG, LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
+use super::samples::Samples;
 use super::timeline::Timeline;
 use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
+use crate::ports;
+use crate::ports::samples::{Counters, Figures};
+use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
 /// The vital signs of one tree.
@@ -35,6 +40,10 @@ pub struct TreeVitals {
     pub clock: Arc<dyn Clock>,
     /// What runs.
     pub live: Live,
+    /// The last minutes.
+    pub samples: Samples,
+    /// Counters of the metrics.
+    pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
 }
 
 impl Vitals for TreeVitals {
@@ -56,8 +65,21 @@ impl Vitals for TreeVitals {
         tree_of(&self.roster.all())
     }
 
+    fn actor(&self, path: &str) -> Option<ActorDetail> {
+        self.roster.find(path).map(|stats| actor::detail(&stats, self.clock.now()))
+    }
+
     fn turns(&self) -> Turns {
         self.timeline.turns(self.clock.now())
+    }
+
+    fn sample(&self) {
+        let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
+        self.samples.take(&self.roster, figures, self.clock.now());
+    }
+
+    fn samples(&self, after: Timestamp) -> ports::samples::Samples {
+        self.samples.after(after)
     }
 
     fn tooling(&self) -> Tooling {
@@ -107,9 +129,6 @@ fn unwell(roster: &Roster) -> Vec<UnwellActor> {
     };
     roster.find_map_all(state_of, UNWELL_MAX)
 }
-
-/// The state of an actor whose handler runs longer than its row allows.
-const HUNG: &str = "hung";
 
 /// Linux counts the time of processes in hundredths of a second, on every machine of today.
 const MS_PER_TICK: u64 = 10;

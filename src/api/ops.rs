@@ -18,6 +18,7 @@ use crate::api::places::Share;
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
+use crate::domain::ids::Timestamp;
 use crate::ports::vitals::{TreeNode, Turns};
 use crate::ports::{Keys, Vitals};
 
@@ -40,6 +41,8 @@ pub fn router(options: ApiOptions) -> Router {
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
+        .route("/api/v1/actor", get(actor))
+        .route("/api/v1/samples", get(samples))
         .route("/api/v1/tools", get(tools))
         .with_state(state.clone())
         .merge(dashboard::router())
@@ -95,6 +98,36 @@ async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
 
 async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
     Json(pages.vitals.tree())
+}
+
+/// Which actor is meant.
+#[derive(Deserialize)]
+struct Named {
+    path: String,
+}
+
+async fn actor(State(pages): State<Pages>, named: Result<Query<Named>, QueryRejection>) -> Response {
+    let Ok(Query(Named { path })) = named else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "path is the actor's path in the tree"})))
+            .into_response();
+    };
+    match pages.vitals.actor(&path) {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no actor of that path lives now"}))).into_response(),
+    }
+}
+
+/// Only samples after this moment, in milliseconds since 1970; absent for all that are kept.
+#[derive(Deserialize)]
+struct Newer {
+    after: Option<u64>,
+}
+
+async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRejection>) -> Response {
+    let Ok(Query(newer)) = newer else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "after is a number of milliseconds"}))).into_response();
+    };
+    Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
 
 async fn tools(State(pages): State<Pages>) -> Json<Tooling> {

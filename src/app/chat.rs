@@ -151,7 +151,8 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
 async fn talk_until_told(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     tokio::select! {
         code = talk(loaded, address, of) => code,
-        () = told_to_end(of) => exit::FINE,
+        // A script that asked something has no answer.
+        () = told_to_end(of) => if of.once.is_some() { exit::NEGATIVE } else { exit::FINE },
     }
 }
 

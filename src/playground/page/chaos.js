@@ -72,6 +72,9 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
       const text = left > 0 ? `${TROUBLES[name][0]}, ${Math.ceil(left / 1000)} s` : TROUBLES[name][0];
       if (button.textContent !== text) button.textContent = text;
     }
+    // A real model cannot be told to fail.
+    const offered = new Set(told.lasting.map(([name]) => name));
+    buttons.querySelectorAll("[data-trouble]").forEach((button) => offered.has(button.dataset.trouble) || button.remove());
     draw();
   };
 

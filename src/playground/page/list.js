@@ -42,6 +42,10 @@ const ASKS_FIRST = "clear the notes";
 function welcome() {
   const bot = world.members.get(world.bot)?.name ?? "staffai";
   const channel = world.channels.find((channel) => channel.id === world.here)?.name ?? "";
+  if (channelHere()?.kind === "direct") {
+    const who = world.members.get(world.me)?.name ?? "you";
+    return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`));
+  }
   const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "clear the notes", "help"].map((idea) => {
     const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
     button.type = "button";

@@ -6,19 +6,19 @@ import { drawMessages } from "./list.js";
 import { avatar, nameOf } from "./message.js";
 import { drawTyping } from "./questions.js";
 import { openJoin, openRoles } from "./roles.js";
-import { MANAGE_ROLES, at, channelHere, givableRoles, keep, mayManage, news, placesInOrder, presenceWords, signOf, world } from "./world.js";
+import { MANAGE_ROLES, at, channelHere, givableRoles, keep, mayManage, news, placeName, placesInOrder, presenceWords, signOf, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
 export function drawPlace() {
   drawChannels();
   const channel = channelHere();
-  const name = channel ? channel.name : "nowhere";
+  const name = channel ? placeName(channel) : "nowhere";
   const parent = world.channels.find((known) => known.id === channel?.parent);
   at("back").hidden = !parent;
   at("back").textContent = parent ? `# ${parent.name} ›` : "";
   at("topic").hidden = Boolean(parent);
   at("channel").replaceChildren(make("span", "hash", signOf(channel)), name);
-  document.title = `${parent ? "" : "#"}${name} · staffai playground`;
+  document.title = `${channel?.kind === "text" ? "#" : ""}${name} · staffai playground`;
   invite(name, world.members.get(world.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai");
   drawMessages();
   drawTyping();
@@ -27,7 +27,7 @@ export function drawPlace() {
 export function drawChannels() {
   at("channels").replaceChildren(...placesInOrder().map((channel) => {
     const fresh = news.get(channel.id);
-    const button = make("button", channel.kind === "thread" ? "place thread" : "place", make("span", "hash", signOf(channel)), make("span", "place-name", channel.name));
+    const button = make("button", channel.kind === "thread" ? "place thread" : "place", make("span", "hash", signOf(channel)), make("span", "place-name", placeName(channel)));
     button.type = "button";
     if (channel.id === world.here) button.setAttribute("aria-current", "page");
     if (fresh) {

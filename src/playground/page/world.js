@@ -55,6 +55,11 @@ export function mayManage(member, right = MANAGE_MESSAGES) {
   return world.guild?.owner === member || (bits & right) !== 0n;
 }
 
+/** A conversation with the bot alone has its name. */
+export function placeName(channel) {
+  return channel.kind === "direct" ? world.members.get(world.bot)?.name ?? "staffai" : channel.name;
+}
+
 export function signOf(channel) {
   return { direct: "@", thread: "↳" }[channel?.kind] ?? "#";
 }

@@ -1,0 +1,75 @@
+//! What is kept of the guilds over a restart of the service, and how it comes back.
+
+use super::super::kept::{self, Kept};
+use super::super::{Channel, ChannelKind, Member, Message};
+use super::State;
+
+impl State {
+    /// What is worth being kept over a restart of the service.
+    #[must_use]
+    pub fn kept(&self) -> Kept {
+        let opened = |channel: &&Channel| channel.kind != ChannelKind::Text;
+        let channels: Vec<Channel> = self.channels().filter(opened).cloned().collect();
+        let newest = |channel: &Channel| {
+            let mut newest: Vec<Message> = self.messages(channel.id).rev().take(kept::MESSAGES).cloned().collect();
+            newest.reverse();
+            newest
+        };
+        let mut messages: Vec<Message> = self.channels().flat_map(newest).collect();
+        // Those of a channel stay in their order.
+        messages.sort_by_key(|message| message.id);
+        messages.drain(..messages.len().saturating_sub(kept::MESSAGES_IN_ALL));
+        let roles = self.guilds.iter().flat_map(|guild| {
+            let of_member = |member: &Member| (guild.id, member.id, member.roles.clone());
+            guild.members.iter().map(of_member)
+        });
+        let files = messages.iter().rev().flat_map(|message| &message.attachments);
+        let files = kept::files(files.filter_map(|told| Some((told.id, self.file(told.id)?))));
+        let people = self.guilds.iter().flat_map(|guild| {
+            let people = guild.members.iter().filter(|member| !member.bot);
+            people.map(|member| (guild.id, member.clone()))
+        });
+        let (roles, people) = (roles.collect(), people.collect());
+        Kept { version: kept::VERSION, channels, roles, people, messages, files }
+    }
+
+    /// Takes up what was kept: channels that were opened, roles of members, messages and files. What belongs to a guild or a
+    /// channel that is not there any more is left out.
+    pub fn restore(&mut self, kept: Kept) {
+        for channel in kept.channels {
+            match channel.guild {
+                None => self.direct.push(channel),
+                Some(guild) => {
+                    if let Some(guild) = self.guilds.iter_mut().find(|known| known.id == guild) {
+                        guild.channels.push(channel);
+                    }
+                }
+            }
+        }
+        self.find_places();
+        for (guild, member) in kept.people {
+            if self.member(Some(guild), member.id).is_none() {
+                self.snowflakes.begin_above(member.id.0);
+                self.put_member(guild, member);
+            }
+        }
+        for (guild, user, roles) in kept.roles {
+            let guild = self.guilds.iter_mut().find(|known| known.id == guild);
+            if let Some(member) = guild.and_then(|guild| guild.members.iter_mut().find(|member| member.id == user)) {
+                member.roles = roles;
+            }
+        }
+        for file in kept.files {
+            if let Some((id, file)) = file.read() {
+                self.files.keep(id, file);
+            }
+        }
+        for message in kept.messages {
+            let files = message.attachments.iter().map(|file| file.id.0);
+            self.snowflakes.begin_above(files.fold(message.id.0, u64::max));
+            if self.channel(message.channel).is_some() {
+                self.keep(&message, message.sent_at);
+            }
+        }
+    }
+}
