@@ -209,9 +209,10 @@ fn reads(connection: &mut redis::Connection) -> usize {
     reads.trim().parse().unwrap()
 }
 
-/// The reservation, what is remembered, whether some of it is to be forgotten, the settlement, and the writes of its begin and its end.
+/// The reservation, what is remembered, whether some of it is to be forgotten, the settlement, and the writes: up to four, where a
+/// slow machine gathers few of them.
 #[tokio::test]
-async fn a_turn_takes_six_round_trips_at_most() {
+async fn a_turn_takes_eight_round_trips_at_most() {
     const TURNS: usize = 8;
     let server = Server::start();
     let world = World::start(&server.url()).await;
@@ -229,7 +230,7 @@ async fn a_turn_takes_six_round_trips_at_most() {
     }
     let made = reads(&mut connection) - before;
     // Two more for tests of connections that were silent on a busy machine, and this question.
-    assert!(made <= 6 * TURNS + 3, "{made} for {TURNS} turns");
+    assert!(made <= 8 * TURNS + 3, "{made} for {TURNS} turns");
     world.stop().await;
 }
 
