@@ -231,7 +231,7 @@ fn add_to(rest: &mut Option<TreeNode>, above: &str, stats: &Stats) {
     if life.state == LifeState::Running && !stats.is_hung() {
         rest.uptime_s = rest.uptime_s.max(life.since.elapsed().as_secs());
     } else {
-        rest.state = state_of(stats, life.state).to_owned();
+        state_of(stats, life.state).clone_into(&mut rest.state);
         rest.last_error = life.last_error;
     }
 }

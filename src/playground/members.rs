@@ -13,7 +13,7 @@ use super::{
 /// The longest name of a thread, in characters.
 const THREAD_NAME: usize = 100;
 /// Members of the guild, with those who join.
-const MEMBERS: usize = 100;
+pub(super) const MEMBERS: usize = 100;
 
 impl Service {
     /// Somebody writes a message with files; `text` may be empty. None when there is no such channel. Whoever calls keeps

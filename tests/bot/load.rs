@@ -76,16 +76,27 @@ impl Reader {
         }
     }
 
+    /// Reads on until it is told that events are gone; gives the number of the last of them.
+    async fn misses(&mut self) -> u64 {
+        let mut told = Vec::new();
+        while let Some(event) = self.event().await {
+            if event["event"] == "missed" {
+                in_order(&told);
+                return number(&event);
+            }
+            told.push(event);
+        }
+        panic!("the stream ended without a word: {:?}", told.last())
+    }
+
     /// All events until so many turns are over, one after the other and none left out.
     async fn turns(&mut self, many: usize) -> Vec<Value> {
         let mut told: Vec<Value> = Vec::new();
-        let reading = async {
-            while names(&told).iter().filter(|name| **name == "done").count() < many {
-                told.push(self.event().await.expect("the stream goes on"));
-            }
-        };
-        let over = timeout(SOON, reading).await;
-        assert!(over.is_ok(), "all events come: {} {:?}", told.len(), told.last());
+        while names(&told).iter().filter(|name| **name == "done").count() < many {
+            let event = timeout(SOON, self.event()).await;
+            assert!(event.is_ok(), "all events come: {} {:?}", told.len(), told.last());
+            told.push(event.unwrap().expect("the stream goes on"));
+        }
         in_order(&told);
         told
     }
@@ -187,18 +198,8 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         let last = number(told[1].last().unwrap());
 
         // The others are told what they missed, and come back behind that.
-        let missing = async |reader: &mut Reader| {
-            let mut told = Vec::new();
-            while let Some(event) = reader.event().await {
-                if event["event"] == "missed" {
-                    in_order(&told);
-                    return number(&event);
-                }
-                told.push(event);
-            }
-            panic!("the stream ended without a word: {:?}", told.last())
-        };
-        let missed = timeout(SOON, join_all(slow.iter_mut().map(missing))).await.expect("they go on where they were");
+        let missed =
+            timeout(SOON, join_all(slow.iter_mut().map(Reader::misses))).await.expect("they go on where they were");
         assert!(missed.iter().all(|missed| (mixed..last).contains(missed)), "{missed:?}");
         for after in missed.into_iter().take(5) {
             let mut reader = Reader::open(&world, "mixed", after, None).await;

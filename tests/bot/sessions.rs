@@ -245,6 +245,16 @@ fn a_statement_is_run_by_the_tool_and_its_results_are_told() {
     });
 }
 
+/// A command that fails behind another one tells what was done before it.
+async fn fails_in_the_middle(operator: &Client<'_>) {
+    let body = json!({"session": "one", "text": "!model deep\n!model wide\nhello", "wait": true});
+    let (status, told) = operator.asks(reqwest::Method::POST, "submit", Some(body)).await;
+    let detail = told["detail"].as_str().unwrap_or_default();
+    assert!(status == 400 && detail.starts_with("!model wide failed: there is no model"), "{told}");
+    assert!(detail.contains("is done:\n\n!model deep\n"), "{told}");
+    operator.says("one", "!model scripted").await;
+}
+
 #[test]
 fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
     story(async {
@@ -263,13 +273,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         operator.says("one", "and now?").await;
         assert_eq!(world.model.last().body["model"], "scripted");
 
-        // A row that fails in the middle tells what was done before it.
-        let body = json!({"session": "one", "text": "!model deep\n!model wide\nhello", "wait": true});
-        let (status, told) = operator.asks(reqwest::Method::POST, "submit", Some(body)).await;
-        let detail = told["detail"].as_str().unwrap_or_default();
-        assert!(status == 400 && detail.starts_with("!model wide failed: there is no model"), "{told}");
-        assert!(detail.contains("is done:\n\n!model deep\n"), "{told}");
-        operator.says("one", "!model scripted").await;
+        fails_in_the_middle(&operator).await;
 
         // What is not understood or not allowed reaches no model.
         let calls = world.model.calls();

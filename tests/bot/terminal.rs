@@ -111,6 +111,7 @@ fn messages_of_several_lines_stay_one_and_the_history_brings_them_back() {
         for (keys, question) in [
             ("one\\\rtwo\r", "one\ntwo"),
             ("three\x1b\rfour\r", "three\nfour"),
+            ("\x1b[200~run \\\r\n now\x1b[201~\r", "run \\\n now"),
             ("\x1b[200~five\r\nsix\x1b[201~\r", "five\nsix"),
             // The last message once more, and the first one by a part of it.
             ("\x1b[A\r", "five\nsix"),

@@ -87,9 +87,11 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
         }
     }
     let of_theirs = keys::sessions::lines_of(person);
+    let mut all = false;
     for _ in 0..STRAY_LOOKS {
         let stray = parts.store.scan(&of_theirs, STRAY_AT_ONCE).await;
         if stray.is_empty() {
+            all = true;
             break;
         }
         durable &= delete(parts, stray.into_iter().map(|(key, _)| key)).await;
@@ -99,7 +101,7 @@ async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String
         let mut index = SessionIndex::parse(stored?)?;
         index.remove(places()).then(|| index.to_json())
     });
-    durable && (sessions.is_empty() || unlisted.await == Replaced::Done)
+    durable && all && (sessions.is_empty() || unlisted.await == Replaced::Done)
 }
 
 async fn delete(parts: &CommandParts, keys: impl Iterator<Item = String>) -> bool {

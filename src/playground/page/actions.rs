@@ -14,6 +14,7 @@ use super::api::{self, ApiError, bad, forbidden, missing};
 use crate::playground::files;
 use crate::playground::guild::ids::{MessageId, RoleId, UserId};
 use crate::playground::interactions::Interact;
+use crate::playground::members::MEMBERS;
 use crate::playground::service::Service;
 
 /// The longest name of a thread, in characters, as on Discord.
@@ -247,6 +248,9 @@ pub async fn join(State(desk): State<Desk>, body: Body) -> Result<Response, ApiE
     let fits = (1..=MEMBER_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
     if !fits || desk.service.members().iter().any(|known| known.name.eq_ignore_ascii_case(name)) {
         return Err(bad(format!("a member needs a name of at most {MEMBER_NAME} characters that nobody else has")));
+    }
+    if desk.service.members().len() >= MEMBERS {
+        return Err(forbidden("the server is full"));
     }
     let roles = joining.roles.iter().map(|role| api::id(role).map(RoleId)).collect::<Result<_, _>>()?;
     let joined = desk.service.joins(member.id, name, roles);

@@ -73,6 +73,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
       if (button.textContent !== text) button.textContent = text;
     }
     // A real model cannot be told to fail.
+    chaos.demo = told.lasting.some(([name]) => name === "model_down");
     const offered = new Set(told.lasting.map(([name]) => name));
     buttons.querySelectorAll("[data-trouble]").forEach((button) => offered.has(button.dataset.trouble) || button.remove());
     draw();
@@ -114,6 +115,8 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   return {
     /** Shows the whole story at one click. */
     midAnswer,
+    /** Whether answers come from the demo model, which costs nobody anything. */
+    demo: () => chaos.demo === true,
     /** What shows that an order comes from this page. */
     token: () => chaos.token,
     /** What opens below an actor of the tree. */

@@ -67,7 +67,7 @@ function waitForQuiet() {
   clearTimeout(quiet);
   quiet = setTimeout(() => {
     if (document.hidden || !world.bot) waitForQuiet();
-    else if (isEmpty() && !running && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches) startTour();
+    else if (isEmpty() && !running && inside.chaos?.demo() && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches) startTour();
   }, QUIET_MS);
 }
 

@@ -2,15 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
-use rustyline::highlight::Highlighter;
-use rustyline::hint::Hinter;
 use rustyline::history::{DefaultHistory, History as _};
-use rustyline::validate::{ValidationContext, ValidationResult, Validator};
 use rustyline::{
-    Cmd, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler, Helper, KeyCode,
-    KeyEvent, Modifiers, Movement, RepeatCount,
+    Cmd, ConditionalEventHandler, Config, Editor as LineEditor, Event, EventContext, EventHandler, KeyCode, KeyEvent,
+    Modifiers, Movement, RepeatCount,
 };
 
 /// The most lines that the history keeps.
@@ -28,7 +24,7 @@ pub(super) enum Typed {
     End,
 }
 
-type Line = LineEditor<Several, DefaultHistory>;
+type Line = LineEditor<(), DefaultHistory>;
 
 /// Edits lines on the terminal.
 pub(super) struct Editor {
@@ -48,7 +44,7 @@ impl Editor {
         let config = Config::builder().max_history_size(KEPT).and_then(|config| config.history_ignore_dups(true));
         let config = config.map_err(refused)?.history_ignore_space(true).build();
         let mut line = Line::with_config(config).map_err(refused)?;
-        line.set_helper(Some(Several));
+        line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::NONE), EventHandler::Conditional(Box::new(GoesOn)));
         line.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         line.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(Interrupt)));
         let history = history.filter(|path| begin(path).is_ok());
@@ -71,7 +67,7 @@ impl Editor {
         let typed = match read {
             Ok(text) => {
                 self.keep(&mut line, &text);
-                Ok(Typed::Text(joined(&text)))
+                Ok(Typed::Text(text.trim().to_owned()))
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => Ok(Typed::End),
             Err(error) => Err(error.to_string()),
@@ -100,32 +96,15 @@ fn begin(path: &Path) -> std::io::Result<()> {
     std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
-/// The message of some lines: a backslash at the end of one joined it to the next.
-fn joined(text: &str) -> String {
-    text.replace("\\\n", "\n").trim().to_owned()
-}
+/// Enter behind a backslash at the end begins another line in its place. What is pasted keeps its own.
+struct GoesOn;
 
-/// A line that ends with a backslash goes on.
-struct Several;
-
-impl Validator for Several {
-    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
-        let goes_on = context.input().ends_with('\\');
-        Ok(if goes_on { ValidationResult::Incomplete } else { ValidationResult::Valid(None) })
+impl ConditionalEventHandler for GoesOn {
+    fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
+        let goes_on = context.line().ends_with('\\') && context.pos() == context.line().len();
+        goes_on.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
     }
 }
-
-impl Completer for Several {
-    type Candidate = String;
-}
-
-impl Hinter for Several {
-    type Hint = String;
-}
-
-impl Highlighter for Several {}
-
-impl Helper for Several {}
 
 /// Ctrl-C empties the line, and leaves an empty one.
 struct Interrupt;
@@ -133,15 +112,5 @@ struct Interrupt;
 impl ConditionalEventHandler for Interrupt {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         Some(if context.line().is_empty() { Cmd::Interrupt } else { Cmd::Kill(Movement::WholeBuffer) })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lines_are_joined_where_a_backslash_says_so() {
-        assert_eq!(joined("one\\\ntwo\nthree\\ four\n"), "one\ntwo\nthree\\ four");
     }
 }

@@ -53,11 +53,7 @@ impl Markdown {
         let mut out = String::new();
         match std::mem::take(&mut self.at) {
             At::Line(held) => {
-                // A last line of nothing but a mark is ended as any other, without its end.
-                match kind(&held, true) {
-                    Kind::Fence(_) => {}
-                    _ => self.begin(&held, true, &mut out),
-                }
+                self.begin(&held, true, &mut out);
                 if let At::Words(mut words) = std::mem::take(&mut self.at) {
                     words.end(&mut out);
                 }
@@ -67,6 +63,8 @@ impl Markdown {
                 if !closes(&line, &fence) {
                     out.push_str(&code.line(&line));
                 }
+                // What follows, after a line of somebody else's, is code still.
+                self.at = At::Code { code, fence, line: String::new() };
             }
         }
         out

@@ -67,9 +67,11 @@ impl Shown {
     }
 }
 
-/// The text without control characters, which could steer the terminal.
+/// The text without control characters, which could steer the terminal, and without those that turn the direction of writing, which
+/// could show a call as another one.
 pub(super) fn harmless(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
+    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    text.chars().filter(|c| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t')).collect()
 }
 
 #[cfg(test)]

@@ -109,6 +109,10 @@ impl Sessions {
             return;
         }
         let there = self.records(doubtful.clone()).await;
+        // A store that was away told of none.
+        if self.store.status() != StoreStatus::Ready {
+            return;
+        }
         self.change_index(|index| {
             let removed = index.remove(doubtful.iter().map(|place| place.id.as_str()));
             for (place, record) in &there {

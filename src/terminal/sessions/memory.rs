@@ -1,6 +1,6 @@
 //! The sessions that are worked with: bounded, and rebuilt from the store where they are missing.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -52,10 +52,9 @@ pub(super) struct Kept {
 impl Memory {
     /// Whether a session is here with all lines that its record names: another process may have added some.
     pub(super) fn is_current(&self, place: &Place, record: &Record) -> bool {
-        let last = |session: &Session| session.messages.back().map_or(0, |kept| kept.number);
-        self.sessions
-            .get(place)
-            .is_some_and(|session| record.numbers.last().is_none_or(|number| *number <= last(session)))
+        let Some(session) = self.sessions.get(place).filter(|_| record.is_numbered()) else { return false };
+        let has = |number: &u64| session.messages.binary_search_by_key(number, |kept| kept.number).is_ok();
+        record.numbers.iter().all(has)
     }
 
     /// A session that is here.
@@ -75,15 +74,16 @@ impl Memory {
     pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<Kept>) {
         let mut session = Session::new(record.name.clone(), record.number);
         session.touched_at = Timestamp(record.touched_at);
-        for kept in messages {
+        // What was said here meanwhile, or before another process wrote its own lines down, stands among them.
+        let read: BTreeSet<u64> = messages.iter().map(|kept| kept.number).collect();
+        let first = read.first().copied().unwrap_or(0);
+        let here = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
+        let here = here.into_iter().filter(|kept| kept.number > first && !read.contains(&kept.number));
+        let mut all: Vec<Kept> = messages.into_iter().chain(here).collect();
+        all.sort_by_key(|kept| kept.number);
+        for kept in all {
             // A clock that was set back, or that of another process, gives no number twice.
             self.last_id = self.last_id.max(kept.number);
-            session.keep(kept);
-        }
-        // What was said here while it was read comes behind it.
-        let read = session.messages.back().map_or(0, |kept| kept.number);
-        let since = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
-        for kept in since.into_iter().filter(|kept| kept.number > read) {
             session.keep(kept);
         }
         self.sessions.insert(place.clone(), session);

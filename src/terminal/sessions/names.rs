@@ -369,6 +369,10 @@ impl Sessions {
         let Some(of) = of else { return };
         let theirs: Vec<Place> = all.iter().filter(|place| holder(place) == of).cloned().collect();
         let there = self.records(theirs.clone()).await;
+        // A store that was away told of none.
+        if self.store.status() != StoreStatus::Ready {
+            return;
+        }
         let over = theirs.iter().filter(|place| !there.iter().any(|(known, _)| known == *place));
         let over: BTreeSet<&str> = over.map(|place| place.id.as_str()).collect();
         if over.is_empty() {

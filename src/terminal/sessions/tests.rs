@@ -310,6 +310,36 @@ async fn two_processes_know_of_each_others_sessions_and_of_what_was_said_in_them
 }
 
 #[tokio::test(start_paused = true)]
+async fn lines_that_two_processes_wrote_at_one_moment_are_all_kept() {
+    let store = Arc::new(MemoryStore::new());
+    let (one, two) = (sessions_in(&store), sessions_in(&store));
+    let place = one.hears("a", "first").await.place;
+    two.history(&place, &HistoryRange::Newest, 10).await;
+    let key = crate::domain::keys::sessions::session(&owner_of(&place), &place);
+    let before = store.entries.lock()[&key].clone();
+    tokio::time::advance(Duration::from_millis(5)).await;
+    one.hears("a", "second").await;
+    tokio::time::advance(Duration::from_millis(5)).await;
+    // The other one has read the record before it was written.
+    let written = store.entries.lock().insert(key.clone(), before);
+    two.hears("a", "third").await;
+    assert_ne!(written.as_ref(), store.entries.lock().get(&key));
+    tokio::time::advance(Duration::from_millis(5)).await;
+    one.hears("a", "fourth").await;
+    tokio::time::advance(Duration::from_millis(5)).await;
+    two.hears("a", "fifth").await;
+    assert_eq!(two.texts(&place).await.len(), 5);
+    // A process of the version before writes records without numbers.
+    let line = crate::domain::keys::sessions::line(&owner_of(&place), &place, u64::MAX >> 10);
+    store.put(line, r#"{"id":"x","text":"sixth","at":1700000000000}"#);
+    store.put(key, r#"{"name":"a","number":101,"touched_at":1700000000000,"lines":6}"#);
+    one.hears("a", "seventh").await;
+    assert_eq!(one.texts(&place).await.len(), 7);
+    one.remove(&place).await;
+    assert!(!store.entries.lock().keys().any(|key| key.starts_with("staffai:said:")), "nothing of it is kept");
+}
+
+#[tokio::test(start_paused = true)]
 async fn sessions_that_ended_by_themselves_leave_the_index() {
     let store = Arc::new(MemoryStore::new());
     let clock = Arc::new(ManualClock::new());
