@@ -8,6 +8,9 @@ use parking_lot::Mutex;
 
 use super::handle::Stats;
 
+/// How many actors are looked at while nobody can enter.
+const SLICE: usize = 1_000;
+
 /// The living actors of one tree. Supervisors enter and remove their children; everybody else reads.
 #[derive(Default)]
 pub struct Roster {
@@ -32,9 +35,25 @@ impl Roster {
         self.actors.lock().values().filter_map(|stats| of(stats)).take(most).collect()
     }
 
-    /// Looks at each actor, by path, without keeping any. It must be quick: nobody enters meanwhile.
-    pub(super) fn each(&self, look: impl FnMut(&Stats)) {
-        self.actors.lock().values().map(|stats| &**stats).for_each(look);
+    /// Looks at each actor, by path, without keeping any. Between two slices of them others may enter.
+    pub(super) fn each(&self, mut look: impl FnMut(&Stats)) {
+        let mut last: Option<Arc<str>> = None;
+        loop {
+            let actors = self.actors.lock();
+            let from = last.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            let mut slice = actors.range::<str, _>((from, Bound::Unbounded)).take(SLICE).peekable();
+            if slice.peek().is_none() {
+                return;
+            }
+            let mut next = None;
+            for (path, stats) in slice {
+                look(stats);
+                next = Some(path);
+            }
+            let next = next.cloned();
+            drop(actors);
+            last = next;
+        }
     }
 
     pub(super) fn enter(&self, stats: Arc<Stats>) {

@@ -3,7 +3,7 @@
 //! A sample costs one look at each actor. What it keeps does not grow with them: an actor has a row of its own while few of its
 //! kind live, all others of a kind share one. Conversations always share one, since nothing bounds their number.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -21,6 +21,8 @@ use crate::ports::samples::{self, Figures, Row, Sample};
 pub const EVERY: Duration = Duration::from_secs(2);
 /// The most samples that are kept: ten minutes of them.
 pub const KEPT: usize = 300;
+/// The most samples of one answer: whoever wants more asks again.
+const TOLD: usize = 60;
 /// Actors of one kind that have rows of their own, the first by path.
 const NAMED_OF_A_KIND: usize = 16;
 /// Actors of all kinds that have rows of their own.
@@ -29,7 +31,7 @@ const NAMED: usize = 96;
 /// The ring. All of it is lost with the process.
 #[derive(Default)]
 pub struct Samples {
-    ring: Mutex<VecDeque<Taken>>,
+    ring: Mutex<VecDeque<Arc<Taken>>>,
 }
 
 /// One sample as it is kept.
@@ -77,7 +79,10 @@ impl Samples {
         roster.each(|stats| measure(stats, (&mut rows, &mut families, &mut named)));
         rows.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         let mut ring = self.ring.lock();
-        let before = ring.back().map_or(&[][..], |taken| &taken.rows);
+        let last = ring.back().cloned();
+        // A wall clock that was set back must not hide what comes from those who ask for what is newer.
+        let at = last.as_ref().map_or(at, |last| Timestamp(at.0.max(last.at.0 + 1)));
+        let before = last.as_ref().map_or(&[][..], |taken| &taken.rows);
         // A path is the same text as in the sample before, and takes no more room.
         let known = |path: Arc<str>| {
             let found = before.binary_search_by(|kept| kept.path.cmp(&path)).ok();
@@ -87,30 +92,32 @@ impl Samples {
         if ring.len() >= KEPT {
             ring.pop_front();
         }
-        ring.push_back(Taken { at, figures, rows });
+        ring.push_back(Arc::new(Taken { at, figures, rows }));
     }
 
-    /// The samples after this moment.
+    /// The samples after this moment, the oldest ones of them when they are many.
     #[must_use]
     pub fn after(&self, moment: Timestamp) -> samples::Samples {
-        let ring = self.ring.lock();
-        let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
-        let newer = ring.iter().filter(|taken| taken.at > moment);
-        for row in newer.clone().flat_map(|taken| &taken.rows) {
-            let next = indices.len();
-            indices.entry(&row.path).or_insert(next);
-        }
-        let shown = |taken: &Taken| Sample {
+        let (newer, more) = {
+            let ring = self.ring.lock();
+            let from = ring.partition_point(|taken| taken.at <= moment);
+            let newer: Vec<Arc<Taken>> = ring.iter().skip(from).take(TOLD).cloned().collect();
+            (newer, ring.len() > from + TOLD)
+        };
+        let (mut indices, mut actors) = (HashMap::new(), Vec::new());
+        let mut index_of = |path: &Arc<str>| {
+            *indices.entry(Arc::clone(path)).or_insert_with(|| {
+                actors.push(path.to_string());
+                actors.len() - 1
+            })
+        };
+        let shown = |taken: &Arc<Taken>| Sample {
             at: taken.at,
             figures: taken.figures,
-            rows: taken.rows.iter().map(|row| row.shown(indices[&*row.path])).collect(),
+            rows: taken.rows.iter().map(|row| row.shown(index_of(&row.path))).collect(),
         };
-        let samples = newer.map(shown).collect();
-        let mut actors = vec![String::new(); indices.len()];
-        for (path, index) in &indices {
-            (*path).clone_into(&mut actors[*index]);
-        }
-        samples::Samples { every_ms: ids::millis(EVERY), kept: KEPT, actors, samples }
+        let samples = newer.iter().map(shown).collect();
+        samples::Samples { every_ms: ids::millis(EVERY), kept: KEPT, more, actors, samples }
     }
 }
 

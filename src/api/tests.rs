@@ -84,7 +84,7 @@ impl Vitals for Known {
     fn samples(&self, after: Timestamp) -> Samples {
         let figures = Figures { turns: 3, ..Figures::default() };
         let samples = vec![Sample { at: Timestamp(after.0 + 1), figures, rows: Vec::new() }];
-        Samples { every_ms: 2_000, kept: 300, actors: Vec::new(), samples }
+        Samples { every_ms: 2_000, kept: 300, more: false, actors: Vec::new(), samples }
     }
 
     fn turns(&self) -> Turns {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
+use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::console::LiveConsole;
@@ -46,6 +47,9 @@ use crate::telemetry::metrics::summed;
 use crate::terminal;
 use crate::terminal::sessions::{KeptFor, Sessions};
 use crate::tools::{BuiltInTool, BuiltIns};
+
+/// How many samples have the same counters of metrics.
+const SAMPLES_OF_A_PAGE: u32 = 5;
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -258,8 +262,21 @@ fn vitals(
         clock: Arc::clone(clock),
         live: live.clone(),
         samples: Samples::default(),
-        counters: Box::new(move || counters(&metrics())),
+        counters: counters_of(metrics),
     }
+}
+
+/// Reads the counters for samples. The page is made for a few samples at once, since that costs more than all else of a sample.
+fn counters_of(metrics: Arc<dyn Fn() -> String + Send + Sync>) -> Box<dyn Fn() -> Counters + Send + Sync> {
+    let read = Mutex::new((0_u32, Counters::default()));
+    Box::new(move || {
+        let (samples, known) = &mut *read.lock();
+        if samples.is_multiple_of(SAMPLES_OF_A_PAGE) {
+            *known = counters(&metrics());
+        }
+        *samples = samples.wrapping_add(1);
+        *known
+    })
 }
 
 /// What a page of metrics says of the counters that the dashboard shows.

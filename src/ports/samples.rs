@@ -11,6 +11,8 @@ pub struct Samples {
     pub every_ms: u64,
     /// The most samples that are kept.
     pub kept: usize,
+    /// There are newer ones still, to be asked for after the last of these.
+    pub more: bool,
     /// The paths of the actors that the rows name by their index. A path that ends with `:*` stands for all actors of one kind that
     /// have no row of their own.
     pub actors: Vec<String>,

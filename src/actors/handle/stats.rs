@@ -22,6 +22,8 @@ const SUSPECTS_MAX: usize = 64;
 
 /// The failures of one actor that are remembered, the newest.
 pub const FAILURES_MAX: usize = 16;
+/// Bytes of an error that are remembered; it may quote what came from outside.
+const ERROR_BYTES: usize = 512;
 /// The word for an actor whose handler runs longer than its row allows.
 pub const HUNG: &str = "hung";
 
@@ -220,6 +222,7 @@ impl Stats {
     }
 
     pub(in crate::actors) fn failed(&self, error: &str) {
+        let error = &error[..error.floor_char_boundary(ERROR_BYTES)];
         self.life.lock().last_error = Some(error.to_owned());
         let mut service = self.service.lock();
         let failures = service.failures.get_or_insert_default();

@@ -22,6 +22,9 @@ fn conversations(roster: &Roster, many: usize) -> Vec<Arc<Stats>> {
 #[tokio::test]
 async fn twenty_thousand_conversations_and_a_thousand_shards_take_no_more_room_than_a_few() {
     let (roster, samples) = (Roster::default(), Samples::default());
+    for moment in 0..KEPT as u64 {
+        samples.take(&roster, Figures::default(), Timestamp(moment));
+    }
     let talks = conversations(&roster, 20_000);
     talks[7].depth.fetch_add(3, Ordering::Relaxed);
     talks[8].restarts.fetch_add(2, Ordering::Relaxed);
@@ -29,11 +32,13 @@ async fn twenty_thousand_conversations_and_a_thousand_shards_take_no_more_room_t
         entered(&roster, ActorKind::Shard, "staffai/discord", Scope::Number(number));
     }
     entered(&roster, ActorKind::Journal, ROOT, Scope::One);
-    for moment in 0..=KEPT as u64 {
-        samples.take(&roster, Figures::default(), Timestamp(moment));
-    }
+    samples.take(&roster, Figures::default(), Timestamp(KEPT as u64));
+    assert_eq!(samples.ring.lock().len(), KEPT);
     let told = samples.after(Timestamp(0));
-    assert_eq!((told.samples.len(), told.samples[0].at), (KEPT, Timestamp(1)), "the oldest one is gone");
+    assert_eq!((told.samples.len(), told.samples[0].at), (TOLD, Timestamp(1)), "the oldest one is gone");
+    assert!(told.more);
+    let told = samples.after(Timestamp(KEPT as u64 - 1));
+    assert!(!told.more);
     let last = told.samples.last().unwrap();
     assert_eq!(last.rows.len(), 1 + NAMED_OF_A_KIND + 1 + 1);
     let of = |path: &str| last.rows[told.actors.iter().position(|actor| actor == path).unwrap()];
@@ -82,4 +87,14 @@ async fn one_of_many_that_hangs_or_fails_is_seen_in_the_row_of_all() {
     samples.take(&roster, Figures::default(), Timestamp(2));
     let states: Vec<_> = samples.after(Timestamp(0)).samples.iter().map(|sample| sample.rows[0].state).collect();
     assert_eq!(states, ["hung", "restarting"]);
+}
+
+#[tokio::test]
+async fn a_clock_that_is_set_back_hides_no_sample() {
+    let (roster, samples) = (Roster::default(), Samples::default());
+    for moment in [100, 40, 50] {
+        samples.take(&roster, Figures::default(), Timestamp(moment));
+    }
+    let moments: Vec<u64> = samples.after(Timestamp(100)).samples.iter().map(|sample| sample.at.0).collect();
+    assert_eq!(moments, [101, 102]);
 }

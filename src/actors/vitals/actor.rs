@@ -89,6 +89,8 @@ mod tests {
         assert_eq!((last.error.as_str(), last.at), ("failure 20", Timestamp(1_000_000 - 10_080)));
         assert_eq!((last.backoff_ms, last.outage_ms), (Some(50), Some(80)));
         assert_eq!(told.failures[15].error, "failure 5");
+        stats.failed(&"ä".repeat(10_000));
+        assert!(detail(&stats, Timestamp(1_000_000)).failures[0].error.len() <= 512);
         assert!(told.row.is_some_and(|row| row.restart.contains("permanent") && !row.role.is_empty()));
     }
 }

@@ -199,8 +199,14 @@ async function lookAtTree(board) {
 
 /** What was sampled since the last look, when it is time. */
 async function readSamples(board) {
-  if (Date.now() - board.past.newest() < board.past.every() && board.past.newest() > 0) return;
-  board.past.take(await read(`/api/v1/samples?after=${board.past.newest()}`));
+  // The clock of this machine may be another one than the program's.
+  if (board.sampled && performance.now() - board.sampled < board.past.every()) return;
+  board.sampled = performance.now();
+  for (let more = true; more;) {
+    const told = await read(`/api/v1/samples?after=${board.past.newest()}`);
+    board.past.take(told);
+    more = told.more && told.samples.length > 0;
+  }
 }
 
 /** What lines reach over: as far as is known, ten minutes at most. */

@@ -53,7 +53,7 @@ function drawLines({ path, past, lines, shared }, span) {
   LINES.forEach(([, field, counts, say], n) => {
     const went = past.actor(path, field);
     shared.hidden = !went.shared;
-    const most = draw(lines[n].line, counts ? rises(went.points) : went.points, { ...span, sum: counts });
+    const most = draw(lines[n].line, counts ? rises(went.points, went.shared) : went.points, { ...span, sum: counts });
     lines[n].most.textContent = most > 0 ? `≤ ${say(most)}` : "–";
   });
 }

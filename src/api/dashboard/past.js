@@ -45,11 +45,14 @@ export function familyOf(path) {
   return `${path.slice(0, path.length - name.length)}${name.split(":")[0]}:*`;
 }
 
-/** What a counter rose by from point to point. A counter that fell began anew with its process. */
-export function rises(points) {
+/**
+ * What a counter rose by from point to point. One that fell began anew with its process; the sum of several actors (`shared`) falls, too,
+ * when one of them leaves.
+ */
+export function rises(points, shared = false) {
   return points.map(([at, value], n) => {
-    const before = n === 0 ? value : points[n - 1][1];
-    return [at, value === null ? null : value >= before ? value - before : value];
+    const before = points[n - 1]?.[1] ?? value;
+    return [at, value === null ? null : value >= before ? value - before : shared ? 0 : value];
   });
 }
 
