@@ -22,7 +22,8 @@ built() { echo "$WORK/$1/$host/release/staffai"; }
 
 rm -rf "$WORK/counts" "$WORK/merged.profdata"
 RUSTFLAGS="$LINKING -Cprofile-generate=$WORK/counts" build counting "$@"
-cargo bench --locked --bench turns -- --quick --only "$SCENES" --program "$(built counting)"
+# A counting program is slow, and what the benchmark holds against it is no reason to end here: its paths are counted all the same.
+cargo bench --locked --bench turns -- --quick --only "$SCENES" --program "$(built counting)" || [ -n "$(ls "$WORK/counts" 2>/dev/null)" ]
 "$profdata" merge -o "$WORK/merged.profdata" "$WORK/counts"
 RUSTFLAGS="$LINKING -Cprofile-use=$WORK/merged.profdata" build optimised "$@"
 cp "$(built optimised)" "$WORK/staffai"

@@ -20,6 +20,8 @@ pub(crate) mod board;
 
 pub(crate) mod timeline;
 
+pub(crate) mod samples;
+
 pub(crate) mod turn_events;
 
 pub(crate) mod running;

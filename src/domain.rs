@@ -97,6 +97,7 @@ pub(crate) mod budget;
 pub(crate) mod fair_queue;
 pub mod limits;
 
+pub(crate) mod latencies;
 pub(crate) mod restart;
 
 pub(crate) mod panic;

@@ -8,6 +8,7 @@ mod in_force;
 mod metering;
 mod model_error;
 mod requests;
+pub(crate) mod samples;
 pub mod tools;
 mod turn_events;
 pub(crate) mod vitals;
@@ -28,9 +29,10 @@ pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, UsageOf, Webho
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
+use self::samples::Samples;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
-use self::vitals::{Readiness, TreeNode, Turns};
+use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
 pub use self::writes::{Replaced, StoreStatus, Write, replace};
 use crate::domain::audit::Wanted;
 use crate::domain::command::Tooling;
@@ -440,11 +442,25 @@ pub trait Vitals: Send + Sync {
     /// Whether messages are answered now, and how each part is.
     fn readiness(&self) -> Readiness;
 
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
+    /// The living tree, from its root. Of actors of one kind below one supervisor so many have a row of their own, those above the
+    /// others in the order of paths; one row stands for the rest. Actors with children always have their own.
+    fn tree(&self, of_a_kind: usize) -> TreeNode;
+
+    /// The actor at this path in detail, if there is one.
+    fn actor(&self, _path: &str) -> Option<ActorDetail> {
+        None
+    }
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// Takes a sample of the tree and the counters; to be called at equal distances.
+    fn sample(&self) {}
+
+    /// The samples of the last minutes that were taken after this moment.
+    fn samples(&self, _after: Timestamp) -> Samples {
+        Samples::default()
+    }
 
     /// How the tool servers are, and what they offer.
     fn tooling(&self) -> Tooling {

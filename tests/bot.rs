@@ -27,6 +27,9 @@ mod sessions;
 #[path = "bot/agents.rs"]
 mod agents;
 
+#[path = "bot/load.rs"]
+mod load;
+
 #[path = "bot/terminal.rs"]
 mod terminal;
 

@@ -95,7 +95,7 @@ impl Actor for Conversation {
                 state.seen += 1;
                 if let Some(never_begun) = state.cancel(&id) {
                     // A limiter that is down leaves the estimate, which ages out.
-                    let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(Box::new(never_begun)));
+                    let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(never_begun));
                 }
             }
             ConversationMsg::Drain => state.draining = true,
@@ -125,7 +125,7 @@ impl Actor for Conversation {
                 tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
                 let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
-                self.answer(turn.id, answer);
+                self.answer(turn.id.clone(), answer);
                 self.next(ctx, state, &lane);
             }
             ConversationEvent::CheckIdle => {
@@ -163,7 +163,7 @@ impl Conversation {
             // Who may not queue waits for each answer; who may is told once in a while.
             if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
-                let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+                let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);
                 let _ =
                     self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
@@ -227,7 +227,7 @@ impl Conversation {
 
 impl ConversationState {
     /// Ends a turn, and gives it back if it had not begun.
-    fn cancel(&mut self, id: &TurnId) -> Option<Turn> {
+    fn cancel(&mut self, id: &TurnId) -> Option<Arc<Turn>> {
         let mut never_begun = None;
         for lane in self.lanes.values_mut() {
             if let Some(at) = lane.waiting.iter().position(|(offered, _)| offered.turn.id == *id) {

@@ -216,7 +216,7 @@ impl Gateway {
             }
             TriageDecision::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
-                if self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn))).is_ok() {
+                if self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn))).is_ok() {
                     receipt.settle();
                 }
             }
@@ -249,7 +249,12 @@ impl Gateway {
         };
         let turn = fire.turn(&rules.policy);
         // A journal that is down drops the receipt, and the event comes back.
-        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer: None, permit, receipt })));
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
+            turn: Arc::new(turn),
+            answer: None,
+            permit,
+            receipt,
+        })));
     }
 
     /// A restricted member who left and came back is still restricted, and is given the role again.
@@ -316,7 +321,12 @@ impl Gateway {
             return ignore(Reason::Unasked(silence), receipt);
         }
         // A journal that is down drops the receipt, and the event comes back; by then it may be too late, which does no harm.
-        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer: None, permit, receipt })));
+        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
+            turn: Arc::new(turn),
+            answer: None,
+            permit,
+            receipt,
+        })));
     }
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
@@ -336,7 +346,8 @@ impl Gateway {
             return;
         };
         // A journal that is down drops the receipt, and the event comes back.
-        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn, answer, permit, receipt })));
+        let _ =
+            self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));
     }
 }
 

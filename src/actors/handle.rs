@@ -15,8 +15,8 @@ use parking_lot::RwLock;
 use ractor::MessagingErr;
 use tokio::sync::oneshot;
 
+pub use self::stats::{Failure, HUNG, LifeState, Stats};
 pub(super) use self::stats::{Hung, Next};
-pub use self::stats::{LifeState, Stats};
 use super::tree::{Row, Scope};
 use crate::ports::Fault;
 

@@ -16,6 +16,7 @@ use std::time::Duration;
 use super::handle::{LifeState, Stats};
 use super::listening::{LISTEN_AGAIN, Serving};
 use super::roster::Roster;
+use super::samples;
 use super::supervisor::{Actor, ActorContext, Crash};
 use crate::ports::{Listener, Vitals};
 
@@ -47,6 +48,8 @@ pub enum OpsEvent {
     Health,
     /// Time to look at mailboxes, states and gauges.
     Measure,
+    /// Time to take a sample.
+    Sample,
     /// Time to listen.
     Listen,
     /// The listener ended.
@@ -80,6 +83,7 @@ impl Actor for Ops {
         state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded);
         ctx.after(HEALTH_EVERY, OpsEvent::Health);
         ctx.after(MEASURE_EVERY, OpsEvent::Measure);
+        ctx.after(samples::EVERY, OpsEvent::Sample);
         Ok(state)
     }
 
@@ -107,6 +111,10 @@ impl Actor for Ops {
                 tell_changes(&sums, &mut state.seen);
                 gauges::set(&sums, &*self.vitals);
                 ctx.after(MEASURE_EVERY, OpsEvent::Measure);
+            }
+            OpsEvent::Sample => {
+                self.vitals.sample();
+                ctx.after(samples::EVERY, OpsEvent::Sample);
             }
             OpsEvent::Listen => state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded),
             OpsEvent::ListenerEnded(Ok(())) => {}

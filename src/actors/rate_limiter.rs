@@ -97,7 +97,7 @@ enum Job {
         withdrawn: bool,
     },
     /// A part of a turn that was let through before.
-    Count(Box<Turn>),
+    Count(Arc<Turn>),
     Settle(TurnId, Option<u64>),
     Cancel(TurnId),
     Usage(Applied, Reply<Standing>),
@@ -131,10 +131,10 @@ impl Actor for RateLimiter {
                     let usage = effort.usage;
                     state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
                 }
-                self.enqueue(ctx, state, &member(&turn), Job::Settle(turn.id, spent(&effort)));
+                self.enqueue(ctx, state, &member(&turn), Job::Settle(turn.id.clone(), spent(&effort)));
             }
-            RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn.id)),
-            RateLimiterMsg::Withdraw(turn) => self.withdraw(state, *turn),
+            RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn.id.clone())),
+            RateLimiterMsg::Withdraw(turn) => self.withdraw(state, &turn),
             RateLimiterMsg::Usage { asker, reply } => self.usage(ctx, state, &asker, reply),
         }
         Ok(())
@@ -176,7 +176,7 @@ impl Actor for RateLimiter {
                 if let Some(Job::Admit { offered, .. }) =
                     state.lanes.get_mut(&member).and_then(|lane| lane.under_way.take())
                 {
-                    self.undelivered(offered.turn.id);
+                    self.undelivered(offered.turn.id.clone());
                 }
                 self.next(ctx, state, &member);
             }
@@ -274,13 +274,13 @@ impl RateLimiter {
             (Job::Admit { offered, withdrawn: true }, Decision::Admitted) => {
                 // Nobody knows the turn any more. One that was offered before may have reached a model then.
                 if let (false, Some(lane)) = (offered.again, state.lanes.get_mut(member)) {
-                    lane.waiting.push_front(Job::Cancel(offered.turn.id));
+                    lane.waiting.push_front(Job::Cancel(offered.turn.id.clone()));
                 }
             }
             (Job::Admit { offered, .. }, Decision::Admitted) => {
                 let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
                 if let Err(Undelivered(ConversationsMsg::Offer(back))) = offer {
-                    self.undelivered(back.turn.id);
+                    self.undelivered(back.turn.id.clone());
                 }
             }
             (Job::Admit { withdrawn: true, .. }, _) => {}
@@ -301,12 +301,14 @@ impl RateLimiter {
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(standing);
             }
-            (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => self.undelivered(offered.turn.id),
+            (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => {
+                self.undelivered(offered.turn.id.clone())
+            }
             (Job::Count(_) | Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }
     }
 
-    fn withdraw(&self, state: &mut RateLimiterState, turn: Turn) {
+    fn withdraw(&self, state: &mut RateLimiterState, turn: &Turn) {
         if let Some(lane) = state.lanes.get_mut(&member(&turn)) {
             lane.waiting.retain(|job| !job.admits(&turn.id));
             if let Some(Job::Admit { offered, withdrawn }) = &mut lane.under_way {
@@ -314,7 +316,7 @@ impl RateLimiter {
             }
         }
         // A router that is down has lost its conversations, and they their turns.
-        let _ = self.conversations.cast(ConversationsMsg::Cancel(turn.place, turn.id));
+        let _ = self.conversations.cast(ConversationsMsg::Cancel(turn.place.clone(), turn.id.clone()));
     }
 
     fn usage(
@@ -354,22 +356,22 @@ impl Job {
 /// What of a turn the window of its member counts now, under which name, and what it took of all of this: the part that follows on a
 /// decision by itself.
 #[must_use]
-pub fn counted(turn: &Turn, goes_on: Option<&Parked>, effort: &Effort) -> (Box<Turn>, Effort) {
+pub fn counted(turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) -> (Arc<Turn>, Effort) {
     match goes_on.filter(|parked| parked.case.decision.is_some()) {
         Some(parked) => (part(turn, parked), effort.since(&parked.effort)),
-        None => (Box::new(turn.clone()), effort.clone()),
+        None => (Arc::clone(turn), effort.clone()),
     }
 }
 
 /// The part of a turn that follows on a decision, as the window counts it.
 #[must_use]
-pub fn part(turn: &Turn, parked: &Parked) -> Box<Turn> {
-    Box::new(Turn { id: parked.part(), ..turn.clone() })
+pub fn part(turn: &Turn, parked: &Parked) -> Arc<Turn> {
+    Arc::new(Turn { id: parked.part(), ..turn.clone() })
 }
 
 /// The answer to a turn is known: what it took is settled, or taken back. A limiter that is down leaves the estimate, which
 /// ages out.
-pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Turn, goes_on: Option<&Parked>, answer: &turn::Answer) {
+pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option<&Parked>, answer: &turn::Answer) {
     let (turn, effort) = counted(turn, goes_on, &answer.effort);
     let _ = match charge(&answer.outcome, &effort) {
         Charge::Settle => limiter.cast(RateLimiterMsg::Settle { turn, effort }),

@@ -100,7 +100,7 @@ pub struct SweeperState {
     /// Who is restricted without an end, since when.
     endless: HashMap<Member, Timestamp>,
     /// Messages that came before the records were read; none afterwards.
-    early: Option<Vec<Turn>>,
+    early: Option<Vec<Arc<Turn>>>,
     /// When the records were last read; none while that goes on.
     read_at: Option<Instant>,
     reading: bool,
@@ -142,7 +142,7 @@ impl Actor for RestrictionSweeper {
                 self.act(ctx, state);
             }
             SweeperMsg::Spoke(turn) => match &mut state.early {
-                Some(early) if early.len() < EARLY_MAX => early.push(*turn),
+                Some(early) if early.len() < EARLY_MAX => early.push(turn),
                 Some(_) => {}
                 None => self.spoke(state, &turn),
             },

@@ -32,6 +32,11 @@ impl Roster {
         self.actors.lock().values().filter_map(|stats| of(stats)).take(most).collect()
     }
 
+    /// Looks at each actor, by path, without keeping any. It must be quick: nobody enters meanwhile.
+    pub(super) fn each(&self, look: impl FnMut(&Stats)) {
+        self.actors.lock().values().map(|stats| &**stats).for_each(look);
+    }
+
     pub(super) fn enter(&self, stats: Arc<Stats>) {
         self.actors.lock().insert(Arc::clone(&stats.path), stats);
     }

@@ -400,7 +400,7 @@ impl<A: Actor> ractor::Actor for Node<A> {
                 Next::GiveUp => drop(event),
             },
         }
-        ctx.handle.stats().end();
+        ctx.handle.stats().done();
         if ctx.stop_self {
             myself.stop(None);
         }

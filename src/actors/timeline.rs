@@ -4,6 +4,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
@@ -13,6 +14,7 @@ use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
+use crate::ports::samples::{Counters, Figures};
 use crate::ports::vitals::{Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
@@ -21,6 +23,9 @@ pub const TURNS: usize = 200;
 const STEPS: usize = 32;
 /// Model rows whose spending is summed apart; a changed configuration can bring new ones.
 const ROWS: usize = 64;
+
+/// How long ago a turn may have ended whose first words count for a sample.
+const RECENT: Duration = Duration::from_secs(60);
 
 /// The record of the last turns. All of it is lost with the process.
 #[derive(Default)]
@@ -230,6 +235,26 @@ impl Timeline {
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
+    /// What is counted for a sample, but for the counters of metrics.
+    pub(super) fn figures(&self) -> Figures {
+        let book = self.book.lock();
+        let spent = |of: fn(&Spend) -> u64| book.spent.iter().map(of).sum();
+        let mut words: Vec<u64> = book.turns.iter().filter_map(Line::first_words).collect();
+        words.sort_unstable();
+        let part = |hundredth: usize| words.get((words.len() * hundredth).div_ceil(100).saturating_sub(1)).copied();
+        let dollars = book.spent.iter().filter_map(|spend| spend.dollars);
+        Figures {
+            turns: book.forgotten + book.turns.len() as u64,
+            open: book.turns.iter().filter(|line| line.ended.is_none()).count() as u64,
+            first_words_p50_ms: part(50),
+            first_words_p99_ms: part(99),
+            prompt_tokens: spent(|spend| spend.prompt_tokens),
+            completion_tokens: spent(|spend| spend.completion_tokens),
+            dollars: dollars.reduce(|all, more| all + more),
+            counters: Counters::default(),
+        }
+    }
+
     fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {
         let mut book = self.book.lock();
         let Some(number) = book.numbers.get(turn).copied() else { return };
@@ -245,6 +270,12 @@ impl Line {
         self.ended = Some(now);
         self.outcome = outcome;
         self.reason = reason.map(str::to_owned);
+    }
+
+    /// The time to its first visible words in milliseconds, if it ended in the last minute after it asked for anything.
+    fn first_words(&self) -> Option<u64> {
+        let ended = self.ended.filter(|ended| ended.elapsed() <= RECENT && !self.steps.is_empty())?;
+        Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
     }
 
     fn times(&self, number: u64, now: Timestamp, shows_message: bool) -> TurnTimes {

@@ -359,7 +359,7 @@ impl Row {
         }
     }
 
-    fn policy(&self) -> String {
+    pub(super) fn policy(&self) -> String {
         let own = self.restart.as_str();
         if self.children.is_empty() {
             return own.to_owned();

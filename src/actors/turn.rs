@@ -118,7 +118,7 @@ pub struct TurnParts {
 #[derive(Clone)]
 pub struct Started {
     /// The turn.
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
     /// Some of an answer may stand in the channel already.
     pub again: bool,
     /// Since when it waited for its lane.
@@ -165,9 +165,14 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let _ = outbox.cast(typing);
     }
     if turn.trigger.is_asked() && turn.policy.model.is_none() {
-        turn.policy.model = memory::chosen_row(parts, &running, &turn).await;
+        let chosen = memory::chosen_row(parts, &running, &turn).await;
+        if chosen.is_some() {
+            Arc::make_mut(&mut turn).policy.model = chosen;
+        }
     }
-    memory::keep_to_allowed(&running, &mut turn.policy);
+    if let Some(allowed) = memory::allowed_row(&running, &turn.policy) {
+        Arc::make_mut(&mut turn).policy.model = Some(allowed);
+    }
     let parked = resumed.clone();
     let thinking = async {
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
@@ -215,9 +220,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
 }
 
 /// A turn that is not answered, and not told of: its place takes no answer.
-fn dropped(parts: &TurnParts, turn: &Turn) {
+fn dropped(parts: &TurnParts, turn: &Arc<Turn>) {
     // A journal that is down offers the turn again. The message counts, as one that is answered does.
-    let settle = RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort: Effort::default() };
+    let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
     let _ = parts.rate_limiter.cast(settle);
     let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
 }
@@ -228,7 +233,7 @@ fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
 }
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
-fn spent_in_vain(parts: &TurnParts, turn: &Turn, goes_on: Option<&Parked>, effort: &Effort) {
+fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) {
     if effort.usage.total() == 0 {
         return;
     }
@@ -339,7 +344,9 @@ impl Thinking<'_> {
             let transcript = prompt::given(&prompts, &scene(turn, parts.clock.now()), given);
             return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
         }
-        let recalled = memory::recall(parts, running, turn).await;
+        // What is read of the store is asked for together.
+        let prompts = prompt_sections::in_force(running, &*parts.store);
+        let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let now = parts.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
@@ -354,7 +361,6 @@ impl Thinking<'_> {
             text: &turn.text,
             files: &files.own,
         };
-        let prompts = prompt_sections::in_force(running, &*parts.store).await;
         let transcript = prompt::transcript(&prompts, &question);
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }

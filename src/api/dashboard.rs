@@ -13,13 +13,18 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Every file: where it is, its media type, its text.
-pub const FILES: [(&str, &str, &str); 11] = [
+pub const FILES: [(&str, &str, &str); 16] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
     ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
     ("/dashboard/main.js", SCRIPT, include_str!("dashboard/main.js")),
     ("/dashboard/board.js", SCRIPT, include_str!("dashboard/board.js")),
     ("/dashboard/tree.js", SCRIPT, include_str!("dashboard/tree.js")),
+    ("/dashboard/tiles.js", SCRIPT, include_str!("dashboard/tiles.js")),
+    ("/dashboard/past.js", SCRIPT, include_str!("dashboard/past.js")),
+    ("/dashboard/spark.js", SCRIPT, include_str!("dashboard/spark.js")),
+    ("/dashboard/travel.js", SCRIPT, include_str!("dashboard/travel.js")),
+    ("/dashboard/detail.js", SCRIPT, include_str!("dashboard/detail.js")),
     ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
     ("/dashboard/theme.js", SCRIPT, include_str!("dashboard/theme.js")),

@@ -11,6 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::api::cors::{self, Origins};
 use crate::api::guard::{Access, Link, Rejection, admit};
@@ -18,7 +19,8 @@ use crate::api::places::Share;
 use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
-use crate::ports::vitals::{TreeNode, Turns};
+use crate::domain::ids::Timestamp;
+use crate::ports::vitals::Turns;
 use crate::ports::{Keys, Vitals};
 
 /// The text format of Prometheus.
@@ -40,6 +42,8 @@ pub fn router(options: ApiOptions) -> Router {
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
+        .route("/api/v1/actor", get(actor))
+        .route("/api/v1/samples", get(samples))
         .route("/api/v1/tools", get(tools))
         .with_state(state.clone())
         .merge(dashboard::router())
@@ -93,8 +97,52 @@ async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
 }
 
-async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
-    Json(pages.vitals.tree())
+/// The actors of one kind that have a row of their own below their supervisor; absent for all.
+#[derive(Deserialize)]
+struct Rows {
+    children: Option<usize>,
+}
+
+async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejection>) -> Response {
+    let Ok(Query(rows)) = rows else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "children is a number"}))).into_response();
+    };
+    // All of them may be many thousands: to write these down takes longer than a task may hold its thread.
+    let drawn = move || serde_json::to_vec(&pages.vitals.tree(rows.children.unwrap_or(usize::MAX)));
+    match spawn_blocking(drawn).await {
+        Ok(Ok(drawn)) => ([(header::CONTENT_TYPE, "application/json")], drawn).into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+/// Which actor is meant.
+#[derive(Deserialize)]
+struct Named {
+    path: String,
+}
+
+async fn actor(State(pages): State<Pages>, named: Result<Query<Named>, QueryRejection>) -> Response {
+    let Ok(Query(Named { path })) = named else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "path is the actor's path in the tree"})))
+            .into_response();
+    };
+    match pages.vitals.actor(&path) {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no actor of that path lives now"}))).into_response(),
+    }
+}
+
+/// Only samples after this moment, in milliseconds since 1970; absent for all that are kept.
+#[derive(Deserialize)]
+struct Newer {
+    after: Option<u64>,
+}
+
+async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRejection>) -> Response {
+    let Ok(Query(newer)) = newer else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "after is a number of milliseconds"}))).into_response();
+    };
+    Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
 
 async fn tools(State(pages): State<Pages>) -> Json<Tooling> {

@@ -15,7 +15,8 @@ use super::guard::tests::Ring;
 use super::*;
 use crate::domain::api_key::{ApiKey, Caller, KeyHash, KeyRing, Right};
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
+use crate::ports::samples::{Figures, Sample, Samples};
+use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
 /// Longer than anything here takes; only a failure waits for it.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -48,7 +49,7 @@ impl Vitals for Known {
         }
     }
 
-    fn tree(&self) -> TreeNode {
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
         let node = |name: &str, path: &str, children| TreeNode {
             name: name.to_owned(),
             path: path.to_owned(),
@@ -60,9 +61,30 @@ impl Vitals for Known {
             backoff_ms: None,
             outage_ms: None,
             last_error: None,
+            many: (of_a_kind < usize::MAX).then_some(of_a_kind as u64),
             children,
         };
         node("staffai", "staffai", vec![node("ops", "staffai/ops", vec![])])
+    }
+
+    fn actor(&self, path: &str) -> Option<ActorDetail> {
+        (path == "staffai/journal").then(|| ActorDetail {
+            path: path.to_owned(),
+            state: "running".to_owned(),
+            for_s: 1,
+            mailbox: 0,
+            handled: 2,
+            restarts: 0,
+            handling_ms: None,
+            row: None,
+            failures: Vec::new(),
+        })
+    }
+
+    fn samples(&self, after: Timestamp) -> Samples {
+        let figures = Figures { turns: 3, ..Figures::default() };
+        let samples = vec![Sample { at: Timestamp(after.0 + 1), figures, rows: Vec::new() }];
+        Samples { every_ms: 2_000, kept: 300, actors: Vec::new(), samples }
     }
 
     fn turns(&self) -> Turns {
@@ -193,6 +215,9 @@ async fn metrics_and_the_tree_are_served() {
     };
     let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), wanted);
+    let (status, body) = served.get("/api/v1/tree?children=7", &[]).await;
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()["many"].as_u64()), (StatusCode::OK, Some(7)));
+    assert_eq!(served.get("/api/v1/tree?children=few", &[]).await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]
@@ -269,6 +294,26 @@ async fn the_time_lines_are_told_the_newest_first_and_as_many_as_wanted() {
     }
     assert_eq!(served.get("/api/v1/turns?limit=x", &[]).await.0, StatusCode::BAD_REQUEST);
     assert_eq!(served.get("/api/v1/turns", &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn samples_and_actors_are_told_to_those_who_may_see_the_tree() {
+    let served = Served::plain().await;
+    let of = async |path: &str| {
+        let (status, body) = served.get(path, &[]).await;
+        (status.as_u16(), serde_json::from_str::<Value>(&body).unwrap())
+    };
+    let (status, told) = of("/api/v1/samples?after=5").await;
+    assert_eq!((status, &told["samples"][0]["at"], &told["samples"][0]["lost"]), (200, &Value::from(6), &Value::Null));
+    assert_eq!(told["samples"][0]["figures"]["turns"], 3);
+    assert_eq!(of("/api/v1/samples").await.1["samples"][0]["at"], 1);
+    assert_eq!(of("/api/v1/samples?after=now").await.0, 400);
+    assert_eq!(of("/api/v1/actor?path=staffai/journal").await.1["state"], "running");
+    assert_eq!(of("/api/v1/actor?path=staffai/nobody").await.0, 404);
+    assert_eq!(of("/api/v1/actor").await.0, 400);
+    for path in ["/api/v1/samples", "/api/v1/actor?path=staffai"] {
+        assert_eq!(served.get(path, &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN, "{path}");
+    }
 }
 
 #[tokio::test]

@@ -19,6 +19,7 @@ use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::prompt_sections::SectionKeeper;
 use crate::actors::running::{Exit, Live};
+use crate::actors::samples::Samples;
 use crate::actors::standings::Standings;
 use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
@@ -36,11 +37,13 @@ use crate::mcp::McpServers;
 use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
+use crate::ports::samples::Counters;
 use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
 use crate::telemetry::Redaction;
+use crate::telemetry::metrics::summed;
 use crate::terminal;
 use crate::terminal::sessions::{KeptFor, Sessions};
 use crate::tools::{BuiltInTool, BuiltIns};
@@ -119,7 +122,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live));
+    let vitals = Arc::new(vitals(&store, &clock, &live, Arc::clone(&metrics)));
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
@@ -239,7 +242,12 @@ fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, di
 }
 
 /// What is known of the program, for those who look after it.
-fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVitals {
+fn vitals(
+    store: &Arc<dyn Store>,
+    clock: &Arc<dyn Clock>,
+    live: &Live,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
     let running = live.now();
@@ -252,6 +260,18 @@ fn vitals(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> TreeVi
         tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
+        samples: Samples::default(),
+        counters: Box::new(move || counters(&metrics())),
+    }
+}
+
+/// What a page of metrics says of the counters that the dashboard shows.
+fn counters(page: &str) -> Counters {
+    Counters {
+        refused: summed(page, "staffai_limit_refused_total"),
+        shed: summed(page, "staffai_shed_total"),
+        lost: summed(page, "staffai_turns_lost_total"),
+        doubled: summed(page, "staffai_turns_doubled_total"),
     }
 }
 

@@ -59,6 +59,14 @@ pub async fn run(cli: &Cli) -> u8 {
     loaded.warnings.clear();
     loaded.settings.telemetry.endpoint = None;
     let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
+    // What another one kept would be written over, and its bot would keep ours from the store.
+    let _alone = match chat::alone(&loaded.settings.store.dir) {
+        Ok(lock) => lock,
+        Err(why) => {
+            eprintln!("{why}");
+            return exit::IN_USE;
+        }
+    };
     // Without its page a playground is of no use, so this is no matter for later tries.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
         let address = loaded.settings.http.addr;

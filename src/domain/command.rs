@@ -192,7 +192,7 @@ impl Operators<'_> {
     /// Whether a person with these roles is one.
     #[must_use]
     pub fn include_one(self, person: &Person, roles: &[String]) -> bool {
-        self.accounts.contains(&person.id) || roles.iter().any(|role| self.super_roles.contains(role))
+        self.accounts.contains(person.id.as_str()) || roles.iter().any(|role| self.super_roles.contains(role))
     }
 
     /// Whether this caller may run this command.

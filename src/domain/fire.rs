@@ -131,7 +131,7 @@ impl Fire {
     /// Takes this fire upon a process of this name, unless another one has done so within [`CLAIM`].
     #[must_use]
     pub fn claim(&self, process: &str) -> limits::Request {
-        let turn = TurnId { door: self.id.door.clone(), id: process.to_owned() };
+        let turn = TurnId { door: self.id.door.clone(), id: process.into() };
         step(keys::triggers::claimed(&self.id), turn, 1, CLAIM)
     }
 

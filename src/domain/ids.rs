@@ -1,20 +1,23 @@
 //! Values that name things. Each is qualified by the door it came through, so that two platforms can never share an id.
 
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use compact_str::CompactString;
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// The name of a way in and out, such as `discord`. Lower case, without a colon.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct Door(std::borrow::Cow<'static, str>);
+pub struct Door(CompactString);
 
 impl Door {
     /// A door known at compile time.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
-        Self(std::borrow::Cow::Borrowed(name))
+        Self(CompactString::const_new(name))
     }
 
     /// The name as written in keys, labels and logs.
@@ -35,21 +38,35 @@ impl fmt::Display for Door {
 #[error("'{0}' is not of the form door:id")]
 pub struct BadId(String);
 
+/// Reads a value from its text where the text stands.
+struct Parsed<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = BadId>> Visitor<'_> for Parsed<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an id of the form door:id")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
 macro_rules! door_qualified {
     ($(#[$meta:meta])* $name:ident) => {
         $(#[$meta])*
-        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-        #[serde(into = "String", try_from = "String")]
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name {
             /// The door it belongs to.
             pub door: Door,
-            /// The platform's own id, as text.
-            pub id: String,
+            /// The platform's own id, as text. Up to 24 bytes, and so those of Discord, stand in place: a turn copies ids many times.
+            pub id: CompactString,
         }
 
         impl $name {
             /// Joins a door and the platform's own id.
-            pub fn new(door: Door, id: impl Into<String>) -> Self {
+            pub fn new(door: Door, id: impl Into<CompactString>) -> Self {
                 Self { door, id: id.into() }
             }
         }
@@ -60,9 +77,15 @@ macro_rules! door_qualified {
             }
         }
 
-        impl From<$name> for String {
-            fn from(value: $name) -> Self {
-                value.to_string()
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                deserializer.deserialize_str(Parsed(PhantomData))
             }
         }
 
@@ -72,19 +95,11 @@ macro_rules! door_qualified {
             fn from_str(text: &str) -> Result<Self, BadId> {
                 match text.split_once(':') {
                     Some((door, id)) if !door.is_empty() && !id.is_empty() => Ok(Self {
-                        door: Door(door.to_owned().into()),
-                        id: id.to_owned(),
+                        door: Door(door.into()),
+                        id: id.into(),
                     }),
                     _ => Err(BadId(text.to_owned())),
                 }
-            }
-        }
-
-        impl TryFrom<String> for $name {
-            type Error = BadId;
-
-            fn try_from(text: String) -> Result<Self, BadId> {
-                text.parse()
             }
         }
     };

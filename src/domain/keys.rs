@@ -8,6 +8,7 @@ pub mod programs;
 pub mod sessions;
 pub mod triggers;
 
+use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
@@ -409,7 +410,7 @@ pub fn parse_token_limit(key: &str) -> Option<Member> {
 /// A turn as a part of an entry of those lists.
 #[must_use]
 pub fn limit_turn(turn: &TurnId) -> String {
-    let mut out = part(turn.door.as_str());
+    let mut out = part(turn.door.as_str()).into_owned();
     out.push_str("%3A");
     out.push_str(&part(&turn.id));
     out
@@ -447,12 +448,15 @@ const UNNAMED_DOOR: Door = Door::new("discord");
 
 /// An id as a part of a key of the Python bot: bare at the door that such keys do not name, else qualified by the door.
 fn legacy(door: &Door, id: &str) -> String {
-    if *door == UNNAMED_DOOR { part(id) } else { format!("{door}:{}", part(id)) }
+    if *door == UNNAMED_DOOR { part(id).into_owned() } else { format!("{door}:{}", part(id)) }
 }
 
 /// An id that is followed by another one. Where a door lets clients choose ids, a colon in one could make two people share
 /// a key, so it is written as `%3A`. Ids without colons and percent signs stay as they are.
-fn part(id: &str) -> String {
+fn part(id: &str) -> Cow<'_, str> {
+    if !id.contains([':', '%']) {
+        return Cow::Borrowed(id);
+    }
     let mut out = String::with_capacity(id.len());
     for c in id.chars() {
         match c {
@@ -462,7 +466,7 @@ fn part(id: &str) -> String {
             _ => out.push(c),
         }
     }
-    out
+    Cow::Owned(out)
 }
 
 /// The id that [`part`] wrote.

@@ -341,7 +341,7 @@ fn keys_of(person: &Person, guild: Option<&str>, days: impl Iterator<Item = Date
 }
 
 fn member(person: &Person) -> Account {
-    Account::Member(person.id.clone())
+    Account::Member(person.id.to_string())
 }
 
 fn count(text: &str) -> Option<u64> {

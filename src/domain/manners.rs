@@ -178,7 +178,7 @@ impl Manners {
 }
 
 fn is_listed(ids: &[String], place: &Place) -> bool {
-    ids.contains(&place.id)
+    ids.iter().any(|id| *id == place.id)
 }
 
 /// What is left of the chance after so many words that nobody cared for.

@@ -28,7 +28,7 @@ impl Rules {
     /// Whether restricted members are answered in this place. Threads belong to their channel.
     #[must_use]
     pub fn answers_in(&self, place: &Place, parent: Option<&Place>) -> bool {
-        let there = |place: &Place| self.channel.as_ref() == Some(&place.id);
+        let there = |place: &Place| self.channel.as_deref() == Some(place.id.as_str());
         there(place) || parent.is_some_and(there)
     }
 }

@@ -224,7 +224,7 @@ fn interjection(turn: Turn, draw: Draw, rules: &Rules) -> TriageDecision {
 /// Why this author or place is never answered, whatever the message says.
 fn refusal(posted: &Posted, rules: &Rules, us: &Person) -> Option<Reason> {
     let author = &posted.author;
-    let listed = rules.allowed_bots.contains(&author.person.id);
+    let listed = rules.allowed_bots.contains(author.person.id.as_str());
     match author.kind {
         AuthorKind::Ourselves => return Some(Reason::Own),
         _ if author.person == *us => return Some(Reason::Own),

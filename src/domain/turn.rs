@@ -1,5 +1,7 @@
 //! A turn: one message that we owe an answer, as plain data that can be stored and taken up again.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use super::attachment;
@@ -394,7 +396,7 @@ pub enum Custody {
     /// Accepted and not answered yet.
     Open {
         /// The turn.
-        turn: Turn,
+        turn: Arc<Turn>,
         /// The answer, once it is known and while it is being posted.
         answer: Option<Answer>,
         /// A tool that changes something may have run for it: it must not be begun anew.

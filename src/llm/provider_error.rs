@@ -154,7 +154,10 @@ pub fn inside(body: &Value) -> Option<ProviderError> {
         other => other,
     };
     // Some routers put the failure of the model behind them where its choice would be.
-    let choice = body.pointer("/choices/0").filter(|choice| choice.get("message").is_none_or(Value::is_null));
+    let choice = body
+        .get("choices")
+        .and_then(|choices| choices.get(0))
+        .filter(|choice| choice.get("message").is_none_or(Value::is_null));
     let place =
         [Some(body), choice].into_iter().flatten().find(|place| place.get("error").is_some_and(says_something))?;
     let wordless = || ProviderError { code: None, kind: None, message: "no words".to_owned() };

@@ -101,9 +101,11 @@ pub trait BotProcess: Send + Sync {
     fn counted(&self) -> Counted;
 }
 
-/// What the bot itself counts.
+/// What was seen of the bot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Counted {
+    /// Failures of its actors, and ends of its process that nobody told it to.
+    pub crashes: u64,
     /// Turns that were closed without an answer or an apology.
     pub lost: u64,
     /// Messages that were answered twice.
@@ -131,10 +133,8 @@ pub enum Refused {
 /// What the page shows of it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caused {
-    /// Actors that were told to crash or to freeze, and kills of the bot.
-    pub crashes: u64,
-    /// Everything else that was ordered.
-    pub troubles: u64,
+    /// How much was ordered. An order that was taken may still come to nothing: its actor may end before.
+    pub ordered: u64,
     /// What can be ordered beside strikes at actors, and for how many milliseconds more it lasts.
     pub lasting: Vec<(Trouble, u64)>,
 }
@@ -146,8 +146,7 @@ pub struct Chaos {
     /// Whether answers come from the demo model.
     demo: AtomicBool,
     bot: Arc<dyn BotProcess>,
-    crashes: AtomicU64,
-    troubles: AtomicU64,
+    ordered: AtomicU64,
 }
 
 /// Does in the bot's process what is ordered.
@@ -197,8 +196,7 @@ impl Chaos {
     /// Takes orders from now on. Without the demo model nothing can be told to a model.
     #[must_use]
     pub fn new(discord: Faults, spells: Arc<Spells>, demo: bool, bot: Arc<dyn BotProcess>) -> Arc<Self> {
-        let (crashes, troubles) = (AtomicU64::new(0), AtomicU64::new(0));
-        Arc::new(Self { discord, spells, demo: AtomicBool::new(demo), bot, crashes, troubles })
+        Arc::new(Self { discord, spells, demo: AtomicBool::new(demo), bot, ordered: AtomicU64::new(0) })
     }
 
     /// Whether answers come from the demo model from now on.
@@ -212,11 +210,7 @@ impl Chaos {
     /// See [`Refused`].
     pub async fn strike(&self, path: &str, strike: Strike) -> Result<(), Refused> {
         self.bot.order(BotOrder::Strike(path.to_owned(), strike)).await?;
-        let count = match strike {
-            Strike::Crash | Strike::Freeze => &self.crashes,
-            Strike::Flood => &self.troubles,
-        };
-        count.fetch_add(1, Ordering::Relaxed);
+        self.ordered.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -241,11 +235,9 @@ impl Chaos {
                 self.bot.kill()?;
                 // The next life knows nothing of it.
                 self.spells.store.store(0, Ordering::Relaxed);
-                self.crashes.fetch_add(1, Ordering::Relaxed);
-                return Ok(());
             }
         }
-        self.troubles.fetch_add(1, Ordering::Relaxed);
+        self.ordered.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
@@ -262,13 +254,12 @@ impl Chaos {
             (Trouble::KillBot, 0),
         ];
         Caused {
-            crashes: self.crashes.load(Ordering::Relaxed),
-            troubles: self.troubles.load(Ordering::Relaxed),
+            ordered: self.ordered.load(Ordering::Relaxed),
             lasting: all.into_iter().filter(|(trouble, _)| self.offers(*trouble)).collect(),
         }
     }
 
-    /// What the bot counted, over all its lives.
+    /// What was seen of the bot, over all its lives.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.bot.counted()
@@ -279,6 +270,15 @@ impl Chaos {
             Trouble::ModelDown | Trouble::ModelSlow => self.demo.load(Ordering::Relaxed),
             Trouble::CutDiscord | Trouble::RefusePosts | Trouble::StoreDown | Trouble::KillBot => true,
         }
+    }
+}
+
+impl Counted {
+    /// Both together.
+    #[must_use]
+    pub const fn and(self, more: Self) -> Self {
+        let Self { crashes, lost, doubled } = more;
+        Self { crashes: self.crashes + crashes, lost: self.lost + lost, doubled: self.doubled + doubled }
     }
 }
 

@@ -127,8 +127,68 @@ pub struct TreeNode {
     pub outage_ms: Option<u64>,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// How many actors of one kind this stands for, when these have no row of their own; none for one actor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub many: Option<u64>,
     /// Those it supervises, in start order.
     pub children: Vec<TreeNode>,
+}
+
+/// One actor in detail.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ActorDetail {
+    /// Its place in the tree.
+    pub path: String,
+    /// What it does now: `starting`, `running`, `hung`, `restarting` or `stopped`.
+    pub state: String,
+    /// For how many seconds it has been running, restarting or stopped.
+    pub for_s: u64,
+    /// Messages that wait for it.
+    pub mailbox: u64,
+    /// Messages and events from outside that it handled, over all restarts.
+    pub handled: u64,
+    /// How often it was restarted.
+    pub restarts: u64,
+    /// For how many milliseconds it has handled what it handles now; none while it waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handling_ms: Option<u64>,
+    /// Its row of the tree.
+    pub row: Option<ActorRow>,
+    /// Its last failures, the newest first; at most sixteen.
+    pub failures: Vec<ActorFailure>,
+}
+
+/// What the tree says of an actor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ActorRow {
+    /// What it is for.
+    pub role: String,
+    /// When it is started again, and how often its children may fail.
+    pub restart: String,
+    /// How long it waits before it is started again.
+    pub backoff: String,
+    /// How long one of its handlers may run, in milliseconds.
+    pub handles_within_ms: u64,
+    /// What is done about a handler that runs longer: `logged`, or `killed and restarted`.
+    pub on_hang: String,
+    /// How long its orderly stop may take, in milliseconds.
+    pub stop_within_ms: u64,
+}
+
+/// A failure of an actor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ActorFailure {
+    /// When it was.
+    #[serde(serialize_with = "as_rfc3339")]
+    pub at: Timestamp,
+    /// Why; never a secret.
+    pub error: String,
+    /// How long its supervisor waited before it started the actor again, in milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub backoff_ms: Option<u64>,
+    /// How long it was away, in milliseconds; none while it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outage_ms: Option<u64>,
 }
 
 /// The time lines of the last turns, what was spent, and how much of each bound is in use.

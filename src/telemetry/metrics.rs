@@ -75,6 +75,7 @@ pub const METRICS: &[Metric] = &[
     ),
     row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
     row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
+    row("staffai_actor_failures_total", MetricKind::Counter, "lives that ended by a failure, by actor"),
     row("staffai_actor_hung_total", MetricKind::Counter, "handlers that ran longer than they may, by actor"),
     row("staffai_poison_messages_total", MetricKind::Counter, "messages that failed an actor too often, by actor"),
     row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
@@ -175,6 +176,17 @@ pub fn install() -> Result<Metrics, String> {
     Ok(Metrics(handle))
 }
 
+/// A counter of a page of metrics, over all its labels.
+#[must_use]
+pub fn summed(page: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let of_it = rest.starts_with([' ', '{']);
+        rest.rsplit(' ').next().filter(|_| of_it)?.parse::<u64>().ok()
+    };
+    page.lines().filter_map(value).sum()
+}
+
 fn recorder() -> Result<PrometheusRecorder, BuildError> {
     let mut builder = PrometheusBuilder::new();
     for metric in METRICS {
@@ -231,6 +243,12 @@ mod tests {
         ] {
             assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
         }
+    }
+
+    #[test]
+    fn a_counter_is_summed_over_its_labels_and_no_other_one_is_taken_for_it() {
+        let page = "# TYPE a_total counter\na_total 2\na_total{door=\"x y\"} 3\na_total_more 7\nb_total 1\n";
+        assert_eq!((summed(page, "a_total"), summed(page, "b_total"), summed(page, "c_total")), (5, 1, 0));
     }
 
     #[test]

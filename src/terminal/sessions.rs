@@ -154,7 +154,7 @@ impl Sessions {
             callback: Callback {
                 id: MessageId::new(DOOR, id),
                 application: US.to_owned(),
-                token: CallbackToken::new(place.id.clone()),
+                token: CallbackToken::new(place.id.to_string()),
             },
             name,
             options,

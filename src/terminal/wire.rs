@@ -99,7 +99,7 @@ impl Event {
             TurnUpdate::Apology { parts, .. } => Update::Apology { text: in_words(parts, now) },
             TurnUpdate::Done => Update::Done,
         };
-        Self { number: event.number, turn: event.turn.id.clone(), update }
+        Self { number: event.number, turn: event.turn.id.to_string(), update }
     }
 
     /// Events up to this number are gone.

@@ -4,6 +4,7 @@ mod accessible;
 mod browser;
 mod chaos;
 mod models;
+mod past;
 mod tour;
 
 use std::path::Path;
@@ -24,13 +25,18 @@ fn playground(home: &Path) -> (Running, String) {
     playground_with(home, &[])
 }
 
-/// The same with these further variables.
-fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
+/// The command of a playground at a free port.
+fn program(home: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
     command.args(["--log-format", "json", "playground"]).current_dir(home).env_clear();
     command.env("RESPONSE_CHANCE", "0").env("HOME", home).env("STAFFAI_HTTP_ADDR", "127.0.0.1:0");
     command.envs(variables.iter().copied());
-    start(&mut command, |line| {
+    command
+}
+
+/// The same with these further variables.
+fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
+    start(&mut program(home, variables), |line| {
         let line: Value = serde_json::from_str(line).ok()?;
         (line["event"] == "api.listening").then(|| format!("http://{}", line["address"].as_str().unwrap_or_default()))
     })

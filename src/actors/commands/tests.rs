@@ -358,7 +358,7 @@ async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
         let name = place.id.clone();
         let record = json!({"name": name, "number": number, "touched_at": 1, "lines": 20, "numbers": numbers});
         world.store.inner.put(keys::sessions::session(&person, &place), record.to_string());
-        index.insert(&place.id, Indexed { name, number, at: 1 });
+        index.insert(&place.id, Indexed { name: name.to_string(), number, at: 1 });
     }
     index.insert("theirs", Indexed { name: "theirs".to_owned(), number: 141, at: 1 });
     world.store.inner.put(keys::sessions::INDEX.to_owned(), index.to_json());

@@ -125,14 +125,16 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
 
 impl World {
     fn offer(&self, turn: Turn) {
-        self.router.cast(ConversationsMsg::Offer(Box::new(Offered { turn, again: false, resumed: None }))).unwrap();
+        self.router
+            .cast(ConversationsMsg::Offer(Box::new(Offered { turn: Arc::new(turn), again: false, resumed: None })))
+            .unwrap();
     }
 
     /// The next answer: the turn's number, how it ended, what is said.
     async fn answer(&mut self) -> (String, Outcome, String) {
         loop {
             if let JournalMsg::Answered(id, answer) = self.journal.next().await {
-                return (id.id, answer.outcome, answer.outgoing.text());
+                return (id.id.into(), answer.outcome, answer.outgoing.text());
             }
         }
     }
@@ -212,14 +214,14 @@ async fn a_full_lane_sheds_with_one_notice_for_a_person_in_all_places() {
     );
     let mut dropped = Vec::new();
     while let Some(JournalMsg::Dropped(id, reason)) = world.journal.now().await {
-        dropped.push((id.id, reason.as_str()));
+        dropped.push((id.id.to_string(), reason.as_str()));
     }
     dropped.sort();
     assert_eq!(dropped, [("14".to_owned(), "lane full"), ("23".to_owned(), "lane full")]);
     assert_eq!(log.column("turn.shed", "where"), ["lane"; 3]);
     let mut counted = Vec::new();
     while let Some(RateLimiterMsg::Settle { turn, .. }) = world.rate_limiter.now().await {
-        counted.push(turn.id.id);
+        counted.push(turn.id.id.clone());
     }
     counted.sort();
     assert_eq!(counted, ["14", "23"], "they count as messages");
@@ -512,7 +514,7 @@ async fn what_was_streamed_until_a_turn_was_cancelled_is_counted() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     world.router.cast(ConversationsMsg::Cancel(place("42"), turn_id("10"))).unwrap();
     let RateLimiterMsg::Settle { turn, effort } = world.rate_limiter.next().await else { panic!("it is settled") };
-    assert_eq!((turn.id, effort.usage.completion), (turn_id("10"), 16));
+    assert_eq!((turn.id.clone(), effort.usage.completion), (turn_id("10"), 16));
     let counted = world.store.scan("", usize::MAX).await.into_iter().any(|(_, value)| value == "16");
     assert!(counted, "the ledger has the tokens");
 }

@@ -1,13 +1,15 @@
 //! What is known about one actor: counts, the state of its life, what it handles now, and which inputs failed it.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::actors::tree::{ActorKind, Row, Scope};
+use crate::domain::latencies::Latencies;
 use crate::ports::{Input, Subject};
 
 /// How often a message may fail one actor; after that it counts as poison and is not handled again. Less often than a turn is
@@ -17,6 +19,11 @@ pub(in crate::actors) const POISON_AFTER: u32 = 3;
 const SUSPECT_FOR: Duration = Duration::from_secs(600);
 /// The most subjects remembered for one actor, the oldest forgotten first.
 const SUSPECTS_MAX: usize = 64;
+
+/// The failures of one actor that are remembered, the newest.
+pub const FAILURES_MAX: usize = 16;
+/// The word for an actor whose handler runs longer than its row allows.
+pub const HUNG: &str = "hung";
 
 /// What is counted and remembered about one actor, across its restarts.
 pub struct Stats {
@@ -44,6 +51,10 @@ pub struct Stats {
 #[derive(Default)]
 struct Service {
     handling: Option<Handling>,
+    /// How long handlers of inputs from outside ran since the last sample; none while none did.
+    latencies: Option<Box<Latencies>>,
+    /// The last failures, the oldest first, at most [`FAILURES_MAX`]; none for nearly every actor.
+    failures: Option<Box<VecDeque<Failure>>>,
     /// At most [`SUSPECTS_MAX`].
     suspects: Vec<Suspect>,
 }
@@ -56,6 +67,31 @@ pub struct Handling {
     /// When its handler began.
     pub since: Instant,
     noticed: Noticed,
+}
+
+/// A failure of an actor and what followed.
+#[derive(Debug, Clone)]
+pub struct Failure {
+    /// When it was.
+    pub at: Instant,
+    /// Why.
+    pub error: String,
+    /// How long its supervisor waited before it started the actor again.
+    pub backoff: Option<Duration>,
+    /// How long the actor was away.
+    pub outage: Option<Duration>,
+}
+
+/// What a sample takes of an actor.
+pub(in crate::actors) struct Sampled {
+    /// The state of its life.
+    pub state: LifeState,
+    /// Its handler runs longer than its row allows.
+    pub hung: bool,
+    /// Messages that wait, without the one that is being handled.
+    pub waiting: usize,
+    /// How long its handlers ran since the sample before.
+    pub latencies: Option<Box<Latencies>>,
 }
 
 /// How far the watchdog is with a handler.
@@ -132,6 +168,12 @@ impl LifeState {
     }
 }
 
+impl Service {
+    fn last_failure(&mut self) -> Option<&mut Failure> {
+        self.failures.as_mut()?.back_mut()
+    }
+}
+
 impl Stats {
     pub(super) fn new(row: &Row, above: &str, scope: Scope) -> Self {
         let life =
@@ -160,6 +202,9 @@ impl Stats {
         let mut life = self.life.lock();
         if state == LifeState::Running && life.state == LifeState::Restarting {
             life.outage = Some(life.since.elapsed());
+            if let Some(failure) = self.service.lock().last_failure() {
+                failure.outage = life.outage;
+            }
         }
         life.state = state;
         life.since = Instant::now();
@@ -169,10 +214,35 @@ impl Stats {
     pub(in crate::actors) fn restarts_after(&self, backoff: Duration) {
         self.enter(LifeState::Restarting);
         self.life.lock().backoff = Some(backoff);
+        if let Some(failure) = self.service.lock().last_failure() {
+            failure.backoff = Some(backoff);
+        }
     }
 
     pub(in crate::actors) fn failed(&self, error: &str) {
         self.life.lock().last_error = Some(error.to_owned());
+        let mut service = self.service.lock();
+        let failures = service.failures.get_or_insert_default();
+        if failures.len() >= FAILURES_MAX {
+            failures.pop_front();
+        }
+        failures.push_back(Failure { at: Instant::now(), error: error.to_owned(), backoff: None, outage: None });
+    }
+
+    /// Its last failures, the newest first.
+    #[must_use]
+    pub fn failures(&self) -> Vec<Failure> {
+        let service = self.service.lock();
+        service.failures.iter().flat_map(|failures| failures.iter().rev()).cloned().collect()
+    }
+
+    /// Its state, and how long its handlers ran, which is counted anew from now on.
+    pub(in crate::actors) fn sample(&self) -> Sampled {
+        let state = self.life.lock().state;
+        let mut service = self.service.lock();
+        let hung = service.handling.is_some_and(|handling| handling.since.elapsed() > self.handles_within);
+        let waiting = self.depth.load(Ordering::Relaxed).saturating_sub(usize::from(service.handling.is_some()));
+        Sampled { state, hung, waiting, latencies: service.latencies.take() }
     }
 
     /// What it handles now, and since when; none while it waits for its next message.
@@ -201,7 +271,16 @@ impl Stats {
         if service.suspects.iter().any(poison) { Next::GiveUp } else { Next::Handle }
     }
 
-    /// The handler is done, or what fails next is not its fault.
+    /// The handler is done.
+    pub(in crate::actors) fn done(&self) {
+        let mut service = self.service.lock();
+        let Some(handling) = service.handling.take() else { return };
+        if handling.input.is_outside() {
+            service.latencies.get_or_insert_default().record(handling.since.elapsed());
+        }
+    }
+
+    /// Nothing is handled any more, or what fails next is not the handler's fault.
     pub(in crate::actors) fn end(&self) {
         self.service.lock().handling = None;
     }

@@ -1,5 +1,7 @@
 //! How turns end: answered and posted, or without an answer.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::entry::{Entry, Stage, record};
@@ -162,12 +164,12 @@ impl Journal {
         let Some(Entry { turn, .. }) = self.drop_turn(state, id, why) else { return };
         // Whoever is down holds nothing of it any more.
         let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
-        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn)));
+        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(turn));
     }
 
     /// Ends what an earlier life began and nobody asked for: it might have been said already. What it took is counted, and nothing
     /// of its words is kept.
-    pub(super) fn abandon(&self, state: &mut JournalState, turn: Turn, answer: Option<Answer>) {
+    pub(super) fn abandon(&self, state: &mut JournalState, turn: Arc<Turn>, answer: Option<Answer>) {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, None, answer);
         }

@@ -1,5 +1,6 @@
 //! Open turns: what is known of each, their order, and how they are written down.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
@@ -15,7 +16,7 @@ use crate::ports::Write;
 
 /// A turn that is not closed.
 pub(super) struct Entry {
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
     pub stage: Stage,
     /// When this life of the journal took it.
     pub taken: Instant,
@@ -78,17 +79,17 @@ pub(super) enum Stage {
 
 impl Entry {
     /// One that was accepted now.
-    pub(super) fn new(turn: Turn, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
+    pub(super) fn new(turn: Arc<Turn>, answer: Option<Answer>, permit: OwnedSemaphorePermit) -> Self {
         Self { permit: Some(permit), ..Self::taken(turn, answer) }
     }
 
     /// One that an earlier life accepted and may have answered.
-    pub(super) fn of_earlier_life(turn: Turn, answer: Option<Answer>, acted: bool) -> Self {
+    pub(super) fn of_earlier_life(turn: Arc<Turn>, answer: Option<Answer>, acted: bool) -> Self {
         Self { visible: Visible::Perhaps, acted, ..Self::taken(turn, answer) }
     }
 
     /// The same of one that waits for a decision, or was about to go on with one.
-    pub(super) fn that_waits(turn: Turn, acted: bool, parked: Box<Parked>) -> Self {
+    pub(super) fn that_waits(turn: Arc<Turn>, acted: bool, parked: Box<Parked>) -> Self {
         let entry = Self::of_earlier_life(turn, None, acted);
         let stage = if parked.case.decision.is_none() { Stage::Parked } else { Stage::Open { offers: 0 } };
         Self { stage, parked: Some(parked), ..entry }
@@ -110,7 +111,7 @@ impl Entry {
         self.permit = None;
     }
 
-    fn taken(turn: Turn, answer: Option<Answer>) -> Self {
+    fn taken(turn: Arc<Turn>, answer: Option<Answer>) -> Self {
         let taken = Instant::now();
         let stage = match answer {
             Some(answer) => Stage::Answered { answer, since: taken },
@@ -149,7 +150,7 @@ impl Entry {
 
 /// In the order in which the questions were asked: lanes and places keep the order in which turns reach them.
 pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<TurnId> {
-    let mut turns: Vec<&Turn> = entries.map(|entry| &entry.turn).collect();
+    let mut turns: Vec<&Turn> = entries.map(|entry| &*entry.turn).collect();
     turns.sort_by(|one, other| (one.at, &one.id).cmp(&(other.at, &other.id)));
     turns.into_iter().map(|turn| turn.id.clone()).collect()
 }

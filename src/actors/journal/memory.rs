@@ -1,5 +1,6 @@
 //! What the journal keeps for memory's sake, and how it lets go of it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::JournalState;
@@ -30,7 +31,7 @@ pub(super) fn index(entry: &Entry, saving: &Saving<'_>, posted: &[MessageId], tt
 pub(super) fn forget(state: &mut JournalState, person: &Person, cut: Timestamp) -> Vec<TurnId> {
     let concerned = |entry: &&mut Entry| entry.turn.person == *person && entry.turn.at <= cut;
     let forgotten = state.open.values_mut().filter(concerned).map(|entry| {
-        entry.turn.policy.history = HistoryScope::Forgotten;
+        Arc::make_mut(&mut entry.turn).policy.history = HistoryScope::Forgotten;
         if let Stage::Answered { answer, .. } = &mut entry.stage {
             answer.exchange = None;
         }

@@ -108,7 +108,7 @@ impl World {
             let _ = told.send(outcome);
         });
         let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
-        let accepted = Accepted { turn: turn.clone(), answer: None, permit, receipt };
+        let accepted = Accepted { turn: Arc::new(turn.clone()), answer: None, permit, receipt };
         self.journal.cast(JournalMsg::Accept(Box::new(accepted))).unwrap();
     }
 
@@ -116,7 +116,7 @@ impl World {
     async fn offered(&mut self) -> Option<String> {
         loop {
             match self.rate_limiter.now().await? {
-                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id),
+                RateLimiterMsg::Admit(offered) => return Some(offered.turn.id.id.to_string()),
                 RateLimiterMsg::Withdraw(turn) => return Some(format!("cancel {}", turn.id.id)),
                 _ => {}
             }
@@ -141,8 +141,8 @@ impl World {
     /// The next delivery: turn, text, and whether the channel is looked at first.
     async fn delivery(&mut self) -> Option<(String, String, bool)> {
         match self.outbox.now().await? {
-            OutboxMsg::Deliver { turn, outgoing, check, .. } => Some((turn.id, outgoing.text(), check)),
-            OutboxMsg::Forget(_, turn) => Some((turn.id, "forget".to_owned(), false)),
+            OutboxMsg::Deliver { turn, outgoing, check, .. } => Some((turn.id.into(), outgoing.text(), check)),
+            OutboxMsg::Forget(_, turn) => Some((turn.id.into(), "forget".to_owned(), false)),
             _ => None,
         }
     }
@@ -163,7 +163,7 @@ impl World {
     /// What readers of this channel were told since the start.
     fn events(&self) -> Vec<(String, TurnUpdate)> {
         let batch = self.events.read(&place("42"), 0).unwrap();
-        batch.events.iter().map(|event| (event.turn.id.clone(), event.update.clone())).collect()
+        batch.events.iter().map(|event| (event.turn.id.to_string(), event.update.clone())).collect()
     }
 
     fn record(&self, id: &str) -> String {
@@ -173,7 +173,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: turn.clone(), answer, acted: false, parked: None };
+    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 
@@ -563,7 +563,7 @@ async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
     let (well, ill) = (unasked("10"), unasked("11"));
     for turn in [&well, &ill] {
         world.accept(turn);
-        assert_eq!(world.offered().await, Some(turn.id.id.clone()));
+        assert_eq!(world.offered().await, Some(turn.id.id.to_string()));
     }
     let exchange = Exchange {
         person: well.person.clone(),

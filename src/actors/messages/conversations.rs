@@ -1,5 +1,7 @@
 //! What others may tell the router of turns.
 
+use std::sync::Arc;
+
 use super::journal::JournalMsg;
 use crate::domain::ending::Ending;
 use crate::domain::gate::Parked;
@@ -23,7 +25,7 @@ pub enum ConversationsMsg {
 #[derive(Clone)]
 pub struct Offered {
     /// The turn.
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
     /// Not the first offer: parts of an answer may be in the channel already.
     pub again: bool,
     /// It waited for a decision, and goes on with it.

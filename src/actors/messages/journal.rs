@@ -1,5 +1,7 @@
 //! What others may tell and ask the journal.
 
+use std::sync::Arc;
+
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::approvals::Waiting;
@@ -56,7 +58,7 @@ pub enum JournalMsg {
 /// A turn on its way into custody.
 pub struct Accepted {
     /// The turn.
-    pub turn: Turn,
+    pub turn: Arc<Turn>,
     /// Its answer, when it needs no model.
     pub answer: Option<Answer>,
     /// Its permit of `turn.open`.

@@ -1,5 +1,7 @@
 //! What others may tell and ask the limiter.
 
+use std::sync::Arc;
+
 use super::conversations::Offered;
 use crate::actors::handle::Reply;
 use crate::domain::ids::{Person, Place};
@@ -12,18 +14,18 @@ pub enum RateLimiterMsg {
     Admit(Box<Offered>),
     /// A turn goes on after a decision. What it takes from here on counts by itself, under the id of this turn, which is that of the
     /// part that follows; it is never refused. Idempotent.
-    GoesOn(Box<Turn>),
+    GoesOn(Arc<Turn>),
     /// The answer to a turn is known, and this is what it took.
     Settle {
         /// The turn.
-        turn: Box<Turn>,
+        turn: Arc<Turn>,
         /// What it took.
         effort: Effort,
     },
     /// There will be no answer to a turn but an apology, or none at all: it costs nothing.
-    Cancel(Box<Turn>),
+    Cancel(Arc<Turn>),
     /// The trigger of a turn was deleted: before its admission it costs nothing, afterwards its holder is told.
-    Withdraw(Box<Turn>),
+    Withdraw(Arc<Turn>),
     /// Asks for the use and the limits of a member.
     Usage {
         /// About whom.

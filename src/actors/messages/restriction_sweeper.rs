@@ -1,5 +1,7 @@
 //! What others may tell the sweeper of restrictions.
 
+use std::sync::Arc;
+
 use crate::domain::restriction::Member;
 use crate::domain::turn::Turn;
 
@@ -8,12 +10,12 @@ pub enum SweeperMsg {
     /// A member broke this limit. The role is given, unless they hold it.
     Breached {
         /// The turn that was refused.
-        turn: Box<Turn>,
+        turn: Arc<Turn>,
         /// Which limit it was, as metrics name it.
         tier: &'static str,
     },
     /// A restricted member addressed us where they are not answered. They get a notice, at most one in its interval.
-    Spoke(Box<Turn>),
+    Spoke(Arc<Turn>),
     /// A restricted member came back without the role.
     CameBack(Member),
     /// A member with a record who stayed spoke without the role: a moderator took it.

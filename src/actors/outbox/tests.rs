@@ -78,8 +78,8 @@ impl World {
     /// What the journal is told next: the turn, and the number of messages or the reason.
     async fn told(&mut self) -> (String, Result<usize, String>) {
         match self.journal.next().await {
-            JournalMsg::Delivered(turn, delivery) => (turn.id, Ok(delivery.posted.len())),
-            JournalMsg::Undeliverable(turn, reason) => (turn.id, Err(reason.to_string())),
+            JournalMsg::Delivered(turn, delivery) => (turn.id.into(), Ok(delivery.posted.len())),
+            JournalMsg::Undeliverable(turn, reason) => (turn.id.into(), Err(reason.to_string())),
             _ => panic!("an outbox does not say this"),
         }
     }
@@ -92,7 +92,7 @@ impl World {
     fn reactions(&self) -> Vec<String> {
         let requests = self.poster.requests.lock();
         let reacted = |(_, request): &(Instant, PostRequest)| match request {
-            PostRequest::React { message, .. } => Some(message.id.clone()),
+            PostRequest::React { message, .. } => Some(message.id.to_string()),
             _ => None,
         };
         requests.iter().filter_map(reacted).collect()

@@ -1,6 +1,7 @@
 //! What follows a refusal: a line in the log, one notice within the window, and for a real breach a word to the sweeper.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -43,7 +44,7 @@ impl Notices {
 
 impl RateLimiter {
     /// Turns a turn away.
-    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: Turn, refusal: Refusal) {
+    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: Arc<Turn>, refusal: Refusal) {
         let tier = refusal.tier.as_str();
         let retry_after_ms = refusal.retry_after.map(ids::millis);
         let breach = refusal.basis.is_breach();
@@ -58,16 +59,16 @@ impl RateLimiter {
             (true, Tier::Messages) => OverLimit::Messages,
         };
         if !turn.trigger.is_asked() {
-            return self.drop_turn(turn.id, limit);
+            return self.drop_turn(turn.id.clone(), limit);
         }
         if breach {
             // While the sweeper is down nobody is restricted; the next breach is.
-            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Box::new(turn.clone()), tier });
+            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(&turn), tier });
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, !breach, &turn.id, window) {
             self.react(&turn);
-            return self.drop_turn(turn.id, limit);
+            return self.drop_turn(turn.id.clone(), limit);
         }
         let text = match refusal.basis {
             Basis::Use => self.over(&turn, &refusal),
@@ -81,7 +82,7 @@ impl RateLimiter {
             effort: Effort::default(),
         };
         // A journal that is down offers the turn again.
-        let _ = self.journal.cast(JournalMsg::Answered(turn.id, Box::new(answer)));
+        let _ = self.journal.cast(JournalMsg::Answered(turn.id.clone(), Box::new(answer)));
     }
 
     /// Shows a member who was told already that this message, too, was read and is not answered.

@@ -51,14 +51,14 @@ async fn world(variables: &[(&str, &str)]) -> World {
 
 impl World {
     fn admit(&self, turn: &Turn) {
-        let offered = Offered { turn: turn.clone(), again: false, resumed: None };
+        let offered = Offered { turn: Arc::new(turn.clone()), again: false, resumed: None };
         self.limiter.cast(RateLimiterMsg::Admit(Box::new(offered))).unwrap();
     }
 
     fn took(&self, turn: &Turn, prompt: u64, completion: u64) {
         let usage = Usage { prompt, completion, ..Usage::default() };
         let effort = Effort { model: Some("main".to_owned()), usage, ..Effort::default() };
-        self.limiter.cast(RateLimiterMsg::Settle { turn: Box::new(turn.clone()), effort }).unwrap();
+        self.limiter.cast(RateLimiterMsg::Settle { turn: Arc::new(turn.clone()), effort }).unwrap();
     }
 
     /// The breaches that the sweeper was told of since the last look.
@@ -66,7 +66,7 @@ impl World {
         let mut told = Vec::new();
         while let Some(message) = self.sweeper.now().await {
             let SweeperMsg::Breached { turn, tier } = message else { panic!("another message") };
-            told.push((turn.id.id, tier));
+            told.push((turn.id.id.to_string(), tier));
         }
         told
     }
@@ -74,7 +74,7 @@ impl World {
     /// The next turn that conversations are offered or told to give up.
     async fn offered(&mut self) -> Option<String> {
         match self.conversations.now().await? {
-            ConversationsMsg::Offer(offered) => Some(offered.turn.id.id),
+            ConversationsMsg::Offer(offered) => Some(offered.turn.id.id.to_string()),
             ConversationsMsg::Cancel(_, id) => Some(format!("cancel {}", id.id)),
             _ => None,
         }
@@ -84,11 +84,11 @@ impl World {
     async fn refused(&mut self) -> Option<(String, String, String)> {
         match self.journal.now().await? {
             JournalMsg::Answered(id, answer) => match answer.outcome {
-                Outcome::Refused(limit) => Some((id.id, answer.outgoing.text(), limit.as_str().to_owned())),
+                Outcome::Refused(limit) => Some((id.id.into(), answer.outgoing.text(), limit.as_str().to_owned())),
                 other => panic!("{other:?}"),
             },
-            JournalMsg::Dropped(id, reason) => Some((id.id, String::new(), reason.as_str().to_owned())),
-            JournalMsg::Undelivered(id) => Some((id.id, String::new(), "unheard".to_owned())),
+            JournalMsg::Dropped(id, reason) => Some((id.id.into(), String::new(), reason.as_str().to_owned())),
+            JournalMsg::Undelivered(id) => Some((id.id.into(), String::new(), "unheard".to_owned())),
             _ => None,
         }
     }
@@ -248,7 +248,7 @@ async fn a_slow_store_keeps_the_order_of_each_member_and_holds_up_nobody_else() 
     world.admit(&first);
     world.admit(&turn("11", "7", "42"));
     world.took(&first, 10, 10);
-    world.limiter.cast(RateLimiterMsg::Cancel(Box::new(turn("11", "7", "42")))).unwrap();
+    world.limiter.cast(RateLimiterMsg::Cancel(Arc::new(turn("11", "7", "42")))).unwrap();
     assert_eq!(world.offered().await, None);
     world.store.answering(true);
     assert_eq!([world.offered().await, world.offered().await], [Some("10".into()), Some("11".into())]);
@@ -266,7 +266,7 @@ async fn a_turn_whose_trigger_was_deleted_before_it_was_admitted_costs_nothing()
     world.admit(&waiting);
     settle().await;
     for turn in [&under_way, &waiting] {
-        world.limiter.cast(RateLimiterMsg::Withdraw(Box::new(turn.clone()))).unwrap();
+        world.limiter.cast(RateLimiterMsg::Withdraw(Arc::new(turn.clone()))).unwrap();
     }
     world.store.answering(true);
     let heard = [world.offered().await, world.offered().await, world.offered().await];
@@ -326,7 +326,7 @@ async fn what_a_turn_takes_after_it_waited_counts_in_the_window_and_is_never_ref
     world.took(&asked, 100, 0);
     let part = Turn { id: turn("10-ab", "7", "42").id, ..asked };
     for _ in 0..2 {
-        world.limiter.cast(RateLimiterMsg::GoesOn(Box::new(part.clone()))).unwrap();
+        world.limiter.cast(RateLimiterMsg::GoesOn(Arc::new(part.clone()))).unwrap();
     }
     assert_eq!(world.standing("7").await.messages.0, 2, "a second offer of it counts no second time");
     world.took(&part, 800, 100);

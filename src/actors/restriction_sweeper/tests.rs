@@ -75,14 +75,14 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
 
 impl World {
     async fn breaks_a_limit(&self, id: &str, who: &str, roles: &[&str]) {
-        let mut turn = Box::new(turn(id, who, "43"));
+        let mut turn = turn(id, who, "43");
         turn.roles = roles.iter().map(|role| (*role).to_owned()).collect();
-        self.sweeper.cast(SweeperMsg::Breached { turn, tier: "messages" }).unwrap();
+        self.sweeper.cast(SweeperMsg::Breached { turn: Arc::new(turn), tier: "messages" }).unwrap();
         settle().await;
     }
 
     async fn speaks(&self, id: &str, who: &str) {
-        self.sweeper.cast(SweeperMsg::Spoke(Box::new(turn(id, who, "43")))).unwrap();
+        self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn(id, who, "43")))).unwrap();
         settle().await;
     }
 

@@ -94,10 +94,10 @@ impl World {
         match self.gateway.now().await? {
             GatewayMsg::Decide(..) => None,
             GatewayMsg::Received(incoming, _, receipt) => match *incoming {
-                Incoming::Posted(posted) => Some((posted.id.id, receipt)),
-                Incoming::Deleted(message) => Some((message.id, receipt)),
-                Incoming::Reacted(place) => Some((place.id, receipt)),
-                Incoming::Command(command) => Some((command.callback.id.id, receipt)),
+                Incoming::Posted(posted) => Some((posted.id.id.into(), receipt)),
+                Incoming::Deleted(message) => Some((message.id.into(), receipt)),
+                Incoming::Reacted(place) => Some((place.id.into(), receipt)),
+                Incoming::Command(command) => Some((command.callback.id.id.into(), receipt)),
                 Incoming::Typing(_) | Incoming::Decision(_) | Incoming::Fired(_) => None,
             },
         }

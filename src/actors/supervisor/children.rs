@@ -123,6 +123,7 @@ impl Children {
         self.shared.roster.enter(Arc::clone(spec.stats()));
         // There from the start, so that the first one is a rise.
         metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
+        metrics::counter!("staffai_actor_failures_total", "actor" => spec.stats().label.to_string()).increment(0);
         metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
         let index = self.list.push(Child::new(spec));
         self.watch.begin(&self.timer);
@@ -185,6 +186,7 @@ impl Children {
                 stats.failed(error);
                 let handling = input.map_or("nothing", Input::as_str);
                 tracing::error!(event = "actor.failed", actor = path, error, handling, "actor failed");
+                metrics::counter!("staffai_actor_failures_total", "actor" => stats.label.to_string()).increment(1);
                 if input.is_some_and(Input::is_outside) { Exit::Poison } else { Exit::Failure }
             }
             None => {

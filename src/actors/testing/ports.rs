@@ -443,7 +443,7 @@ impl ScriptedPoster {
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
             // Everybody holds one role, by their own number.
-            PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.clone()]),
+            PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.to_string()]),
             PostRequest::History { place, range, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
                 let within = |posted: &&Posted| match range {
@@ -682,7 +682,7 @@ impl Vitals for NoVitals {
         }
     }
 
-    fn tree(&self) -> TreeNode {
+    fn tree(&self, _of_a_kind: usize) -> TreeNode {
         unreachable!()
     }
 

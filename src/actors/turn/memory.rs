@@ -44,14 +44,14 @@ pub(super) async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn
     Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
 }
 
-/// Where only some rows may answer, the first of them stands in for another one.
-pub(super) fn keep_to_allowed(running: &Running, policy: &mut Policy) {
+/// Where only some rows may answer and another one was asked for, the first of them.
+pub(super) fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     let rows = running.models.rows();
-    let asked = policy.model.clone().or_else(|| rows.first().map(|row| row.key.clone()));
-    if !policy.among.is_empty() && asked.is_none_or(|key| !policy.among.contains(&key)) {
-        let first = rows.iter().find(|row| policy.among.contains(&row.key));
-        policy.model = first.map(|row| row.key.clone()).or(policy.model.take());
+    let asked = policy.model.as_ref().or_else(|| rows.first().map(|row| &row.key));
+    if policy.among.is_empty() || asked.is_some_and(|key| policy.among.contains(key)) {
+        return None;
     }
+    rows.iter().find(|row| policy.among.contains(&row.key)).map(|row| row.key.clone())
 }
 
 /// Loads the conversation, and resolves what the trigger replies to: our own answer is merged with its question, somebody

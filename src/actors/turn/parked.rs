@@ -61,7 +61,7 @@ impl GoingOn {
     pub async fn ready(
         parts: &TurnParts,
         running: &Running,
-        turn: &mut Turn,
+        turn: &mut Arc<Turn>,
         resumed: Option<Box<Parked>>,
     ) -> Option<Self> {
         let parked = resumed?;
@@ -72,7 +72,7 @@ impl GoingOn {
         let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
         let known = if roles.is_some() { Roles::Known } else { Roles::Unknown };
         if let Some(roles) = roles {
-            turn.roles = roles;
+            Arc::make_mut(turn).roles = roles;
         }
         Some(Self { parked, roles: known })
     }

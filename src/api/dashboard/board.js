@@ -1,12 +1,18 @@
 // The board: how the program is, who lives in it, what its last turns took, and what was spent. One component for the page
 // of its own and for pages that show it beside other things.
 
-import { ago, duration, make, set, short } from "./dom.js";
+import { detailOf } from "./detail.js";
+import { ago, duration, make, set } from "./dom.js";
+import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn } from "./path.js";
-import { treeView } from "./tree.js";
+import { figuresNow, showMoney, tilesOn } from "./tiles.js";
+import { travelOn } from "./travel.js";
+import { CHILDREN, treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
 
 const PERIOD = 1000;
+/** Where the tree is read: there may be many thousands of one kind. */
+const TREE = `/api/v1/tree?children=${CHILDREN}`;
 /** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
 const HASTE = 150;
 const HASTE_MS = 7000;
@@ -15,18 +21,16 @@ const WHOLE = 6;
 /** Counters and parts change seldom. */
 const SELDOM = 4;
 const PATIENCE = 4000;
+/** How far lines reach. */
+const SPAN_MS = 600_000;
+const SHORT_MS = 30_000;
 /** How long it is told that the program was away. */
 const TOLD_MS = 10_000;
-/** Turns that are shown at first, and at most. */
+/** Turns that are shown at first, in one column and in two, and at most. */
+const FEWEST = 6;
 const FEW = 12;
+const TWO_COLUMNS = 860;
 const MANY = 200;
-/** What each tile tells. */
-const MEANINGS = {
-  turns: "messages that were accepted since the start", "first words": "the usual time to the first visible words, of the turns below",
-  "tokens in": "tokens that models were given", "tokens out": "tokens that models gave", cost: "what models cost, where their rows have prices",
-  refused: "messages over the limits of members", shed: "work turned away because too much was going on",
-  lost: "turns closed without an answer or an apology", doubled: "messages answered twice",
-};
 const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key", AwayError: "away" };
 const REMEDIES = { KeyError: "load the page again to give it", AwayError: "the bot's process is started again" };
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
@@ -37,10 +41,16 @@ const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starti
  */
 export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu } = {}) {
   const board = build(root);
-  board.tree = treeView(board.treeList, nameOf, menu);
+  board.past = pastOf();
+  board.tree = treeView(board.treeList, { nameOf, menu, detail: (path) => detailOf(path, board.past) });
+  board.figures = tilesOn(board.tiles);
   board.turns = turnsView(board.turnList, board.axis);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
   Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0 });
+  board.tree.opened(() => showDetail(board));
+  board.travel = travelOn(() => travelled(board));
+  board.top.firstElementChild.append(board.travel.label);
+  board.top.append(board.travel.element);
   board.all.addEventListener("click", () => {
     board.many = !board.many;
     board.all.textContent = board.many ? "Show fewer" : "Show all";
@@ -66,6 +76,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   };
   return {
     wound: (node, word, kind) => {
+      board.travel.now();
       board.tree.wound(node, word, kind);
       hurry();
     },
@@ -81,6 +92,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
     },
     /** The whole program was ended. */
     killed: () => {
+      board.travel.now();
       lost(board, "killed", REMEDIES.AwayError);
       hurry();
     },
@@ -117,12 +129,13 @@ function build(root) {
   const about = section("Parts", [], parts);
   const money = section("Limits and costs", [], meters, spent);
   // Where there is one column only, what happens now comes first.
-  [tree, turns, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
+  [turns, tree, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
   const left = make("div", "column-of-parts", tree.element, about.element);
   const right = make("div", "column-of-parts", turns.element, money.element);
   root.classList.add("board");
-  root.append(make("div", "board-inner", status, tiles, make("div", "grid", left, right)));
-  return { root, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  const top = make("div", "top-of-board", make("div", "status-row", status));
+  root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
+  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function legend() {
@@ -140,17 +153,18 @@ async function look(board) {
   board.round += 1;
   try {
     const [tree, turns, readiness, metrics] = await Promise.all([
-      read("/api/v1/tree"), read(`/api/v1/turns?limit=${board.many ? MANY : FEW}`),
+      read(TREE), read(`/api/v1/turns?limit=${board.many ? MANY : FEW}`),
       seldom ? read("/readyz") : board.last, seldom ? read("/metrics") : board.metrics,
     ]);
     board.last = readiness;
     board.metrics = metrics;
+    await readSamples(board);
     returned(board);
+    Object.assign(board, { liveTree: tree, liveTurns: turns });
     showState(board, readiness);
-    showTree(board, tree);
-    showTurns(board, turns);
-    showTiles(board, turns, counters(metrics));
     showMoney(board, turns);
+    board.followed(turns.turns);
+    showMoment(board);
   } catch (error) {
     lost(board, FAILURES[error.name] ?? "cannot be reached", REMEDIES[error.name] ?? "trying again");
   }
@@ -177,8 +191,59 @@ function returned(board) {
 
 /** Between two looks at everything. What cannot be read now is the next look's matter. */
 async function lookAtTree(board) {
-  const tree = await read("/api/v1/tree").catch(() => null);
-  if (tree) showTree(board, tree);
+  const tree = await read(TREE).catch(() => null);
+  if (!tree) return;
+  board.liveTree = tree;
+  if (!board.travel.sample()) showTree(board, tree);
+}
+
+/** What was sampled since the last look, when it is time. */
+async function readSamples(board) {
+  if (Date.now() - board.past.newest() < board.past.every() && board.past.newest() > 0) return;
+  board.past.take(await read(`/api/v1/samples?after=${board.past.newest()}`));
+}
+
+/** What lines reach over: as far as is known, ten minutes at most. */
+function span(board) {
+  const to = board.past.newest();
+  const oldest = board.past.all()[0]?.at ?? to;
+  return { from: Math.min(to - SHORT_MS, Math.max(to - SPAN_MS, oldest)), to, every: board.past.every() };
+}
+
+/** Another moment is looked at. Turns of then may be older than those that are shown now. */
+async function travelled(board) {
+  if (board.travel.sample() && !board.allTurns) {
+    board.allTurns = true;
+    const turns = await read(`/api/v1/turns?limit=${MANY}`).catch(() => null);
+    board.oldTurns = turns?.turns ?? board.oldTurns;
+    board.allTurns = false;
+  }
+  showMoment(board);
+}
+
+/** The tree, the turns and the tiles, now or at the moment that is looked at. */
+function showMoment(board) {
+  if (!board.liveTree) return;
+  board.travel.show(board.past, span(board));
+  const sample = board.travel.sample();
+  board.root.classList.toggle("earlier", Boolean(sample));
+  if (sample) {
+    const turns = (board.oldTurns ?? board.liveTurns.turns).map((turn) => turnAt(turn, sample.at)).filter(Boolean);
+    board.dots.forget();
+    showTree(board, treeAt(sample, board.liveTree), true);
+    showTurns(board, { turns, accepted: sample.figures.turns });
+    board.figures.show(sample.figures, board.past, span(board));
+  } else {
+    showTree(board, board.liveTree);
+    showTurns(board, board.liveTurns);
+    board.dots.show(board.liveTurns.turns.slice(0, FEW));
+    board.figures.show(figuresNow(board.liveTurns, board.metrics), board.past, span(board));
+  }
+  showDetail(board);
+}
+
+function showDetail(board) {
+  board.tree.detailed()?.show(span(board), board.travel.sample());
 }
 
 async function read(path) {
@@ -216,77 +281,17 @@ function showState(board, readiness) {
   }));
 }
 
-function showTree(board, root) {
-  const total = board.tree.show(root);
+function showTree(board, root, still = false) {
+  const total = board.tree.show(root, still);
   board.treeSum.textContent = `${total.nodes} actors, ${total.restarts} ${total.restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
-  board.summed(total);
+  if (!still) board.summed(total);
 }
 
 function showTurns(board, { turns, accepted }) {
+  const few = board.root.clientWidth < TWO_COLUMNS ? FEWEST : FEW;
+  if (!board.many) turns = turns.slice(0, few);
   board.none.hidden = turns.length > 0;
-  board.all.hidden = accepted <= FEW;
+  board.all.hidden = accepted <= few;
   board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
   board.turns.show(turns);
-  board.dots.show(turns.slice(0, FEW));
-  board.followed(turns);
-}
-
-/** The counters of a page of metrics, summed over their labels. */
-function counters(page) {
-  const sums = {};
-  for (const line of page.split("\n")) {
-    const match = line.match(/^(staffai_[a-z_]+_total)(?:\{[^}]*\})? ([0-9.e+-]+)$/);
-    if (match) sums[match[1]] = (sums[match[1]] ?? 0) + Number(match[2]);
-  }
-  return sums;
-}
-
-function showTiles(board, { turns, accepted, spent }, counted) {
-  const ended = turns.filter((turn) => turn.ended_ms !== null && turn.steps.length > 0).map((turn) => turn.visible_ms ?? turn.ended_ms).sort((a, b) => a - b);
-  const middle = ended[Math.floor((ended.length - 1) / 2)];
-  const sum = (field) => spent.reduce((all, row) => all + row[field], 0);
-  const priced = spent.filter((row) => row.dollars !== null);
-  const lost = counted.staffai_turns_lost_total ?? 0;
-  const doubled = counted.staffai_turns_doubled_total ?? 0;
-  const figures = [
-    ["turns", short(accepted), ""], ["first words", middle === undefined ? "–" : duration(middle), ""],
-    ["tokens in", short(sum("prompt_tokens")), ""], ["tokens out", short(sum("completion_tokens")), ""],
-    ["cost", priced.length ? dollars(priced.reduce((all, row) => all + row.dollars, 0)) : "–", ""],
-    ["refused", short(counted.staffai_limit_refused_total ?? 0), ""],
-    ["shed", short(counted.staffai_shed_total ?? 0), counted.staffai_shed_total ? "warn" : ""],
-    ["lost", short(lost), lost ? "bad" : "fine"], ["doubled", short(doubled), doubled ? "bad" : "fine"],
-  ];
-  const told = JSON.stringify(figures);
-  if (board.tiles.dataset.told === told) return;
-  board.tiles.dataset.told = told;
-  board.tiles.replaceChildren(...figures.map(([name, value, mood]) => {
-    const tile = make("div", `tile ${mood}`, make("dt", "", name), make("dd", "", value));
-    tile.title = MEANINGS[name];
-    return tile;
-  }));
-}
-
-function dollars(amount) {
-  return amount !== 0 && amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(2)}`;
-}
-
-function showMoney(board, { limits, spent, today }) {
-  board.meters.replaceChildren(...limits.map((limit) => {
-    const fill = make("i", limit.used >= limit.max ? "full" : "");
-    fill.style.width = `${Math.min(100, (limit.used / Math.max(1, limit.max)) * 100)}%`;
-    return make("li", "", make("span", "name", limit.name), make("span", "meter", fill), make("span", "figure", `${limit.used} of ${limit.max}`));
-  }));
-  const days = today ? [today] : [];
-  board.spent.replaceChildren(...days.map((day) => {
-    const cached = day.cached_tokens ? `, ${short(day.cached_tokens)} cached` : "";
-    const unpriced = day.unpriced_tokens && day.dollars !== null ? `; ${short(day.unpriced_tokens)} without a price` : "";
-    const who = `${day.messages} ${day.messages === 1 ? "message" : "messages"} of ${day.members} ${day.members === 1 ? "member" : "members"}`;
-    const figures = `${who}; ${short(day.prompt_tokens)} in${cached}, ${short(day.completion_tokens)} out${unpriced}`;
-    return make("li", "", make("span", "name", `${day.day}, all`), make("span", "figure", figures), make("span", "price", day.dollars === null ? "no price" : dollars(day.dollars)));
-  }), ...spent.map((row) => {
-    const failed = row.failed ? `, ${row.failed} failed` : "";
-    const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
-    const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
-    return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
-  }));
 }

@@ -4,8 +4,8 @@ import { ago, duration, make, mark, set, short } from "./dom.js";
 
 /** From so many on, children of one kind are shown as one sum until somebody unfolds them. */
 const FOLD = 6;
-/** Children of one node that are drawn; the others are counted. */
-const CHILDREN = 60;
+/** Children of one kind that are asked for and drawn; the others are counted. */
+export const CHILDREN = 60;
 const MAX_DEPTH = 12;
 /** How long an actor that was struck stays red at least, and how long it tells what became of it. */
 const RED_MS = 1500;
@@ -14,11 +14,11 @@ const GOOD = new Set(["running"]);
 const BAD = new Set(["failed", "stopped"]);
 
 /**
- * Makes a tree in `list`. `nameOf` gives the name of what an id stands for, so that people need not read numbers. `menu(node)`
- * may give what opens below an actor that is clicked.
+ * Makes a tree in `list`. `nameOf` gives the name of what an id stands for, so that people need not read numbers. `detail(path)`
+ * gives what opens below an actor that is clicked: an `element`, and how to `show` it anew; `menu(node)` may give what stands above that.
  */
-export function treeView(list, nameOf, menu) {
-  const view = { list, nameOf, menu, rows: new Map(), open: new Set(), wounds: new Map(), asked: null, last: null };
+export function treeView(list, { nameOf, detail, menu }) {
+  const view = { list, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), asked: null, detailed: null, last: null, still: false };
   return {
     /**
      * An actor was struck, by a `crash`, a `freeze` or a `flood`: it is red for a moment, or, when it is frozen, until it was
@@ -28,7 +28,6 @@ export function treeView(list, nameOf, menu) {
       const now = performance.now();
       view.wounds.set(node.path, { word, node, kind, red: now + RED_MS, until: now + TOLD_MS * (kind === "freeze" ? 2 : 1) });
       view.open.add(`${above(node.path)}/${kindOf(node)}:*`);
-      view.asked = null;
       if (!view.last) return;
       show(view);
       view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
@@ -42,11 +41,16 @@ export function treeView(list, nameOf, menu) {
         : keys.find((key) => begins(key) && !key.endsWith("conversations")) ?? keys.find(begins);
       return view.rows.get(found)?.parts.name;
     },
-    /** Draws the tree and tells what it sums up to. */
-    show: (root) => {
+    /** Draws the tree and tells what it sums up to. One of an earlier moment is `still`: what differs is no news. */
+    show: (root, still = false) => {
       view.last = root;
+      view.still = still;
       return show(view);
     },
+    /** Calls this when another actor is opened. */
+    opened: (changed) => (view.changed = changed),
+    /** What is open below an actor; nothing when nothing is. */
+    detailed: () => view.detailed,
   };
 }
 
@@ -60,7 +64,7 @@ function show(view) {
   const flat = [];
   const total = { nodes: 0, restarts: 0, mailbox: 0, bad: 0 };
   const count = (node) => {
-    total.nodes += 1;
+    total.nodes += node.many ?? 1;
     total.restarts += node.restarts;
     total.mailbox += node.mailbox;
     total.bad += mood(node.state) === "bad" ? 1 : 0;
@@ -88,24 +92,32 @@ function walk(view, flat, node, { guides, last, depth }) {
 function groups(view, node) {
   const kinds = new Map();
   // An actor that is not started again is shown a while longer.
-  const gone = [...view.wounds.values()].filter((wound) => above(wound.node.path) === node.path && !node.children.some((child) => child.path === wound.node.path));
+  const gone = view.still ? [] : [...view.wounds.values()].filter((wound) => above(wound.node.path) === node.path && !node.children.some((child) => child.path === wound.node.path));
   const ghosts = gone.map(({ node: last }) => ({ ...last, state: "gone", mailbox: 0, last_error: null, children: [] }));
+  const out = [];
+  // One row may stand for the actors of a kind that have none of their own.
+  const rests = new Map();
   for (const child of [...node.children, ...ghosts]) {
     const kind = kindOf(child);
-    if (kinds.has(kind)) kinds.get(kind).push(child);
+    if (child.many !== undefined) rests.set(kind, child);
+    else if (kinds.has(kind)) kinds.get(kind).push(child);
     else kinds.set(kind, [child]);
   }
-  const out = [];
+  for (const [kind, rest] of rests) {
+    if (!kinds.has(kind)) out.push({ key: `${rest.path}@`, sum: { ...rest, name: `${kind} × ${rest.many}` } });
+  }
   for (const [kind, children] of kinds) {
     const key = `${node.path}/${kind}:*`;
-    if (children.length < FOLD) {
+    const rest = rests.get(kind);
+    if (!rest && children.length < FOLD) {
       out.push(...children.map((child) => ({ node: child })));
       continue;
     }
-    out.push({ key, fold: true, open: view.open.has(key), sum: summed(kind, children) });
+    out.push({ key, fold: true, open: view.open.has(key), sum: summed(kind, rest ? [...children, rest] : children) });
     if (!view.open.has(key)) continue;
     out.push(...children.slice(0, CHILDREN).map((child) => ({ node: child })));
-    if (children.length > CHILDREN) out.push({ key: `${key}…`, more: children.length - CHILDREN });
+    const more = Math.max(0, children.length - CHILDREN) + (rest?.many ?? 0);
+    if (more) out.push({ key: `${key}…`, more });
   }
   return out;
 }
@@ -115,7 +127,8 @@ function kindOf(node) {
 }
 
 function summed(kind, children) {
-  const sum = { name: `${kind} × ${children.length}`, path: kind, state: "running", restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: null };
+  const many = children.reduce((sum, child) => sum + (child.many ?? 1), 0);
+  const sum = { name: `${kind} × ${many}`, path: kind, state: "running", restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: null };
   for (const child of children) {
     sum.restarts += child.restarts;
     sum.mailbox += child.mailbox;
@@ -144,7 +157,7 @@ function place(view, flat) {
     if (!row) {
       row = newRow(view, entry);
       rows.set(entry.key, row);
-      if (!first) mark(row.element, "born");
+      if (!first && !view.still) mark(row.element, "born");
     }
     fill(view, row, entry);
     const next = after ? after.nextSibling : list.firstChild;
@@ -155,7 +168,7 @@ function place(view, flat) {
 
 function newRow(view, entry) {
   const parts = {
-    branch: make("span", "branch"), dot: make("i", "dot"), name: make(pressable(view, entry) ? "button" : "span", "name"), state: make("span", "state"),
+    branch: make("span", "branch"), dot: make("i", "dot"), name: make(pressable(entry) ? "button" : "span", "name"), state: make("span", "state"),
     depth: make("span", "chip depth"), again: make("span", "chip again"), handled: make("span", "handled"),
     error: make("span", "error"), menu: make("div", "strike"),
   };
@@ -168,12 +181,13 @@ function newRow(view, entry) {
       if (!view.open.delete(entry.key)) view.open.add(entry.key);
       show(view);
     });
-  } else if (pressable(view, entry)) {
+  } else if (pressable(entry)) {
     parts.name.type = "button";
     parts.name.classList.add("actor");
     parts.name.addEventListener("click", () => {
       view.asked = view.asked === entry.key ? null : entry.key;
       show(view);
+      view.changed?.();
       parts.menu.querySelector("button")?.focus();
     });
   }
@@ -181,9 +195,9 @@ function newRow(view, entry) {
   return { element: make("li", "", line, parts.menu, parts.error), line, parts, seen: null };
 }
 
-/** Sums unfold; what has a menu and is not the root opens it. */
-function pressable(view, { fold, node, key }) {
-  return fold || Boolean(view.menu && node && key.includes("/"));
+/** Sums unfold; actors open. */
+function pressable({ fold, node }) {
+  return Boolean(fold || node);
 }
 
 function fillMenu(view, parts, node, key) {
@@ -191,7 +205,14 @@ function fillMenu(view, parts, node, key) {
   if (parts.name.classList.contains("actor")) parts.name.setAttribute("aria-expanded", String(open));
   if (open === !parts.menu.hidden) return;
   parts.menu.hidden = !open;
-  parts.menu.replaceChildren(...(open ? [view.menu(node)] : []));
+  if (!open) {
+    parts.menu.replaceChildren();
+    if (view.detailed?.path === key) view.detailed = null;
+    return;
+  }
+  view.detailed = { path: key, ...view.detail(key) };
+  // The root is the program itself: nothing strikes it.
+  parts.menu.replaceChildren(...(view.menu && key.includes("/") ? [view.menu(node)] : []), view.detailed.element);
 }
 
 /** What became of an actor that was struck. */
@@ -215,7 +236,7 @@ function fill(view, row, { node, sum, branch, more, open }) {
     return;
   }
   const told = node ?? sum;
-  const wound = node && view.wounds.get(node.path);
+  const wound = node && !view.still && view.wounds.get(node.path);
   const stuck = wound?.kind === "freeze" && told.restarts === wound.node.restarts && told.handled >= wound.node.handled;
   const hurt = wound && (performance.now() < wound.red || stuck || told.state !== "running");
   const colour = hurt ? "bad" : mood(told.state);
@@ -225,7 +246,7 @@ function fill(view, row, { node, sum, branch, more, open }) {
   row.element.style.setProperty("--indent", branch.length);
   set(parts.name, node ? readable(node.name, view.nameOf) : sum.name);
   if (sum) parts.name.setAttribute("aria-expanded", String(open));
-  if (node) fillMenu(view, parts, node, node.path);
+  if (node && view.detail) fillMenu(view, parts, node, node.path);
   set(parts.state, wound ? story(wound, told) : colour === "good" ? "" : told.state.replaceAll("_", " "));
   parts.state.classList.toggle("healed", Boolean(wound) && !hurt);
   set(parts.depth, told.mailbox > 0 ? String(told.mailbox) : "");
@@ -239,12 +260,12 @@ function fill(view, row, { node, sum, branch, more, open }) {
   parts.again.setAttribute("aria-label", `${told.restarts} restarts`);
   parts.handled.setAttribute("aria-label", `${told.handled} handled`);
   parts.depth.classList.toggle("deep", told.mailbox >= 10);
-  const about = [`${told.path}: ${told.state}`, `up ${ago(told.uptime_s * 1000)}`, `${told.handled} handled, ${told.mailbox} waiting, ${told.restarts} restarts`];
+  const about = [`${told.path}: ${told.state}`, ...(view.still ? [] : [`up ${ago(told.uptime_s * 1000)}`]), `${told.handled} handled, ${told.mailbox} waiting, ${told.restarts} restarts`];
   if (told.last_error) about.push(`last error: ${told.last_error}`);
   line.title = about.join("\n");
   const seen = row.seen;
   row.seen = { state: told.state, restarts: told.restarts, handled: told.handled };
-  if (!seen) return;
+  if (!seen || view.still) return;
   if (seen.restarts !== told.restarts) mark(row.element, "restarted");
   else if (seen.state !== told.state) mark(row.element, "changed");
   else if (seen.handled !== told.handled) mark(row.element, "worked");

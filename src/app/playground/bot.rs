@@ -25,6 +25,7 @@ use crate::playground::example_server;
 use crate::playground::neighbours::Choice;
 use crate::ports::Clock;
 use crate::ports::tools::{Command, ServerEntry, Transport};
+use crate::telemetry::metrics::summed;
 
 /// How often it is told what was counted.
 const COUNTED: Duration = Duration::from_millis(500);
@@ -148,6 +149,7 @@ async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender
         tokio::time::sleep(COUNTED).await;
         let page = metrics();
         let counted = Counted {
+            crashes: summed(&page, "staffai_actor_failures_total"),
             lost: summed(&page, "staffai_turns_lost_total"),
             doubled: summed(&page, "staffai_turns_doubled_total"),
         };
@@ -155,26 +157,5 @@ async fn count(metrics: Arc<dyn Fn() -> String + Send + Sync>, say: mpsc::Sender
             return;
         }
         known = counted;
-    }
-}
-
-/// A counter of a page of metrics, over all its labels.
-fn summed(page: &str, name: &str) -> u64 {
-    let value = |line: &str| {
-        let rest = line.strip_prefix(name)?;
-        let of_it = rest.starts_with([' ', '{']);
-        rest.rsplit(' ').next().filter(|_| of_it)?.parse::<u64>().ok()
-    };
-    page.lines().filter_map(value).sum()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_counter_is_summed_over_its_labels_and_no_other_one_is_taken_for_it() {
-        let page = "# TYPE a_total counter\na_total 2\na_total{door=\"x y\"} 3\na_total_more 7\nb_total 1\n";
-        assert_eq!((summed(page, "a_total"), summed(page, "b_total"), summed(page, "c_total")), (5, 1, 0));
     }
 }

@@ -1,5 +1,6 @@
 //! What was said on the playground's page, kept in its data directory over a restart.
 
+use std::fs::{File, TryLockError};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -16,6 +17,8 @@ use crate::playground::service::{Change, Service};
 
 /// The file.
 const FILE: &str = "chat.json";
+/// The file that is locked meanwhile.
+const LOCK: &str = "playground.lock";
 /// The longest file that is read, in bytes: what is written is far below it.
 const FILE_BYTES: u64 = 32 << 20;
 /// How soon after a change it is written.
@@ -24,6 +27,24 @@ const SOON: Duration = Duration::from_millis(500);
 /// Where it is below a data directory.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
+}
+
+/// Held by the playground that uses a data directory, for as long as it runs. The system lets go of it when the process ends.
+///
+/// # Errors
+/// A sentence that says who has the directory, or why it cannot be used.
+pub(super) fn alone(dir: &Path) -> Result<File, String> {
+    let shown = dir.display();
+    let failed = |error: std::io::Error| format!("the data directory {shown} cannot be used: {error}");
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let lock = File::create(dir.join(LOCK)).map_err(failed)?;
+    match lock.try_lock() {
+        Ok(()) => Ok(lock),
+        Err(TryLockError::WouldBlock) => Err(format!(
+            "another playground uses the data directory {shown}; stop it, or name another directory with STAFFAI_DATA_DIR"
+        )),
+        Err(TryLockError::Error(error)) => Err(failed(error)),
+    }
 }
 
 /// What was kept; none when there is nothing, or nothing that can be read, which is told.

@@ -180,9 +180,8 @@ impl Keeper {
         self.address.send_replace(None);
         let mut life = self.life.lock();
         life.runs = false;
-        life.earlier.lost += life.now.lost;
-        life.earlier.doubled += life.now.doubled;
-        life.now = Counted::default();
+        life.earlier = life.earlier.and(std::mem::take(&mut life.now));
+        life.earlier.crashes += u64::from(!told);
         drop(life);
         let code = status.code().and_then(|code| u8::try_from(code).ok());
         Ok(if told { End::Told(code.unwrap_or(exit::FINE)) } else { End::Itself(code) })
@@ -247,7 +246,7 @@ impl BotProcess for Keeper {
         self.asked.try_send((order, asker)).map_err(|_| Refused::Flooded)?;
         match timeout(ANSWERS_WITHIN, answer).await {
             Ok(Ok(result)) => {
-                if let Some(model) = model {
+                if let Some(model) = model.filter(|_| result.is_ok()) {
                     *self.model.lock() = model;
                 }
                 result
@@ -262,6 +261,6 @@ impl BotProcess for Keeper {
 
     fn counted(&self) -> Counted {
         let Life { earlier, now, .. } = *self.life.lock();
-        Counted { lost: earlier.lost + now.lost, doubled: earlier.doubled + now.doubled }
+        earlier.and(now)
     }
 }

@@ -229,7 +229,7 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
     let GuildPlaces { guild: id, locale, newest, threads } = places(&guild.to_string()).unwrap().unwrap();
     assert_eq!(threads, [(Place::new(DOOR, "20"), Place::new(DOOR, "10"))]);
     assert_eq!(locale.as_deref(), Some("de"));
-    let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id, at)).collect();
+    let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id.to_string(), at)).collect();
     let epoch = Timestamp(1_420_070_400_000);
     let expected = vec![("10".to_owned(), epoch), ("20".to_owned(), epoch)];
     assert_eq!((id.as_str(), newest), ("4", expected));

@@ -164,7 +164,7 @@ async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, Stri
     loop {
         match told.recv().await.unwrap() {
             StreamEvent::Incoming { sequence, incoming } => match *incoming {
-                Incoming::Posted(posted) => return (sequence, posted.id.id),
+                Incoming::Posted(posted) => return (sequence, posted.id.id.into()),
                 Incoming::Deleted(message) => return (sequence, format!("deleted {}", message.id)),
                 Incoming::Reacted(place) => return (sequence, format!("reacted {}", place.id)),
                 Incoming::Command(command) => return (sequence, format!("command {}", command.name)),
@@ -482,7 +482,7 @@ async fn messages_in_threads_name_the_channel_above_once_it_was_told() {
             && let Incoming::Posted(mut posted) = *incoming
         {
             gateway.complete(&mut posted);
-            parents.push(posted.parent.map(|parent| parent.id));
+            parents.push(posted.parent.map(|parent| parent.id.to_string()));
         }
     }
     let above = Some("500".to_owned());

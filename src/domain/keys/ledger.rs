@@ -115,7 +115,7 @@ pub fn of_all_time() -> [String; 2] {
 #[must_use]
 pub fn community_of(key: &str, person: &Person) -> Option<String> {
     if let Some(entry) = parse(key) {
-        let theirs = entry.account == Account::Member(person.id.clone()) && entry.door == person.door.as_str();
+        let theirs = entry.account == Account::Member(person.id.to_string()) && entry.door == person.door.as_str();
         return entry.guild.filter(|_| theirs);
     }
     let (guild, member) = key.strip_prefix(TOTAL_PREFIX)?.rsplit_once(':')?;

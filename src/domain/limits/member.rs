@@ -2,7 +2,10 @@
 //! turn follows, and while it is not settled, the moment up to which it may be; the first moment there is stands for a turn that
 //! ended with its estimate. Moments are seconds with three decimals.
 
+use std::fmt;
 use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
 
 use super::window_log::{Entry, EntryState, WindowLog};
 use super::{ENTRIES_MAX, TOKENS_MAX};
@@ -18,15 +21,26 @@ const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
 /// over, which counts the same.
 const ESTIMATED: Timestamp = Timestamp(0);
 
-/// A member of the list of tokens.
-#[must_use]
-pub fn tokens(entry: &Entry) -> String {
-    let (at, tokens) = (moment(entry.at), entry.tokens);
-    match (&entry.turn, entry.state) {
-        (Some(turn), EntryState::Open(lease)) => format!("{at}:{tokens}:{turn}:{}", moment(lease)),
-        (Some(turn), EntryState::Estimated) => format!("{at}:{tokens}:{turn}:{}", moment(ESTIMATED)),
-        (Some(turn), EntryState::Settled) => format!("{at}:{tokens}:{turn}"),
-        (None, _) => format!("{at}:{tokens}"),
+/// An entry as a member of the list of tokens.
+struct Tokens<'a>(&'a Entry);
+
+impl fmt::Display for Tokens<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { at, tokens, turn, state, .. } = self.0;
+        write!(f, "{}:{tokens}", Moment(*at))?;
+        let Some(turn) = turn else { return Ok(()) };
+        write!(f, ":{turn}")?;
+        match state {
+            EntryState::Open(lease) => write!(f, ":{}", Moment(*lease)),
+            EntryState::Estimated => write!(f, ":{}", Moment(ESTIMATED)),
+            EntryState::Settled => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Tokens<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -61,7 +75,7 @@ pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> Windo
 /// The entries as one text, for a store that keeps text: the list of tokens, which tells all there is of ours.
 #[must_use]
 pub fn to_json(log: &WindowLog) -> String {
-    let members: Vec<String> = log.entries().iter().map(tokens).collect();
+    let members: Vec<Tokens> = log.entries().iter().map(Tokens).collect();
     // A list of strings always serialises.
     serde_json::to_string(&members).unwrap_or_default()
 }
@@ -89,8 +103,13 @@ fn read_tokens(member: &str) -> Option<Entry> {
     Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
 }
 
-fn moment(at: Timestamp) -> String {
-    format!("{}.{:03}", at.0 / 1_000, at.0 % 1_000)
+/// A moment in seconds.
+struct Moment(Timestamp);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0.0 / 1_000, self.0.0 % 1_000)
+    }
 }
 
 fn read_moment(field: &str) -> Option<Timestamp> {
@@ -111,9 +130,13 @@ mod tests {
     /// A member of the list of messages.
     fn message(entry: &Entry) -> String {
         match &entry.turn {
-            Some(turn) => format!("{}:{turn}", moment(entry.at)),
-            None => moment(entry.at),
+            Some(turn) => format!("{}:{turn}", Moment(entry.at)),
+            None => Moment(entry.at).to_string(),
         }
+    }
+
+    fn tokens(entry: &Entry) -> String {
+        Tokens(entry).to_string()
     }
 
     fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> Entry {

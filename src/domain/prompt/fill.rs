@@ -67,7 +67,7 @@ impl Holder {
             Self::Words => prompts.words.to_string(),
             Self::UserName => name(scene.name),
             Self::UserId => scene.person.to_owned(),
-            Self::ChannelId => scene.place.id.clone(),
+            Self::ChannelId => scene.place.id.to_string(),
             Self::ServerId => scene.guild.unwrap_or("none").to_owned(),
             Self::Date => moment(scene.now, "%A, %Y-%m-%d"),
             Self::Time => moment(scene.now, "%H:%M UTC"),

@@ -52,8 +52,8 @@ impl Access {
     /// The rights of whoever asked this turn.
     #[must_use]
     pub fn of(turn: &Turn, rules: Arc<[Rule]>, known: bool) -> Self {
-        let Turn { person, roles, place, parent, .. } = turn.clone();
-        Self::new(rules, person, roles, (place, parent), known)
+        let Turn { person, roles, place, parent, .. } = turn;
+        Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), known)
     }
 
     /// The rights of a member of no role.

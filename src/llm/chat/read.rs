@@ -184,15 +184,14 @@ fn usage_of(usage: Option<&Value>, prompt_chars: &dyn Fn() -> usize, answer_char
 
 /// Tokens that the provider had cached: the usual place first, then those of some providers.
 fn cached(usage: &Value) -> Option<u64> {
-    [
-        "/prompt_tokens_details/cached_tokens",
-        "/input_tokens_details/cached_tokens",
-        "/cached_tokens",
-        "/prompt_cache_hit_tokens",
-        "/cache_read_input_tokens",
-    ]
-    .iter()
-    .find_map(|place| sane(usage.pointer(place)?))
+    const PLACES: [&[&str]; 5] = [
+        &["prompt_tokens_details", "cached_tokens"],
+        &["input_tokens_details", "cached_tokens"],
+        &["cached_tokens"],
+        &["prompt_cache_hit_tokens"],
+        &["cache_read_input_tokens"],
+    ];
+    PLACES.iter().find_map(|place| sane(place.iter().try_fold(usage, |value, name| value.get(name))?))
 }
 
 /// A token count that can be true. Some providers write whole numbers as `12.0`.

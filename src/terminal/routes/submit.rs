@@ -246,12 +246,12 @@ async fn heard(
     }
     if let Some((name, options)) = commands::parse(&text).filter(|_| types) {
         let command = parts.sessions.runs(caller, place, name, options).await;
-        let message = command.callback.id.id.clone();
+        let message = command.callback.id.id.to_string();
         let incoming = Incoming::Command(Box::new(command));
         return Ok((Some(Heard { incoming, message, command: true }), said));
     }
     let posted = parts.sessions.says(caller, place, (&text, row), key).await;
     let posted = posted.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()))?;
-    let message = posted.id.id.clone();
+    let message = posted.id.id.to_string();
     Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))
 }

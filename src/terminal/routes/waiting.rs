@@ -32,9 +32,9 @@ pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String
     while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
         for event in batch.events {
             after = event.number;
-            let turn = &event.turn.id;
+            let turn = event.turn.id.as_str();
             match event.update {
-                TurnUpdate::Accepted if !open.contains(turn) => open.push(turn.clone()),
+                TurnUpdate::Accepted if !open.iter().any(|known| known == turn) => open.push(turn.to_owned()),
                 TurnUpdate::Done => open.retain(|known| known != turn),
                 _ => {}
             }
@@ -49,7 +49,7 @@ pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) ->
     while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
         for event in batch.events {
             after = event.number;
-            turns.insert(event.turn.id.clone());
+            turns.insert(event.turn.id.to_string());
         }
     }
     turns

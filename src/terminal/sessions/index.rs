@@ -85,7 +85,7 @@ impl Sessions {
         if !entered.await {
             let session = Indexed { name: name.to_owned(), number, at };
             let mut known = self.index.lock();
-            known.unwritten.insert(place.id.clone(), session);
+            known.unwritten.insert(place.id.to_string(), session);
             while known.unwritten.len() > KEPT_MAX {
                 known.unwritten.pop_first();
             }

@@ -66,7 +66,7 @@ impl Memory {
     /// A session in which something happens now; one that is not here begins without messages.
     pub(super) fn session(&mut self, place: &Place, now: Timestamp) -> &mut Session {
         let session =
-            self.sessions.entry(place.clone()).or_insert_with(|| Session::new(place.id.clone(), FIRST_NUMBER));
+            self.sessions.entry(place.clone()).or_insert_with(|| Session::new(place.id.to_string(), FIRST_NUMBER));
         (session.touched, session.touched_at) = (Instant::now(), now);
         session
     }
@@ -166,11 +166,11 @@ impl Session {
     pub(super) fn line(&self, number: u64) -> Option<String> {
         let Kept { posted, nonce, apology, .. } = self.messages.iter().find(|kept| kept.number == number)?;
         let line = Line {
-            id: posted.id.id.clone(),
+            id: posted.id.id.to_string(),
             ours: posted.author.kind == AuthorKind::Ourselves,
             text: posted.text.clone(),
             at: posted.at.0,
-            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.id.clone()),
+            answers: posted.reply_to.as_ref().map(|quoted| quoted.id.id.to_string()),
             nonce: nonce.clone(),
             apology: *apology,
         };

@@ -195,7 +195,7 @@ impl Sessions {
     pub(in crate::terminal) async fn count(&self, caller: &Caller) -> usize {
         let all = self.places(caller).await;
         let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
-        let asked: Vec<Place> = all.iter().filter(|place| doubtful.contains(&place.id)).cloned().collect();
+        let asked: Vec<Place> = all.iter().filter(|place| doubtful.contains(place.id.as_str())).cloned().collect();
         let over = asked.len() - self.records(asked).await.len();
         all.len() - over
     }

@@ -29,7 +29,7 @@ impl World {
     fn goes_on(&self, turn: Turn, parking: &Parking, decision: Decision) {
         let case = Case { gate: parking.gate.clone(), decision: Some(decision) };
         let parked = Parked { case, posted: None, effort: parking.effort.clone(), acted: parking.acted };
-        let offered = Offered { turn, again: false, resumed: Some(Box::new(parked)) };
+        let offered = Offered { turn: Arc::new(turn), again: false, resumed: Some(Box::new(parked)) };
         self.router.cast(ConversationsMsg::Offer(Box::new(offered))).unwrap();
     }
 

@@ -125,7 +125,7 @@ pub(super) fn told(world: &World) -> Vec<String> {
 pub(super) async fn wish(world: &mut World) -> (String, Reply<bool>) {
     loop {
         if let JournalMsg::Acts(id, reply) = world.journal.next().await {
-            return (id.id, reply);
+            return (id.id.into(), reply);
         }
     }
 }

@@ -36,17 +36,17 @@ async fn each_kind_of_stored_record_is_taken_up() {
     while let Some(message) = world.rate_limiter.now().await {
         if let RateLimiterMsg::Admit(turn) = message {
             assert!(turn.again, "some of it may have been shown");
-            offered.push(turn.turn.id.id);
+            offered.push(turn.turn.id.id.to_string());
         }
     }
     while let Some((id, text, check)) = world.delivery().await {
         assert!(check, "it may have been posted");
-        delivered.insert(id, text.lines().next().unwrap_or_default().to_owned());
+        delivered.insert(id.to_string(), text.lines().next().unwrap_or_default().to_owned());
     }
     assert!(log.of("store.corrupt").is_empty());
     let (mut unanswered, mut answered, mut closed) = (Vec::new(), BTreeMap::new(), Vec::new());
     for (key, value) in written() {
-        let id = keys::parse_turn(&key).unwrap().id;
+        let id = keys::parse_turn(&key).unwrap().id.to_string();
         match serde_json::from_str(&value).unwrap() {
             Custody::Open { turn, .. } if !turn.trigger.is_asked() => closed.push(id),
             Custody::Open { answer: None, .. } => unanswered.push(id),

@@ -59,7 +59,7 @@ impl World {
     async fn goes_on(&mut self) -> Option<(String, Option<Decision>)> {
         match self.conversations.now().await? {
             ConversationsMsg::Offer(offered) => {
-                Some((offered.turn.id.id, offered.resumed.and_then(|parked| parked.case.decision)))
+                Some((offered.turn.id.id.to_string(), offered.resumed.and_then(|parked| parked.case.decision)))
             }
             _ => None,
         }
@@ -69,7 +69,7 @@ impl World {
     async fn counted(&mut self) -> Option<String> {
         loop {
             if let RateLimiterMsg::GoesOn(turn) = self.rate_limiter.now().await? {
-                return Some(turn.id.id);
+                return Some(turn.id.id.to_string());
             }
         }
     }
@@ -250,7 +250,7 @@ async fn what_was_decided_long_ago_is_not_done_any_more() {
     let record = |turn: &Turn, decision: Option<Decision>| {
         let case = Case { gate: gate(turn, turn.at), decision };
         let parked = Some(Box::new(Parked { case, posted: None, effort: effort(1), acted: false }));
-        let custody = Custody::Open { turn: turn.clone(), answer: None, acted: false, parked };
+        let custody = Custody::Open { turn: Arc::new(turn.clone()), answer: None, acted: false, parked };
         (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
     };
     let mut world = world(with(vec![record(&decided, Some(yes())), record(&open, None)])).await;

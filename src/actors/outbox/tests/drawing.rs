@@ -72,7 +72,7 @@ async fn a_draft_that_is_new_does_not_overtake_those_that_wait_for_the_budget() 
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     let created = |(_, request): &(Instant, PostRequest)| match request {
-        PostRequest::Create { place, .. } => Some(place.id.clone()),
+        PostRequest::Create { place, .. } => Some(place.id.to_string()),
         _ => None,
     };
     let places: Vec<String> = world.poster.requests.lock().iter().filter_map(created).collect();

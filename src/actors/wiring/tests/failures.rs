@@ -300,7 +300,7 @@ impl World {
                 let _ = handles.presence_scheduler.cast(PresenceMsg::Refresh);
                 let _ = handles.config_watcher.cast(ConfigWatcherMsg::Reload);
                 let _ = handles.tools.cast(ToolsMsg::Refresh);
-                let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Box::new(turn("5", "9", "44"))));
+                let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Arc::new(turn("5", "9", "44"))));
                 let _ = handles.commands.cast(CommandsMsg::Suggest(Box::new(typing)));
                 let _ = handles.discord.cast(DiscordMsg::StartShards(1));
                 tokio::time::sleep(Duration::from_secs(1)).await;

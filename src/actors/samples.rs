@@ -1,0 +1,206 @@
+//! The last ten minutes of the tree, sampled at equal distances: a ring of fixed size, read by the pages.
+//!
+//! A sample costs one look at each actor. What it keeps does not grow with them: an actor has a row of its own while few of its
+//! kind live, all others of a kind share one. Conversations always share one, since nothing bounds their number.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+
+use super::handle::{HUNG, LifeState, Stats};
+use super::roster::Roster;
+use super::tree::{ActorKind, Scope};
+use crate::domain::ids::{self, Timestamp};
+use crate::domain::latencies::Latencies;
+use crate::ports::samples::{self, Figures, Row, Sample};
+
+/// The distance of two samples.
+pub const EVERY: Duration = Duration::from_secs(2);
+/// The most samples that are kept: ten minutes of them.
+pub const KEPT: usize = 300;
+/// Actors of one kind that have rows of their own, the first by path.
+const NAMED_OF_A_KIND: usize = 16;
+/// Actors of all kinds that have rows of their own.
+const NAMED: usize = 96;
+
+/// The ring. All of it is lost with the process.
+#[derive(Default)]
+pub struct Samples {
+    ring: Mutex<VecDeque<Taken>>,
+}
+
+/// One sample as it is kept.
+struct Taken {
+    at: Timestamp,
+    figures: Figures,
+    rows: Box<[Kept]>,
+}
+
+/// One row as it is kept.
+struct Kept {
+    path: Arc<str>,
+    state: &'static str,
+    count: u32,
+    mailbox: u32,
+    restarts: u32,
+    p50_us: u32,
+    p99_us: u32,
+    handled: u64,
+}
+
+/// One row as it is measured.
+struct Measured {
+    path: Arc<str>,
+    state: &'static str,
+    count: u64,
+    mailbox: u64,
+    restarts: u64,
+    handled: u64,
+    latencies: Option<Box<Latencies>>,
+}
+
+/// The rows of one kind so far.
+#[derive(Default)]
+struct Family {
+    named: usize,
+    /// The index of the row of those that have none of their own.
+    others: Option<usize>,
+}
+
+impl Samples {
+    /// Takes a sample, and drops the oldest one when there are more than [`KEPT`]. How long handlers ran is counted anew from then on.
+    pub fn take(&self, roster: &Roster, figures: Figures, at: Timestamp) {
+        let (mut rows, mut families, mut named) = (Vec::new(), HashMap::new(), 0);
+        roster.each(|stats| measure(stats, (&mut rows, &mut families, &mut named)));
+        rows.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        let mut ring = self.ring.lock();
+        let before = ring.back().map_or(&[][..], |taken| &taken.rows);
+        // A path is the same text as in the sample before, and takes no more room.
+        let known = |path: Arc<str>| {
+            let found = before.binary_search_by(|kept| kept.path.cmp(&path)).ok();
+            found.map_or(path, |index| Arc::clone(&before[index].path))
+        };
+        let rows = rows.into_iter().map(|row| row.kept(known)).collect();
+        if ring.len() >= KEPT {
+            ring.pop_front();
+        }
+        ring.push_back(Taken { at, figures, rows });
+    }
+
+    /// The samples after this moment.
+    #[must_use]
+    pub fn after(&self, moment: Timestamp) -> samples::Samples {
+        let ring = self.ring.lock();
+        let mut indices: BTreeMap<&str, usize> = BTreeMap::new();
+        let newer = ring.iter().filter(|taken| taken.at > moment);
+        for row in newer.clone().flat_map(|taken| &taken.rows) {
+            let next = indices.len();
+            indices.entry(&row.path).or_insert(next);
+        }
+        let shown = |taken: &Taken| Sample {
+            at: taken.at,
+            figures: taken.figures,
+            rows: taken.rows.iter().map(|row| row.shown(indices[&*row.path])).collect(),
+        };
+        let samples = newer.map(shown).collect();
+        let mut actors = vec![String::new(); indices.len()];
+        for (path, index) in &indices {
+            (*path).clone_into(&mut actors[*index]);
+        }
+        samples::Samples { every_ms: ids::millis(EVERY), kept: KEPT, actors, samples }
+    }
+}
+
+/// Adds one actor to its row.
+fn measure(stats: &Stats, (rows, families, named): (&mut Vec<Measured>, &mut HashMap<ActorKind, Family>, &mut usize)) {
+    let family = families.entry(stats.kind).or_default();
+    let single = !matches!(stats.scope, Scope::Place(_)) && family.named < NAMED_OF_A_KIND && *named < NAMED;
+    let index = match family.others {
+        Some(index) if !single => index,
+        _ => {
+            let path = if single { Arc::clone(&stats.path) } else { others(&stats.path) };
+            rows.push(Measured::new(path));
+            if single {
+                family.named += 1;
+                *named += 1;
+            } else {
+                family.others = Some(rows.len() - 1);
+            }
+            rows.len() - 1
+        }
+    };
+    let row = &mut rows[index];
+    let sampled = stats.sample();
+    let state = if sampled.hung { HUNG } else { sampled.state.as_str() };
+    // Of several the one that does not run is told.
+    if row.count == 0 || (row.state == LifeState::Running.as_str() && state != row.state) {
+        row.state = state;
+    }
+    row.count += 1;
+    // Ops is always at its own sample.
+    row.mailbox += sampled.waiting as u64;
+    row.restarts += stats.restarts.load(Ordering::Relaxed);
+    row.handled += stats.handled.load(Ordering::Relaxed);
+    if let Some(more) = sampled.latencies {
+        match &mut row.latencies {
+            Some(latencies) => latencies.add(&more),
+            none => *none = Some(more),
+        }
+    }
+}
+
+/// The path of those of a kind that have no row of their own: `above/kind:*`.
+fn others(path: &str) -> Arc<str> {
+    let name = path.rfind('/').map_or(0, |slash| slash + 1);
+    let kind = path[name..].find(':').map_or(path.len(), |colon| name + colon);
+    format!("{}:*", &path[..kind]).into()
+}
+
+impl Measured {
+    fn new(path: Arc<str>) -> Self {
+        let state = LifeState::Running.as_str();
+        Self { path, state, count: 0, mailbox: 0, restarts: 0, handled: 0, latencies: None }
+    }
+
+    fn kept(self, known: impl Fn(Arc<str>) -> Arc<str>) -> Kept {
+        let percentile = |part| self.latencies.as_ref().and_then(|latencies| latencies.percentile(part));
+        let (p50, p99) = (percentile(50), percentile(99));
+        Kept {
+            state: self.state,
+            count: short(self.count),
+            mailbox: short(self.mailbox),
+            restarts: short(self.restarts),
+            p50_us: short(p50.unwrap_or(0)),
+            p99_us: short(p99.unwrap_or(0)),
+            handled: self.handled,
+            path: known(self.path),
+        }
+    }
+}
+
+impl Kept {
+    fn shown(&self, actor: usize) -> Row {
+        // No handler takes no time at all.
+        let some = |micros: u32| (micros > 0).then_some(u64::from(micros));
+        Row {
+            actor,
+            state: self.state,
+            count: self.count.into(),
+            mailbox: self.mailbox.into(),
+            restarts: self.restarts.into(),
+            handled: self.handled,
+            p50_us: some(self.p50_us),
+            p99_us: some(self.p99_us),
+        }
+    }
+}
+
+fn short(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests;

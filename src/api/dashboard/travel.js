@@ -1,0 +1,67 @@
+// Going back in time: a slider over the last minutes, and a button back to now.
+
+import { ago, make } from "./dom.js";
+import { restartsOf, rises } from "./past.js";
+import { draw, spark } from "./spark.js";
+
+/** Makes the slider. `went()` hears that another moment is looked at. */
+export function travelOn(went) {
+  const line = spark("of-travel");
+  const slider = make("input", "travel");
+  Object.assign(slider, { type: "range", min: "0", max: "0", value: "0", step: "1", title: "Drag to see the tree and the turns of an earlier moment" });
+  slider.setAttribute("aria-label", "Moment that is shown, within the last ten minutes");
+  const moment = make("span", "travel-moment", "now");
+  const back = make("button", "quiet back-to-now", "Back to now");
+  back.type = "button";
+  back.hidden = true;
+  const element = make("div", "travel-box", line, slider);
+  const label = make("p", "travel-label", moment, back);
+  element.hidden = true;
+  label.hidden = true;
+  // The moment itself, and not its number: samples go out of the window while somebody looks at one.
+  const state = { at: null };
+  const tell = () => {
+    back.hidden = state.at === null;
+    for (const part of [element, label]) part.classList.toggle("travels", state.at !== null);
+  };
+  slider.addEventListener("input", () => {
+    const samples = state.samples ?? [];
+    const n = Number(slider.value);
+    state.at = n >= samples.length - 1 ? null : samples[n]?.at ?? null;
+    tell();
+    went();
+  });
+  const now = () => {
+    state.at = null;
+    tell();
+    went();
+  };
+  back.addEventListener("click", () => {
+    now();
+    slider.focus();
+  });
+  return {
+    element,
+    label,
+    /** The sample that is looked at; none when it is now. */
+    sample: () => (state.at === null ? null : state.samples?.findLast((sample) => sample.at <= state.at) ?? null),
+    now,
+    /** Draws what there is to go to. */
+    show: (past, span) => {
+      state.samples = past.all();
+      const { samples } = state;
+      element.hidden = samples.length < 2;
+      label.hidden = element.hidden;
+      if (state.at !== null && samples[0]?.at > state.at) state.at = null;
+      const n = state.at === null ? samples.length - 1 : past.indexAt(state.at);
+      slider.max = String(Math.max(0, samples.length - 1));
+      slider.value = String(n);
+      const reach = { from: samples[0]?.at ?? 0, to: samples.at(-1)?.at ?? 0, every: past.every() };
+      draw(line, rises(past.figures((one) => one.turns)), { ...reach, sum: true, marks: restartsOf(samples) });
+      const words = state.at === null ? "now" : `${new Date(state.at).toLocaleTimeString([], { hour12: false })}, ${ago(Math.max(0, span.to - state.at))} ago`;
+      if (moment.textContent !== words) moment.textContent = words;
+      slider.setAttribute("aria-valuetext", words);
+      tell();
+    },
+  };
+}

@@ -1,0 +1,90 @@
+//! How long many things took, in little room: counts in buckets whose borders grow by half an octave.
+
+use std::time::Duration;
+
+/// Two for each power of two of microseconds, the last from two minutes on.
+const BUCKETS: usize = 56;
+
+/// Counted durations. A quantile is within a fifth of the true one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Latencies {
+    counts: [u32; BUCKETS],
+}
+
+impl Default for Latencies {
+    fn default() -> Self {
+        Self { counts: [0; BUCKETS] }
+    }
+}
+
+impl Latencies {
+    /// One thing took so long.
+    pub fn record(&mut self, took: Duration) {
+        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
+        let count = &mut self.counts[bucket(micros)];
+        *count = count.saturating_add(1);
+    }
+
+    /// Adds what another one counted.
+    pub fn add(&mut self, other: &Self) {
+        for (count, more) in self.counts.iter_mut().zip(other.counts) {
+            *count = count.saturating_add(more);
+        }
+    }
+
+    /// The duration that this part of all took at most, in microseconds; none when nothing was counted. `part`: from 0 to 100.
+    #[must_use]
+    pub fn percentile(&self, part: u64) -> Option<u64> {
+        let all: u64 = self.counts.iter().copied().map(u64::from).sum();
+        let wanted = (all * part.min(100)).div_ceil(100).max(1);
+        let mut below = 0;
+        let found = self.counts.iter().position(|count| {
+            below += u64::from(*count);
+            below >= wanted
+        });
+        found.filter(|_| all > 0).map(middle)
+    }
+}
+
+/// The bucket of a duration of at least one microsecond.
+fn bucket(micros: u64) -> usize {
+    let octave = micros.ilog2();
+    // The square root of two, in thousandths.
+    let upper = u128::from(micros) * 1000 >= (1_u128 << octave) * 1414;
+    (octave as usize * 2 + usize::from(upper)).min(BUCKETS - 1)
+}
+
+/// What a bucket stands for, in microseconds.
+fn middle(bucket: usize) -> u64 {
+    let low = 1_u64 << (bucket / 2);
+    let thousandths = if bucket.is_multiple_of(2) { 1189 } else { 1682 };
+    (low * thousandths / 1000).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_within_a_fifth_of_the_true_ones() {
+        let mut latencies = Latencies::default();
+        assert_eq!(latencies.percentile(50), None);
+        for millis in 1..=1000 {
+            latencies.record(Duration::from_millis(millis));
+        }
+        for part in [1, 10, 50, 90, 99, 100] {
+            let (found, truth) = (latencies.percentile(part).unwrap(), part * 10_000);
+            assert!(found.abs_diff(truth) * 5 <= truth, "{part}: {found} for {truth}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_and_the_longest_are_counted_and_added() {
+        let (mut all, mut other) = (Latencies::default(), Latencies::default());
+        all.record(Duration::ZERO);
+        other.record(Duration::MAX);
+        all.add(&other);
+        assert_eq!(all.percentile(50), Some(1));
+        assert!(all.percentile(99).unwrap() > 60_000_000);
+    }
+}

@@ -1,0 +1,78 @@
+//! Time travel, actors in detail, and who may use a data directory.
+
+use std::time::{Duration, Instant};
+
+use crate::browser::Browser;
+use crate::{playground, program};
+
+/// Starts at the oldest moment that can be gone to, once there are some.
+fn goes_back(browser: &Browser) {
+    browser.until("Number(document.querySelector('.travel')?.max) >= 3");
+    browser.run(
+        "const slider = document.querySelector('.travel'); slider.value = 0; slider.dispatchEvent(new Event('input')); return true",
+    );
+    browser.until(
+        "document.querySelector('.board.earlier') && document.querySelector('.travel-moment').textContent.endsWith('ago')",
+    );
+    browser.until("document.querySelectorAll('#board .node').length > 10");
+}
+
+fn opens(browser: &Browser, actor: &str) {
+    browser.run(&format!(
+        "[...document.querySelectorAll('#board button.actor')].find(one => one.textContent.startsWith('{actor}')).click()"
+    ));
+    browser.until("document.querySelector('.detail .law')?.innerText.includes('permanent')");
+    browser.until("document.querySelector('.detail .facts').innerText.startsWith('running for')");
+}
+
+#[test]
+fn the_last_minutes_can_be_gone_through_and_an_actor_tells_of_its_failures() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelectorAll('#board button.actor').length > 10");
+    browser.until("document.querySelector('#board .pill').textContent === 'ready'");
+    // What is known before anything was said.
+    browser.until("Number(document.querySelector('.travel')?.max) >= 2");
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    browser.until("document.querySelectorAll('#board .turn.replied').length === 1");
+
+    opens(&browser, "journal");
+    assert_eq!(browser.run("return document.querySelector('.failures').innerText"), "It has not failed.");
+    browser.run("[...document.querySelectorAll('.strikes button')].find(one => one.innerText === 'Crash').click()");
+    browser.until("document.querySelector('.failures').innerText.includes('back after')");
+    browser.until("document.querySelector('.detail .facts').innerText.endsWith('1 restart')");
+    browser.until("[...document.querySelectorAll('.sparks .most')].some(one => one.innerText.startsWith('≤'))");
+
+    goes_back(&browser);
+    assert_eq!(browser.run("return document.querySelectorAll('#board .turn').length"), 0, "nothing was said then");
+    browser.until("document.querySelector('.failures').innerText === 'It has not failed.'");
+    browser.until("document.querySelector('.tile .value').textContent === '0'");
+    browser.run("document.querySelector('.back-to-now').click()");
+    browser.until(
+        "!document.querySelector('.board.earlier') && document.querySelectorAll('#board .turn.replied').length === 1",
+    );
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+
+    browser.go(&format!("{url}/dashboard"));
+    browser.until("document.querySelectorAll('#board .node').length > 10");
+    opens(&browser, "journal");
+    browser.until("document.querySelector('.failures').innerText.includes('back after')");
+    assert_eq!(browser.run("return document.querySelectorAll('.strikes').length"), 0, "nothing is broken there");
+    goes_back(&browser);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn a_second_playground_on_the_same_data_is_told_at_once() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, _) = playground(home.path());
+    let begun = Instant::now();
+    let second = program(home.path(), &[]).output().expect("it ends by itself");
+    assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+    assert_eq!(second.status.code(), Some(75));
+    let said = String::from_utf8_lossy(&second.stderr);
+    assert!(said.contains("another playground uses the data directory") && said.contains("STAFFAI_DATA_DIR"), "{said}");
+}
