@@ -121,6 +121,7 @@ impl ChatService {
             tools: enable_tools,
             given: None,
             models: WantedModels::default(),
+            lineage: None,
         }
     }
 

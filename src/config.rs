@@ -4,6 +4,7 @@
 //! is the table of environment names. Nothing else in the program reads the environment.
 
 pub(crate) mod address;
+pub mod agents;
 pub(crate) mod check;
 pub(crate) mod community;
 pub mod data_tools;
@@ -62,6 +63,7 @@ pub struct Settings {
     pub url_extract: data_tools::UrlExtract,
     pub gates: community::Gates,
     pub triggers: triggers::Triggers,
+    pub agents: agents::Agents,
 }
 
 impl Settings {

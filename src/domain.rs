@@ -25,6 +25,8 @@ pub(crate) mod session_index;
 
 pub(crate) mod signature;
 
+pub(crate) mod lineage;
+
 pub(crate) mod timer;
 
 pub(crate) mod webhook;

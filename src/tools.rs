@@ -1,7 +1,9 @@
 //! Tools that are part of this program: one tool a file. Each is bounded in what it costs, has no file system, and no network but what its
 //! own settings name. To the rest of the program they are one more tool server, which is always connected.
 
+pub mod agent_call;
 mod calculator;
+mod client;
 #[cfg(feature = "databases")]
 pub mod db_query;
 mod facts;
@@ -36,6 +38,18 @@ pub trait BuiltInTool: Send + Sync {
     /// # Errors
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError>;
+
+    /// The same, and tells how far it is, where the tool knows that.
+    ///
+    /// # Errors
+    /// See [`CallError`].
+    async fn call_showing(
+        &self,
+        request: &ToolRequest,
+        _progress: Option<ProgressSink>,
+    ) -> Result<ToolResult, CallError> {
+        self.call(request).await
+    }
 }
 
 /// The built-in tools.
@@ -126,9 +140,9 @@ impl ToolServer for BuiltIns {
         Ok(Listing { tools: self.tools(), warnings: Vec::new() })
     }
 
-    async fn call(&self, request: &ToolRequest, _progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
+    async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         match self.tools.iter().find(|(tool, _)| tool.name == request.name) {
-            Some((_, tool)) => tool.call(request).await,
+            Some((_, tool)) => tool.call_showing(request, progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("there is no built-in tool {}", request.name))),
         }
     }

@@ -24,6 +24,9 @@ mod talk;
 #[path = "bot/sessions.rs"]
 mod sessions;
 
+#[path = "bot/agents.rs"]
+mod agents;
+
 #[path = "bot/load.rs"]
 mod load;
 

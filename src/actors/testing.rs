@@ -359,5 +359,6 @@ pub fn mention(id: &str, from: &str, to: &str) -> Posted {
         tools: true,
         given: None,
         models: WantedModels::default(),
+        lineage: None,
     }
 }

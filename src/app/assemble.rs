@@ -30,6 +30,7 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
 use crate::config::Settings;
+use crate::domain::lineage::Identity;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
 use crate::hooks::{self, Hooks};
@@ -111,7 +112,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let events = doors::events(&clock);
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
-    let own = built_ins::configured(&settings, &configured.lookup, Arc::clone(&clock), Arc::clone(&dice));
+    let us = built_ins::agents::identity(&settings, &*dice);
+    let own = built_ins::configured(&settings, &configured.lookup, &us, Arc::clone(&clock), Arc::clone(&dice));
     let own = own.map_err(|more| mistakes.extend(more)).ok();
     let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
@@ -131,7 +133,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals)),
+        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, us)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -189,7 +191,7 @@ fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     events: &TurnEvents,
-    (dice, sessions, vitals): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>),
+    (dice, sessions, vitals, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, Identity),
 ) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
@@ -211,6 +213,7 @@ fn programs(
         rate_limiter: handles.rate_limiter(),
     };
     let sessions = terminal::routes::router(terminal::routes::Parts {
+        us: Arc::new(us),
         sessions: Arc::clone(sessions),
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),

@@ -1,5 +1,6 @@
 //! The tools of this program itself, as far as they are configured.
 
+pub(super) mod agents;
 pub(super) mod databases;
 
 use std::sync::Arc;
@@ -12,6 +13,7 @@ use super::system::{SystemClock, SystemDice};
 use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
+use crate::domain::lineage::Identity;
 use crate::domain::tool::OnBehalf;
 use crate::ports::{Clock, Dice, Facts, PromptSections};
 use crate::tools::url_extract::{self, UrlExtract};
@@ -25,10 +27,11 @@ use crate::tools::{self, BuiltInTool, BuiltIns};
 pub(super) fn configured(
     settings: &Settings,
     lookup: &Lookup,
+    us: &Identity,
     clock: Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
-    let mut offered = tools::simple(clock, dice);
+    let mut offered = tools::simple(Arc::clone(&clock), dice);
     let mut mistakes = Vec::new();
     match pages(&settings.url_extract) {
         Ok(options) if settings.url_extract.enabled => offered.push(Box::new(UrlExtract::new(options))),
@@ -44,6 +47,10 @@ pub(super) fn configured(
         Ok(tools) => offered.extend(tools),
         Err(more) => mistakes.extend(more),
     }
+    match agents::tools(settings, lookup, us, &clock) {
+        Ok(tools) => offered.extend(tools),
+        Err(more) => mistakes.extend(more),
+    }
     if mistakes.is_empty() { Ok(offered) } else { Err(mistakes) }
 }
 
@@ -52,7 +59,8 @@ pub(super) fn configured(
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
 pub(super) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
-    let mut own = configured(settings, lookup, Arc::new(SystemClock), Arc::new(SystemDice))?;
+    let us = agents::identity(settings, &SystemDice);
+    let mut own = configured(settings, lookup, &us, Arc::new(SystemClock), Arc::new(SystemDice))?;
     let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
     own.extend(memory(settings, &nobodys));
     Ok(BuiltIns::new(own))
@@ -81,6 +89,7 @@ pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     let mut mistakes = pages(&settings.url_extract).err().unwrap_or_default();
     mistakes.extend(searches(settings, lookup).err().unwrap_or_default());
     mistakes.extend(databases::tools(settings, lookup).err().unwrap_or_default());
+    mistakes.extend(agents::rows(settings, lookup).err().unwrap_or_default());
     mistakes
 }
 
@@ -97,7 +106,7 @@ pub(super) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -
 /// What must never be shown of these settings and of the variables that they name.
 pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
-    keys.chain(databases::secrets(settings, lookup)).collect()
+    keys.chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
 }
 
 /// What `url_extract` may do.

@@ -119,6 +119,11 @@ pub const VARIABLES: &[Variable] = &[
         "triggers.hooks",
         "In the form [{name = 'ci', env_secret = 'CI_SECRET', prompt = '{{status}}', target = 'discord:1'}].",
     ),
+    secret(
+        "STAFFAI_PEERS",
+        "agents.peers",
+        "In the form [{name = 'archive', url = 'https://archive.example', env_key = 'ARCHIVE_KEY'}].",
+    ),
 ];
 
 /// Whether the value of a key must never be shown.

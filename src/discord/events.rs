@@ -352,6 +352,7 @@ impl WireMessage<'_> {
             tools: true,
             given: None,
             models: WantedModels::default(),
+            lineage: None,
         }
     }
 

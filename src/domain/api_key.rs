@@ -28,6 +28,12 @@ impl KeyHash {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
+    /// The hash as 64 hexadecimal digits.
+    #[must_use]
+    pub fn to_hex(self) -> String {
+        self.0.map(|byte| format!("{byte:02x}")).concat()
+    }
+
     /// Takes as long whatever differs.
     fn is(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
@@ -36,7 +42,7 @@ impl KeyHash {
 
 impl Serialize for KeyHash {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(&self.0.map(|byte| format!("{byte:02x}")).concat())
+        serializer.collect_str(&self.to_hex())
     }
 }
 

@@ -7,6 +7,7 @@ use super::fire::Fire;
 use super::gate::Click;
 use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp};
+use super::lineage::Lineage;
 use super::manners::Draw;
 
 /// Something that happened at a door.
@@ -77,6 +78,8 @@ pub struct Posted {
     pub given: Option<Given>,
     /// Which models may answer, where its asker does not leave that to the door.
     pub models: WantedModels,
+    /// The chain of servers through which it came; none where no other server asks.
+    pub lineage: Option<Box<Lineage>>,
 }
 
 /// Which models may answer a message.

@@ -43,7 +43,8 @@ use serde_json::{Map, Value};
 pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use super::ids::{Person, Place, Timestamp, TurnId};
-use super::turn::{HistoryScope, Turn};
+use super::lineage::Lineage;
+use super::turn::{HistoryScope, Policy, Turn};
 use crate::domain::command::Operators;
 
 /// The name of a configured tool server: its key in the configuration, or made from its host.
@@ -253,6 +254,10 @@ pub struct OnBehalf {
     pub keeps: bool,
     /// Who asked operates the bot.
     pub operator: bool,
+    /// The chain of servers that the turn stands in; none where no other server asks.
+    pub lineage: Option<Box<Lineage>>,
+    /// Tokens that the turn used so far.
+    pub tokens: u64,
 }
 
 impl OnBehalf {
@@ -262,6 +267,7 @@ impl OnBehalf {
         let operator =
             turn.trigger.has_message() && operators.is_some_and(|all| all.include_one(&turn.person, &turn.roles));
         let Turn { person, place, parent, guild, id, at, policy, .. } = turn.clone();
+        let Policy { history, lineage, .. } = policy;
         Self {
             person,
             place,
@@ -269,8 +275,10 @@ impl OnBehalf {
             guild,
             turn: id,
             at,
-            keeps: policy.history == HistoryScope::PersonInPlace,
+            keeps: history == HistoryScope::PersonInPlace,
             operator,
+            lineage,
+            tokens: 0,
         }
     }
 }

@@ -191,7 +191,9 @@ fn policy(posted: &Posted, door: &Policy) -> Policy {
     let (given, wanted) = (posted.given.as_ref(), &posted.models);
     let model = given.and_then(|given| given.model.clone()).or_else(|| wanted.row.clone());
     let among = given.map_or_else(|| wanted.among.clone(), |given| given.rows.clone());
-    Policy { tools: door.tools && posted.tools, model: model.or_else(|| door.model.clone()), among, ..door.clone() }
+    let model = model.or_else(|| door.model.clone());
+    let lineage = posted.lineage.clone();
+    Policy { tools: door.tools && posted.tools, model, among, lineage, ..door.clone() }
 }
 
 /// Whether the author is restricted and this is not the place where they are answered.

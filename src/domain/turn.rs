@@ -11,6 +11,7 @@ use super::gate::Parked;
 use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::incoming::{Attachment, Quoted};
+use super::lineage::Lineage;
 use super::locale::Locale;
 use super::outgoing::{Outgoing, Part};
 
@@ -184,6 +185,9 @@ pub struct Policy {
     /// How long the question is worth an answer.
     #[serde(default, skip_serializing_if = "Lasts::is_always")]
     pub lasts: Lasts,
+    /// The chain of servers that it stands in; none where no other server asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lineage: Option<Box<Lineage>>,
 }
 
 /// What a door of members wants, unless its row says otherwise.
@@ -198,6 +202,7 @@ impl Default for Policy {
             tools: true,
             gates: GatePolicy::Deny,
             lasts: Lasts::default(),
+            lineage: None,
         }
     }
 }

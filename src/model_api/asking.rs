@@ -162,6 +162,7 @@ impl ModelApi {
             tools: conversation.takes_our_tools() && caller.may(Right::Tools),
             given: Some(Given::new(conversation)),
             models: WantedModels::default(),
+            lineage: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The routes of this door: say something in a session, read along, look after sessions, and what there is to know.
 
 mod about;
+mod lineage;
 mod manage;
 mod problem;
 mod reading;
@@ -27,6 +28,7 @@ use super::DOOR;
 use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
+use crate::domain::lineage::Identity;
 use crate::ports::{Console, Intake, ModelsInForce, TurnEventLog, UsageOf, Vitals};
 
 /// A decision, as a client submits it.
@@ -42,6 +44,8 @@ pub struct Verdict {
 /// What the routes work with.
 #[derive(Clone)]
 pub struct Parts {
+    /// Who this server is among those that ask each other.
+    pub us: Arc<Identity>,
     /// The sessions.
     pub sessions: Arc<Sessions>,
     /// The way in.

@@ -190,6 +190,7 @@ impl Sessions {
             tools: true,
             given: None,
             models: WantedModels::default(),
+            lineage: None,
         }
     }
 

@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use http::header::{AUTHORIZATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use parking_lot::Mutex;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
@@ -22,13 +21,9 @@ use tokio::time::{Instant, timeout};
 use self::found::{Found, complaint};
 pub use self::provider::Provider;
 use self::provider::{Filled, KeyPlace, Sends};
-use super::{BuiltInTool, arguments, reads};
+use super::{BuiltInTool, arguments, client, reads};
 use crate::domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 
-/// How long a connection may take to stand, TLS included.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an unused connection is kept.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// The largest answer that is read, in bytes.
 const ANSWER_BYTES: usize = 1024 * 1024;
 /// The longest query, in characters.
@@ -196,22 +191,7 @@ impl Engine {
     async fn client(&self) -> Result<&Client, String> {
         let Row { here, ref url, .. } = self.row;
         let plain = url.scheme() == "http";
-        let build = move || {
-            if rustls::crypto::CryptoProvider::get_default().is_none() {
-                return Err("no TLS provider is installed in this process".to_owned());
-            }
-            let builder = Client::builder()
-                .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
-                .connect_timeout(CONNECT_TIMEOUT)
-                .pool_idle_timeout(IDLE_TIMEOUT)
-                // A redirect would carry the key to an address that is not configured.
-                .redirect(Policy::none())
-                .referer(false)
-                .retry(reqwest::retry::never());
-            let builder = if here { builder.no_proxy() } else { builder };
-            let builder = if plain { builder.tls_certs_only([]) } else { builder };
-            builder.build().map_err(|error| error.to_string())
-        };
+        let build = move || client::build(here, plain);
         let made = self.client.get_or_try_init(|| async {
             spawn_blocking(build).await.unwrap_or_else(|_| Err("no client can be made".to_owned()))
         });

@@ -39,6 +39,8 @@ fn asks(who: &str, place: &str, parent: Option<&str>) -> OnBehalf {
         at: SystemClock.now(),
         keeps: true,
         operator: false,
+        lineage: None,
+        tokens: 0,
     }
 }
 

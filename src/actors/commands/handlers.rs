@@ -134,6 +134,8 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
         at: command.at,
         keeps: true,
         operator: false,
+        lineage: None,
+        tokens: 0,
     };
     words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }

@@ -19,6 +19,8 @@ fn asked(who: &str, at: u64) -> OnBehalf {
         at: Timestamp(BEGINNING.0 + at),
         keeps: true,
         operator: false,
+        lineage: None,
+        tokens: 0,
     }
 }
 

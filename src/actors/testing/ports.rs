@@ -497,6 +497,7 @@ fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> 
         tools: true,
         given: None,
         models: WantedModels::default(),
+        lineage: None,
     }
 }
 

@@ -310,13 +310,16 @@ impl Thinking<'_> {
             deadline: within,
             limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
             trace: trace.map(TraceParent),
-            on_behalf: Some(OnBehalf::of(self.turn, self.operators())),
+            on_behalf: Some(OnBehalf {
+                tokens: self.tally.effort().usage.total(),
+                ..OnBehalf::of(self.turn, self.operators())
+            }),
         };
         let calling = async {
             // After a restart the server of a call that was approved may be on its way still.
             let patient = Instant::now() + within.min(BACK_WITHIN);
             loop {
-                let result = self.tools.set.call(&ready.entry, &request, self.progress()).await;
+                let result = self.tools.set.call(&ready.entry, &request, self.progress(&ready.entry.tool.source)).await;
                 let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
                 if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
                     return result;
@@ -339,15 +342,22 @@ impl Thinking<'_> {
         self.running.rules(door).filter(|_| self.running.knows_ids(door)).map(Rules::operators)
     }
 
-    /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do.
-    fn progress(&self) -> Option<ProgressSink> {
+    /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do. The words of a tool of this
+    /// program are shown as they are.
+    fn progress(&self, source: &Source) -> Option<ProgressSink> {
         if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
             return None;
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
         let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
         let shown: Mutex<Option<u8>> = Mutex::default();
-        Some(Arc::new(move |Progress { done, total, .. }| {
+        let ours = *source == Source::BuiltIn;
+        Some(Arc::new(move |Progress { done, total, message }| {
+            if let Some(message) = message.filter(|_| ours) {
+                slot.tell(&format!("{words}: {message}"));
+                let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
+                return;
+            }
             let Some(total) = total.filter(|total| *total > 0.0) else { return };
             let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
             let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };

@@ -55,6 +55,7 @@ fn a_usual_message_is_told_whole() {
         tools: true,
         given: None,
         models: WantedModels::default(),
+        lineage: None,
     };
     assert_eq!(read(&plain()), expected);
 }

@@ -23,6 +23,8 @@ fn told(place: &Place, at: u64) -> OnBehalf {
         at: Timestamp(at),
         keeps: true,
         operator: false,
+        lineage: None,
+        tokens: 0,
     }
 }
 

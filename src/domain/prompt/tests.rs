@@ -176,6 +176,7 @@ fn said(name: &str, kind: AuthorKind, text: &str, at: u64) -> Posted {
         tools: true,
         given: None,
         models: crate::domain::incoming::WantedModels::default(),
+        lineage: None,
     }
 }
 

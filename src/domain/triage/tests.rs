@@ -47,6 +47,7 @@ fn posted(text: &str) -> Posted {
         tools: true,
         given: None,
         models: WantedModels::default(),
+        lineage: None,
     }
 }
 

@@ -14,10 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::problem::refused;
 use super::typed::{self, Done, Refused};
-use super::{Parts, waiting};
+use super::{Parts, lineage, waiting};
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{MessageId, Place};
-use crate::domain::incoming::Incoming;
+use crate::domain::incoming::{Incoming, Posted};
+use crate::domain::lineage::Lineage;
 use crate::ports::{Intake, NotAccepted};
 use crate::terminal::sessions::{NotTaken, Sessions, keyed};
 use crate::terminal::{DOOR, commands};
@@ -153,6 +154,10 @@ pub(super) async fn submit(
     if body.text.trim().is_empty() {
         return bad(NotTaken::Empty);
     }
+    let lineage = match lineage::of(&parts.us, &caller, &headers, &body, parts.sessions.now()) {
+        Ok(lineage) => lineage,
+        Err(refusal) => return refusal,
+    };
     let place = match parts.sessions.open(&caller, &body.session).await {
         Ok(found) => found.place,
         Err(why) => return bad(why),
@@ -165,11 +170,12 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, key).await {
-        Ok((Some(heard), said)) => (heard, said),
-        Ok((None, said)) => return Json(done(&body, said)).into_response(),
-        Err((status, why)) => return refused(status, &why),
-    };
+    let (Heard { incoming, message, command }, said) =
+        match heard(&parts, &caller, &place, &body.text, (key, lineage)).await {
+            Ok((Some(heard), said)) => (heard, said),
+            Ok((None, said)) => return Json(done(&body, said)).into_response(),
+            Err((status, why)) => return refused(status, &why),
+        };
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // One that cannot be cancelled now is waited for.
@@ -221,22 +227,24 @@ async fn heard(
     parts: &Parts,
     caller: &Caller,
     place: &Place,
-    body: &Submit,
-    key: Option<&str>,
+    text: &str,
+    (key, lineage): (Option<&str>, Option<Box<Lineage>>),
 ) -> Result<(Option<Heard>, Option<String>), Refused> {
     let known = match key {
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
     };
-    let Done { said, row, text } = if known {
-        typed::left(parts, caller, &body.text)?
-    } else {
-        typed::run(parts, caller, place, &body.text).await?
+    // What another server's model writes is no command.
+    let types = lineage.is_none();
+    let Done { said, row, text } = match (types, known) {
+        (false, _) => Done { said: None, row: None, text: text.to_owned() },
+        (true, true) => typed::left(parts, caller, text)?,
+        (true, false) => typed::run(parts, caller, place, text).await?,
     };
     if text.is_empty() {
         return Ok((None, said));
     }
-    if let Some((name, options)) = commands::parse(&text) {
+    if let Some((name, options)) = commands::parse(&text).filter(|_| types) {
         let command = parts.sessions.runs(caller, place, name, options).await;
         let message = command.callback.id.id.to_string();
         let incoming = Incoming::Command(Box::new(command));
@@ -245,5 +253,5 @@ async fn heard(
     let posted = parts.sessions.says(caller, place, (&text, row), key).await;
     let posted = posted.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()))?;
     let message = posted.id.id.to_string();
-    Ok((Some(Heard { incoming: Incoming::Posted(posted), message, command: false }), said))
+    Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))
 }

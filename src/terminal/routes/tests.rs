@@ -14,6 +14,7 @@ use crate::domain::command::overview::Usage;
 use crate::domain::gate::Decision;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::incoming::Incoming;
+use crate::domain::lineage::Identity;
 use crate::ports::{Batch, Models, NotAccepted};
 
 /// Nothing was used.
@@ -84,6 +85,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
     let clock = Arc::new(ManualClock::new());
     let kept_for = Arc::new(|| std::time::Duration::from_secs(60));
     let mut routes = router(Parts {
+        us: Arc::new(Identity { name: "harbour".to_owned(), depth: 3 }),
         sessions: Arc::new(Sessions::new(clock, Arc::new(MemoryStore::new()), kept_for)),
         intake: Arc::new(Closed),
         events: Arc::new(Silent),
