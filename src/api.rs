@@ -29,7 +29,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::http::StatusCode;
 use axum::response::Response;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +41,12 @@ pub const SERVER_NAME: &str = "staffai";
 
 /// How long the address may take to be looked up and bound.
 const BIND_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Bytes that the system keeps of what a client has not taken yet; it takes twice as much memory for them.
+const SEND_BUFFER: u32 = 128 * 1024;
+
+/// Connections that wait until they are taken.
+const WAITING_MAX: u32 = 1_024;
 
 /// What the pages show, and to whom.
 pub struct ApiOptions {
@@ -211,7 +217,7 @@ impl Site {
     async fn bind(&self) -> Result<TcpListener, String> {
         let Self { setting, .. } = self;
         let address = self.first.get().map_or_else(|| self.address.clone(), ToString::to_string);
-        match tokio::time::timeout(BIND_DEADLINE, TcpListener::bind(&address)).await {
+        match tokio::time::timeout(BIND_DEADLINE, listen(&address)).await {
             Ok(Ok(listener)) => Ok(listener),
             Ok(Err(error)) if error.kind() == std::io::ErrorKind::AddrInUse => Err(format!(
                 "cannot listen on {address}: the port is in use; stop the other program, or set {setting} to a free address"
@@ -229,6 +235,20 @@ impl Site {
         connections::serve(listener, &self.router, limits, stop).await;
         self.bound.send_replace(None);
     }
+}
+
+/// Listens for connections whose clients may leave so much unread and no more: without a bound the system keeps some megabytes for
+/// each that does not read.
+async fn listen(address: &str) -> std::io::Result<TcpListener> {
+    let found = tokio::net::lookup_host(address).await?.next();
+    let address = found.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // A port is free again as soon as its listener is gone.
+    socket.set_reuseaddr(true)?;
+    // Accepted connections have what the listener has.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(WAITING_MAX)
 }
 
 #[cfg(test)]

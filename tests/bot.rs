@@ -24,6 +24,9 @@ mod talk;
 #[path = "bot/sessions.rs"]
 mod sessions;
 
+#[path = "bot/load.rs"]
+mod load;
+
 #[path = "bot/terminal.rs"]
 mod terminal;
 

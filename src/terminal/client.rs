@@ -6,6 +6,8 @@ mod editor;
 
 mod markdown;
 
+mod refusal;
+
 mod screen;
 
 mod shown;
@@ -23,6 +25,7 @@ use tokio::time::timeout;
 
 use self::code::{DIM, PLAIN};
 use self::editor::{Editor, Typed};
+use self::refusal::{refusal, unreachable};
 use self::screen::Screen;
 use self::shown::{Shown, harmless};
 use self::stream::{Lines, parse};
@@ -36,16 +39,11 @@ use crate::domain::notice;
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// The longest silence of a stream: a service that lives says so more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// The longest answer that refuses something and is read, in bytes.
-const REFUSAL_MAX: usize = 16 * 1024;
 /// The longest wait for the answer to a command; a service gives up earlier.
 const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 
 /// The longest that a decision may take to be on record; a service gives up earlier.
 const DECIDED_WITHIN: Duration = Duration::from_secs(20);
-
-/// How somebody gets a key, and where this looks for it.
-const KEY_HINT: &str = "the service asks for a key: staffai key add NAME --right chat --right tools prints one; set STAFFAI_API_KEYS to it";
 
 /// The longest wait for the answer to a single question.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
@@ -72,12 +70,6 @@ struct Attached {
 struct SaidBefore {
     ours: bool,
     text: String,
-}
-
-/// A refusal, as the service tells it.
-#[derive(serde::Deserialize)]
-struct Problem {
-    detail: String,
 }
 
 /// Who types, and what the terminal shows.
@@ -416,15 +408,6 @@ async fn interrupted() {
     }
 }
 
-/// Why the service refused something, in its words.
-async fn refusal(answer: reqwest::Response) -> String {
-    let status = answer.status();
-    let why = beginning(answer).await;
-    let why = serde_json::from_str::<Problem>(&why).map_or(why, |problem| problem.detail);
-    let why: String = harmless(&why).chars().take(300).collect();
-    if status == StatusCode::UNAUTHORIZED { format!("{why}\n{KEY_HINT}") } else { why }
-}
-
 /// One line of the input; none at its end. A person may take any time.
 async fn read_line() -> Result<Option<String>, String> {
     let read = tokio::task::spawn_blocking(|| {
@@ -435,22 +418,6 @@ async fn read_line() -> Result<Option<String>, String> {
         Ok(line) => line.map_err(|error| error.to_string()),
         Err(error) => Err(error.to_string()),
     }
-}
-
-fn unreachable(error: reqwest::Error) -> String {
-    format!("the service cannot be reached: {}", error.without_url())
-}
-
-/// The first bytes of an answer that refuses something, as text.
-async fn beginning(mut answer: reqwest::Response) -> String {
-    let mut body = Vec::new();
-    while let Ok(Some(chunk)) = answer.chunk().await {
-        body.extend_from_slice(&chunk[..chunk.len().min(REFUSAL_MAX - body.len())]);
-        if body.len() == REFUSAL_MAX {
-            break;
-        }
-    }
-    String::from_utf8_lossy(&body).into_owned()
 }
 
 #[cfg(test)]

@@ -460,9 +460,12 @@ fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
         world.becomes("ready").await;
         // Behind the call nothing more comes after a few words, so what is read of them was not kept back.
         world.model.does(|ask| {
-            let form = |words: &str| match ask.has_form() {
-                true => json!({"type": "text", "response": words, "data": ""}).to_string(),
-                false => words.to_owned(),
+            let form = |words: &str| {
+                if ask.has_form() {
+                    json!({"type": "text", "response": words, "data": ""}).to_string()
+                } else {
+                    words.to_owned()
+                }
             };
             match ask.results() {
                 results if results.is_empty() => Act::StreamsACall(form("One moment."), "get_time", json!({})),

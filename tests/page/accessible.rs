@@ -12,7 +12,7 @@ const AXE: &str = ".node-tests/node_modules/axe-core/axe.min.js";
 
 impl Browser {
     /// What axe-core finds in the page as it is now, in light and in dark colours.
-    fn finds(&self, state: &str) -> Vec<String> {
+    pub(crate) fn finds(&self, state: &str) -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
         let source =
             std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{AXE}: {error}; ./test installs it"));
@@ -43,6 +43,10 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelectorAll('#board button.actor').length > 10");
     let mut found = browser.finds("the first look");
+    let words = "document.getElementById('tour-words').textContent = 'Two members ask at the same time.'";
+    browser.run(&format!("document.getElementById('tour').hidden = false; {words}"));
+    found.extend(browser.finds("the tour"));
+    browser.run("document.getElementById('tour').hidden = true");
 
     browser.say("@staffai show me some code");
     browser.answer("fn main()");

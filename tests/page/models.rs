@@ -71,6 +71,7 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('models').innerText.includes('tide-7b')");
+    assert_eq!(browser.finds("an offer"), Vec::<String>::new());
     browser.say("@staffai what is this?");
     browser.answer("playground");
     browser.click("#models .press");

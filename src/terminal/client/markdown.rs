@@ -268,7 +268,8 @@ impl Words {
             };
             let _ = write!(out, "{style}{text}{PLAIN}{}", self.style);
             self.before = Some(' ');
-            (self.open.clear(), self.held.clear());
+            self.open.clear();
+            self.held.clear();
         } else if self.held.len() > HELD_MAX {
             self.held.pop();
             self.give_up(c, out);
