@@ -442,8 +442,9 @@ pub trait Vitals: Send + Sync {
     /// Whether messages are answered now, and how each part is.
     fn readiness(&self) -> Readiness;
 
-    /// The living tree, from its root.
-    fn tree(&self) -> TreeNode;
+    /// The living tree, from its root. Of actors of one kind below one supervisor so many have a row of their own, those above the
+    /// others in the order of paths; one row stands for the rest. Actors with children always have their own.
+    fn tree(&self, of_a_kind: usize) -> TreeNode;
 
     /// The actor at this path in detail, if there is one.
     fn actor(&self, _path: &str) -> Option<ActorDetail> {

@@ -344,7 +344,9 @@ impl Thinking<'_> {
             let transcript = prompt::given(&prompts, &scene(turn, parts.clock.now()), given);
             return Gathered { transcript, history: (History::default(), parts.forgotten.now()), _room: None };
         }
-        let recalled = memory::recall(parts, running, turn).await;
+        // What is read of the store is asked for together.
+        let prompts = prompt_sections::in_force(running, &*parts.store);
+        let (recalled, prompts) = tokio::join!(memory::recall(parts, running, turn), prompts);
         let files = files::read(parts, running, turn, recalled.quoted.as_ref()).await;
         let now = parts.clock.now();
         let most = running.history_most(turn.policy.model.as_deref());
@@ -359,7 +361,6 @@ impl Thinking<'_> {
             text: &turn.text,
             files: &files.own,
         };
-        let prompts = prompt_sections::in_force(running, &*parts.store).await;
         let transcript = prompt::transcript(&prompts, &question);
         Gathered { transcript, history: (recalled.history, recalled.read), _room: files.room }
     }

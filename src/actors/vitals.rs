@@ -61,8 +61,8 @@ impl Vitals for TreeVitals {
         Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors }
     }
 
-    fn tree(&self) -> TreeNode {
-        tree_of(&self.roster.all())
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
+        tree_of(&self.roster.all(), of_a_kind)
     }
 
     fn actor(&self, path: &str) -> Option<ActorDetail> {
@@ -176,8 +176,8 @@ impl TreeVitals {
     }
 }
 
-/// The tree of these actors.
-fn tree_of(actors: &[Arc<Stats>]) -> TreeNode {
+/// The tree of these actors; of one kind below one supervisor so many have a row of their own.
+fn tree_of(actors: &[Arc<Stats>], of_a_kind: usize) -> TreeNode {
     let mut children: HashMap<&str, Vec<&Stats>> = HashMap::new();
     for stats in actors {
         let above = stats.path.rsplit_once('/').map_or("", |(above, _)| above);
@@ -187,13 +187,61 @@ fn tree_of(actors: &[Arc<Stats>]) -> TreeNode {
         siblings.sort_by_key(|stats| (place_in_tree(stats.kind), &stats.path));
     }
     let root = children.get("").and_then(|roots| roots.first().copied());
-    node(ROOT, root, &children)
+    node(ROOT, root, &children, of_a_kind)
 }
 
 /// An actor with all below it; each actor is looked at once.
-fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>) -> TreeNode {
-    let below = children.get(path).into_iter().flatten();
-    let below = below.map(|stats| node(&stats.path, Some(stats), children)).collect();
+fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>, of_a_kind: usize) -> TreeNode {
+    let mut below = Vec::new();
+    // There are a few kinds below one supervisor.
+    let mut kinds: Vec<(ActorKind, usize, Option<TreeNode>)> = Vec::new();
+    for child in children.get(path).into_iter().flatten() {
+        let at = kinds.iter().position(|(kind, ..)| *kind == child.kind).unwrap_or_else(|| {
+            kinds.push((child.kind, 0, None));
+            kinds.len() - 1
+        });
+        let (_, shown, rest) = &mut kinds[at];
+        if *shown < of_a_kind || children.contains_key(&*child.path) {
+            *shown += 1;
+            below.push(node(&child.path, Some(child), children, of_a_kind));
+        } else {
+            add_to(rest, path, child);
+        }
+    }
+    below.extend(kinds.into_iter().filter_map(|(.., rest)| rest));
+    TreeNode { children: below, ..row(path, stats) }
+}
+
+/// One more actor that a row stands for. Of several that do not run it tells of the last.
+fn add_to(rest: &mut Option<TreeNode>, above: &str, stats: &Stats) {
+    let rest = rest.get_or_insert_with(|| {
+        let name = stats.path.rsplit('/').next().unwrap_or_default();
+        let kind = name.split(':').next().unwrap_or_default();
+        TreeNode {
+            state: LifeState::Running.as_str().to_owned(),
+            many: Some(0),
+            ..row(&format!("{above}/{kind}:*"), None)
+        }
+    });
+    let life = stats.life();
+    rest.many = rest.many.map(|many| many + 1);
+    rest.restarts += stats.restarts.load(Ordering::Relaxed);
+    rest.mailbox += stats.depth.load(Ordering::Relaxed) as u64;
+    rest.handled += stats.handled.load(Ordering::Relaxed);
+    if life.state == LifeState::Running && !stats.is_hung() {
+        rest.uptime_s = rest.uptime_s.max(life.since.elapsed().as_secs());
+    } else {
+        rest.state = state_of(stats, life.state).to_owned();
+        rest.last_error = life.last_error;
+    }
+}
+
+fn state_of(stats: &Stats, state: LifeState) -> &'static str {
+    if stats.is_hung() { HUNG } else { state.as_str() }
+}
+
+/// An actor without those below it.
+fn row(path: &str, stats: Option<&Stats>) -> TreeNode {
     let life = stats.map(Stats::life);
     let state = life.as_ref().map_or(LifeState::Starting, |life| life.state);
     let running = life.as_ref().filter(|life| life.state == LifeState::Running);
@@ -201,7 +249,7 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
     TreeNode {
         name: path.rsplit('/').next().unwrap_or(path).to_owned(),
         path: path.to_owned(),
-        state: if stats.is_some_and(Stats::is_hung) { HUNG } else { state.as_str() }.to_owned(),
+        state: stats.map_or(state.as_str(), |stats| state_of(stats, state)).to_owned(),
         restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
         mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
         handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
@@ -209,7 +257,8 @@ fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>
         backoff_ms: life.as_ref().and_then(|life| life.backoff).map(ids::millis),
         outage_ms: life.as_ref().and_then(|life| life.outage).map(ids::millis),
         last_error: life.and_then(|life| life.last_error),
-        children: below,
+        many: None,
+        children: Vec::new(),
     }
 }
 
@@ -248,7 +297,7 @@ mod tests {
             let actors = actors(many);
             let once = || {
                 let begun = thread_time();
-                let tree = tree_of(&actors);
+                let tree = tree_of(&actors, usize::MAX);
                 let took = thread_time() - begun;
                 assert_eq!((tree.children.len(), tree.children[0].children.len()), (1, many));
                 took
@@ -258,6 +307,33 @@ mod tests {
         let (few, many) = (best(1_000), best(20_000));
         // The kernel counts by ticks, so that little is no time at all. Twenty times as many may take twenty times as long, and somewhat more for sorting; looking at all for each takes 400 times.
         assert!(many <= few.max(1_500_000) * 100, "{few} ns for 1,000, {many} ns for 20,000");
+    }
+
+    #[tokio::test]
+    async fn of_20_000_actors_of_one_kind_a_few_have_a_row_and_one_stands_for_the_rest() {
+        let actors = actors(20_000);
+        for stats in &actors {
+            stats.enter(LifeState::Running);
+            stats.handled.store(3, Ordering::Relaxed);
+        }
+        let whole = tree_of(&actors, usize::MAX);
+        let tree = tree_of(&actors, 60);
+        let (all, shown) = (&whole.children[0].children, &tree.children[0].children);
+        assert_eq!((&shown[..60], shown.len()), (&all[..60], 61));
+        let rest = shown.last().unwrap();
+        assert_eq!(
+            (rest.name.as_str(), rest.path.as_str()),
+            ("conversation:*", "staffai/conversations/conversation:*")
+        );
+        assert_eq!((rest.many, rest.handled, rest.state.as_str()), (Some(19_940), 3 * 19_940, "running"));
+        let written = serde_json::to_vec(&tree).unwrap();
+        assert!(written.len() < 64 * 1024, "{} bytes", written.len());
+        // Of those without a row, the ones that do not work are told of.
+        let last = actors.iter().find(|stats| *stats.path == *all[19_999].path).unwrap();
+        last.failed("no");
+        last.enter(LifeState::Restarting);
+        let told = tree_of(&actors, 60).children[0].children[60].clone();
+        assert_eq!((told.state.as_str(), told.last_error.as_deref()), ("restarting", Some("no")));
     }
 
     #[tokio::test(start_paused = true)]
@@ -278,7 +354,7 @@ mod tests {
         let named: Vec<_> =
             named.iter().map(|actor| (actor.actor.as_str(), actor.state.as_str(), actor.for_s)).collect();
         assert_eq!(named, [("staffai/gateway", "restarting", 6), ("staffai/journal", "hung", 6)]);
-        let tree = tree_of(&roster.all());
+        let tree = tree_of(&roster.all(), usize::MAX);
         let shown: Vec<_> = tree.children.iter().map(|node| (node.name.as_str(), node.state.as_str())).collect();
         assert_eq!(shown, [("ops", "running"), ("journal", "hung"), ("gateway", "restarting")]);
     }

@@ -11,6 +11,7 @@ use axum::routing::get;
 use axum::{Json, Router};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::task::spawn_blocking;
 
 use crate::api::cors::{self, Origins};
 use crate::api::guard::{Access, Link, Rejection, admit};
@@ -19,7 +20,7 @@ use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::{TreeNode, Turns};
+use crate::ports::vitals::Turns;
 use crate::ports::{Keys, Vitals};
 
 /// The text format of Prometheus.
@@ -96,8 +97,22 @@ async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
 }
 
-async fn tree(State(pages): State<Pages>) -> Json<TreeNode> {
-    Json(pages.vitals.tree())
+/// The actors of one kind that have a row of their own below their supervisor; absent for all.
+#[derive(Deserialize)]
+struct Rows {
+    children: Option<usize>,
+}
+
+async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejection>) -> Response {
+    let Ok(Query(rows)) = rows else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "children is a number"}))).into_response();
+    };
+    // All of them may be many thousands: to write these down takes longer than a task may hold its thread.
+    let drawn = move || serde_json::to_vec(&pages.vitals.tree(rows.children.unwrap_or(usize::MAX)));
+    match spawn_blocking(drawn).await {
+        Ok(Ok(drawn)) => ([(header::CONTENT_TYPE, "application/json")], drawn).into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
 }
 
 /// Which actor is meant.

@@ -49,7 +49,7 @@ impl Vitals for Known {
         }
     }
 
-    fn tree(&self) -> TreeNode {
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
         let node = |name: &str, path: &str, children| TreeNode {
             name: name.to_owned(),
             path: path.to_owned(),
@@ -61,6 +61,7 @@ impl Vitals for Known {
             backoff_ms: None,
             outage_ms: None,
             last_error: None,
+            many: (of_a_kind < usize::MAX).then_some(of_a_kind as u64),
             children,
         };
         node("staffai", "staffai", vec![node("ops", "staffai/ops", vec![])])
@@ -214,6 +215,9 @@ async fn metrics_and_the_tree_are_served() {
     };
     let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));
     assert_eq!(serde_json::from_str::<Value>(&body).unwrap(), wanted);
+    let (status, body) = served.get("/api/v1/tree?children=7", &[]).await;
+    assert_eq!((status, serde_json::from_str::<Value>(&body).unwrap()["many"].as_u64()), (StatusCode::OK, Some(7)));
+    assert_eq!(served.get("/api/v1/tree?children=few", &[]).await.0, StatusCode::BAD_REQUEST);
 }
 
 #[tokio::test]

@@ -127,6 +127,9 @@ pub struct TreeNode {
     pub outage_ms: Option<u64>,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// How many actors of one kind this stands for, when these have no row of their own; none for one actor.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub many: Option<u64>,
     /// Those it supervises, in start order.
     pub children: Vec<TreeNode>,
 }

@@ -1,9 +1,9 @@
 //! The backend with a server: Redis or Valkey.
 //!
 //! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
-//! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once; what takes
-//! long has one of its own, from a pool that tests each before it is used. So a server that went away and came back needs
-//! nothing from us. What the server has acknowledged counts as durable: how durable that is
+//! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once, and which is
+//! tested after a silence and after a request that had no answer in time; what takes long has one of its own, from a pool that
+//! tests each before it is used. So a server that went away and came back needs nothing from us. What the server has acknowledged counts as durable: how durable that is
 //! depends on its own configuration (`appendfsync`).
 
 use std::collections::BTreeSet;
@@ -122,7 +122,10 @@ impl Redis {
         let mut again = false;
         loop {
             let (link, number) = self.line.link().await.map_err(|error| self.judge(request, error))?;
-            let error = match call(link).await {
+            let awaited = self.line.awaited(number);
+            let answer = call(link).await;
+            awaited.answered();
+            let error = match answer {
                 Ok(value) => return Ok(value),
                 Err(error) => error,
             };

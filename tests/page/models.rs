@@ -80,6 +80,7 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     browser.until("![...document.querySelectorAll('.trouble')].some(one => one.dataset.trouble === 'model_down')");
     // The bot reads its configuration in a moment; until then the demo model answers.
     browser.until_said("@staffai what does the tide do?", "own model");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
     // A further life of the bot asks it as well.
     browser.click("[data-trouble=kill_bot]");
     browser.until("document.querySelector('.chaos-counts strong').textContent === '1'");
@@ -87,5 +88,4 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     browser.click("#models .press");
     browser.until("document.getElementById('models').innerText.includes('Use it')");
     browser.until_said("@staffai what is this?", "playground");
-    assert_eq!(browser.complaints(), Vec::<String>::new());
 }

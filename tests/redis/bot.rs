@@ -202,6 +202,38 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     world.stop().await;
 }
 
+/// How often the server read from its connections: requests that are sent together are read at once.
+fn reads(connection: &mut redis::Connection) -> usize {
+    let told: String = redis::cmd("INFO").arg("stats").query(connection).unwrap();
+    let reads = told.lines().find_map(|line| line.strip_prefix("total_reads_processed:")).unwrap();
+    reads.trim().parse().unwrap()
+}
+
+/// The reservation, what is remembered, whether some of it is to be forgotten, the settlement, and the writes: up to four, where a
+/// slow machine gathers few of them.
+#[tokio::test]
+async fn a_turn_takes_eight_round_trips_at_most() {
+    const TURNS: usize = 8;
+    let server = Server::start();
+    let world = World::start(&server.url()).await;
+    let (key, bot, place) = (world.key(), world.service.bot(), world.place("general"));
+    let answers = || world.service.messages(place).into_iter().filter(|message| message.author == bot).count();
+    let mut connection = server.connection();
+    let mut before = 0;
+    for turn in 0..=TURNS {
+        world.service.says(world.member("Ada"), place, &format!("<@{bot}> hello {turn}"), None);
+        until("the bot answers", || answers() > turn).await;
+        if turn == 0 {
+            until("it is remembered", || history(&server, &key).len() == 2).await;
+            before = reads(&mut connection);
+        }
+    }
+    let made = reads(&mut connection) - before;
+    // Two more for tests of connections that were silent on a busy machine, and this question.
+    assert!(made <= 8 * TURNS + 3, "{made} for {TURNS} turns");
+    world.stop().await;
+}
+
 /// What the Python bot remembered is what this bot remembers.
 #[tokio::test]
 async fn it_goes_on_with_the_history_of_the_python_bot() {

@@ -8,6 +8,8 @@ use parking_lot::Mutex;
 use staffai::ports::{Store, Write};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
 use crate::support::{Log, put, reason, recovered, row, soon, store, until};
@@ -153,6 +155,26 @@ async fn a_connection_that_breaks_is_replaced_and_the_request_repeated() {
     assert!(connections <= 3, "one is shared, one is the test's own: {connections}");
 }
 
+/// What happens when an address translator on the way forgets a connection: nobody is told, and what is sent gets no answer.
+#[tokio::test]
+async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_early() {
+    let server = Server::start();
+    let name = Name::of(server.address()).await;
+    let store = store(&format!("redis://{}/0", name.address)).await;
+    assert!(soon(store.write(vec![put("a", "1")])).await);
+    name.swallows_what_there_is();
+    let silent = Instant::now();
+    // What is asked all the time never leaves the connection idle, and is given up before the connection's own deadline.
+    assert_eq!(soon(store.get("b")).await, None);
+    while reason(&store).is_some() {
+        let _ = soon(store.get("b")).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        assert!(silent.elapsed() < Duration::from_secs(5), "{:?}", reason(&store));
+    }
+    assert_eq!(soon(store.get("a")).await.as_deref(), Some("1"));
+    assert!(soon(store.write(vec![put("b", "2")])).await);
+}
+
 /// What the Python bot left is read as it is, and keys of other types are replaced.
 #[tokio::test]
 async fn keys_of_the_python_bot() {
@@ -197,6 +219,8 @@ async fn failed_over_to_another_server() {
 struct Name {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
+    /// Ends when the connections of now are to carry nothing any more, and stay open.
+    silent: Arc<Mutex<CancellationToken>>,
     serving: JoinHandle<()>,
 }
 
@@ -206,17 +230,26 @@ impl Name {
         let address = listener.local_addr().unwrap();
         let target = Arc::new(Mutex::new(target));
         let now = Arc::clone(&target);
+        let silent = Arc::new(Mutex::new(CancellationToken::new()));
+        let silences = Arc::clone(&silent);
         let serving = tokio::spawn(async move {
             while let Ok((mut near, _)) = listener.accept().await {
-                let target = *now.lock();
+                let (target, silent) = (*now.lock(), silences.lock().clone());
                 tokio::spawn(async move {
-                    if let Ok(mut far) = TcpStream::connect(target).await {
-                        let _ = tokio::io::copy_bidirectional(&mut near, &mut far).await;
+                    let Ok(mut far) = TcpStream::connect(target).await else { return };
+                    let carried = tokio::io::copy_bidirectional(&mut near, &mut far);
+                    if silent.run_until_cancelled(carried).await.is_none() {
+                        std::future::pending::<()>().await;
                     }
                 });
             }
         });
-        Self { address, target, serving }
+        Self { address, target, silent, serving }
+    }
+
+    /// The connections that there are stay open and carry nothing any more; new ones do.
+    fn swallows_what_there_is(&self) {
+        std::mem::take(&mut *self.silent.lock()).cancel();
     }
 }
 

@@ -59,7 +59,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     let opener = redis::opener::Opener::new(&format!("redis://127.0.0.1:{PORT}/0").into())?;
     let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await;
     let store = store.map_err(|error| error.to_string())?;
-    on_server(&store, &server, size, table).await;
+    on_server(&store, &server, size, table).await?;
     store.close(Duration::from_secs(5)).await;
     Ok(())
 }
@@ -104,7 +104,12 @@ async fn turns(store: &impl Store, round: u64, table: &mut Table) -> Vec<f64> {
     took
 }
 
-async fn on_server(store: &Resilient<redis::Redis>, server: &Server, size: Size, table: &mut Table) {
+async fn on_server(
+    store: &Resilient<redis::Redis>,
+    server: &Server,
+    size: Size,
+    table: &mut Table,
+) -> Result<(), String> {
     let steal = Steal::watch();
     let mut took = Vec::new();
     for number in 0..MEMBERS * 4 {
@@ -116,6 +121,7 @@ async fn on_server(store: &Resilient<redis::Redis>, server: &Server, size: Size,
     }
     table.at_most("M9 one decision on Redis, loopback, p50", (median(&took), "us"), 60.0, &steal);
     table.told("M9 the same, p99", &format!("{} us", plain(percentile(&took, 0.99))), &steal);
+    let _ = server.ask("CONFIG RESETSTAT")?;
     let (mut admitted, mut decided, cpu) = (0, 0, cpu_of(server.0.id()));
     for round in 0..size.rounds as u64 {
         for first in (0..MEMBERS * 20).step_by(usize::try_from(AT_ONCE).unwrap_or(1)) {
@@ -131,7 +137,17 @@ async fn on_server(store: &Resilient<redis::Redis>, server: &Server, size: Size,
     }
     let rate = as_f64(decided) / (cpu_of(server.0.id()) - cpu).max(f64::EPSILON);
     table.at_least("M9 decisions a second of a Redis core", (rate, ""), 40_000.0, &steal);
+    let counted = server.ask("INFO commandstats")?;
+    let each = usec_per_call(&counted).ok_or("the server counts no decisions")?;
+    table.at_most("M9 the script's share of a decision, as the server counts it", (each, "us"), 25.0, &steal);
     exactly(admitted, size.rounds as u64 * MEMBERS * u64::from(LIMITS.messages), table);
+    Ok(())
+}
+
+/// What a call of the script took on average, in microseconds, its commands included.
+fn usec_per_call(counted: &str) -> Option<f64> {
+    let line = counted.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:"))?;
+    line.split(',').find_map(|field| field.strip_prefix("usec_per_call="))?.trim().parse().ok()
 }
 
 fn exactly(admitted: u64, allowed: u64, table: &mut Table) {
@@ -168,6 +184,17 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         Some(server)
+    }
+
+    /// Its answer to a command.
+    fn ask(&self, command: &str) -> Result<String, String> {
+        let text = |error: ::redis::RedisError| error.to_string();
+        let client = ::redis::Client::open(format!("redis://127.0.0.1:{PORT}/0")).map_err(text)?;
+        let mut asked = ::redis::Cmd::new();
+        for word in command.split(' ') {
+            asked.arg(word);
+        }
+        asked.query(&mut client.get_connection().map_err(text)?).map_err(text)
     }
 }
 

@@ -9,10 +9,13 @@ use crate::ports::vitals::{Part, Status, TreeNode};
 /// Actors that are named for their queues, and for their restarts.
 const NAMED: usize = 3;
 
+/// Actors of one kind that are looked at one by one. Conversations are not named, and of everything else there are fewer.
+const OF_A_KIND: usize = 100;
+
 /// How the whole bot is at this moment.
 pub(super) fn of(parts: &CommandParts) -> Overview {
     let ready = parts.vitals.readiness();
-    let tree = parts.vitals.tree();
+    let tree = parts.vitals.tree(OF_A_KIND);
     let turns = parts.vitals.turns();
     let of_kind = |kind: &'static str| ready.parts.iter().filter(move |part| part.kind == kind);
     let up = |part: &&Part| part.status == Status::Ready;

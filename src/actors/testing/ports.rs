@@ -681,7 +681,7 @@ impl Vitals for NoVitals {
         }
     }
 
-    fn tree(&self) -> TreeNode {
+    fn tree(&self, _of_a_kind: usize) -> TreeNode {
         unreachable!()
     }
 

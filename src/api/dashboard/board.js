@@ -7,10 +7,12 @@ import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn } from "./path.js";
 import { figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
-import { treeView } from "./tree.js";
+import { CHILDREN, treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
 
 const PERIOD = 1000;
+/** Where the tree is read: there may be many thousands of one kind. */
+const TREE = `/api/v1/tree?children=${CHILDREN}`;
 /** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
 const HASTE = 150;
 const HASTE_MS = 7000;
@@ -151,7 +153,7 @@ async function look(board) {
   board.round += 1;
   try {
     const [tree, turns, readiness, metrics] = await Promise.all([
-      read("/api/v1/tree"), read(`/api/v1/turns?limit=${board.many ? MANY : FEW}`),
+      read(TREE), read(`/api/v1/turns?limit=${board.many ? MANY : FEW}`),
       seldom ? read("/readyz") : board.last, seldom ? read("/metrics") : board.metrics,
     ]);
     board.last = readiness;
@@ -189,7 +191,7 @@ function returned(board) {
 
 /** Between two looks at everything. What cannot be read now is the next look's matter. */
 async function lookAtTree(board) {
-  const tree = await read("/api/v1/tree").catch(() => null);
+  const tree = await read(TREE).catch(() => null);
   if (!tree) return;
   board.liveTree = tree;
   if (!board.travel.sample()) showTree(board, tree);

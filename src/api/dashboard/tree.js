@@ -4,8 +4,8 @@ import { ago, duration, make, mark, set, short } from "./dom.js";
 
 /** From so many on, children of one kind are shown as one sum until somebody unfolds them. */
 const FOLD = 6;
-/** Children of one node that are drawn; the others are counted. */
-const CHILDREN = 60;
+/** Children of one kind that are asked for and drawn; the others are counted. */
+export const CHILDREN = 60;
 const MAX_DEPTH = 12;
 /** How long an actor that was struck stays red at least, and how long it tells what became of it. */
 const RED_MS = 1500;
@@ -64,7 +64,7 @@ function show(view) {
   const flat = [];
   const total = { nodes: 0, restarts: 0, mailbox: 0, bad: 0 };
   const count = (node) => {
-    total.nodes += 1;
+    total.nodes += node.many ?? 1;
     total.restarts += node.restarts;
     total.mailbox += node.mailbox;
     total.bad += mood(node.state) === "bad" ? 1 : 0;
@@ -95,25 +95,29 @@ function groups(view, node) {
   const gone = view.still ? [] : [...view.wounds.values()].filter((wound) => above(wound.node.path) === node.path && !node.children.some((child) => child.path === wound.node.path));
   const ghosts = gone.map(({ node: last }) => ({ ...last, state: "gone", mailbox: 0, last_error: null, children: [] }));
   const out = [];
+  // One row may stand for the actors of a kind that have none of their own.
+  const rests = new Map();
   for (const child of [...node.children, ...ghosts]) {
     const kind = kindOf(child);
-    if (child.many !== undefined) {
-      out.push({ key: `${child.path}@`, sum: { ...child, name: `${kind} × ${child.many}` } });
-      continue;
-    }
-    if (kinds.has(kind)) kinds.get(kind).push(child);
+    if (child.many !== undefined) rests.set(kind, child);
+    else if (kinds.has(kind)) kinds.get(kind).push(child);
     else kinds.set(kind, [child]);
+  }
+  for (const [kind, rest] of rests) {
+    if (!kinds.has(kind)) out.push({ key: `${rest.path}@`, sum: { ...rest, name: `${kind} × ${rest.many}` } });
   }
   for (const [kind, children] of kinds) {
     const key = `${node.path}/${kind}:*`;
-    if (children.length < FOLD) {
+    const rest = rests.get(kind);
+    if (!rest && children.length < FOLD) {
       out.push(...children.map((child) => ({ node: child })));
       continue;
     }
-    out.push({ key, fold: true, open: view.open.has(key), sum: summed(kind, children) });
+    out.push({ key, fold: true, open: view.open.has(key), sum: summed(kind, rest ? [...children, rest] : children) });
     if (!view.open.has(key)) continue;
     out.push(...children.slice(0, CHILDREN).map((child) => ({ node: child })));
-    if (children.length > CHILDREN) out.push({ key: `${key}…`, more: children.length - CHILDREN });
+    const more = Math.max(0, children.length - CHILDREN) + (rest?.many ?? 0);
+    if (more) out.push({ key: `${key}…`, more });
   }
   return out;
 }
@@ -123,7 +127,8 @@ function kindOf(node) {
 }
 
 function summed(kind, children) {
-  const sum = { name: `${kind} × ${children.length}`, path: kind, state: "running", restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: null };
+  const many = children.reduce((sum, child) => sum + (child.many ?? 1), 0);
+  const sum = { name: `${kind} × ${many}`, path: kind, state: "running", restarts: 0, mailbox: 0, handled: 0, uptime_s: 0, last_error: null };
   for (const child of children) {
     sum.restarts += child.restarts;
     sum.mailbox += child.mailbox;

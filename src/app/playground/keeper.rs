@@ -246,7 +246,7 @@ impl BotProcess for Keeper {
         self.asked.try_send((order, asker)).map_err(|_| Refused::Flooded)?;
         match timeout(ANSWERS_WITHIN, answer).await {
             Ok(Ok(result)) => {
-                if let Some(model) = model {
+                if let Some(model) = model.filter(|_| result.is_ok()) {
                     *self.model.lock() = model;
                 }
                 result

@@ -1,6 +1,7 @@
 //! The one connection to a server that all short requests share. Requests of several callers are on their way at once and are
 //! answered in order; a caller that stops waiting does not disturb the others.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_redis::redis;
@@ -29,7 +30,18 @@ pub enum Connector {
 }
 
 /// The connection, and how it is made anew.
-pub struct Line(Mutex<State>);
+pub struct Line {
+    state: Mutex<State>,
+    /// The number of a connection on which a caller waited in vain.
+    doubted: AtomicU64,
+}
+
+/// A request on the connection. One that is dropped without an answer speaks against the connection: it may be dead without
+/// saying so, and callers that each give up early would never find out.
+pub struct Awaited<'a> {
+    line: &'a Line,
+    number: u64,
+}
 
 struct State {
     connector: Connector,
@@ -53,21 +65,26 @@ enum Connection {
 
 impl Line {
     pub fn new(connector: Connector) -> Self {
-        Self(Mutex::new(State { connector, kept: None, made: 0, closed: false }))
+        let state = Mutex::new(State { connector, kept: None, made: 0, closed: false });
+        Self { state, doubted: AtomicU64::new(0) }
     }
 
     /// The connection and its number. One that is gone is replaced, also when that only shows now.
     pub async fn link(&self) -> RedisResult<(Link, u64)> {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         if state.closed {
             return Err(RedisError::from((ErrorKind::Client, "the connection is closed")));
         }
+        let number = state.made;
         if let Some(kept) = &mut state.kept {
-            let fresh = kept.used.elapsed() < IDLE || alive(kept.connection.link()).await;
+            let doubted = self.doubted.load(Ordering::Relaxed) == number;
+            let fresh = kept.used.elapsed() < IDLE && !doubted || alive(kept.connection.link()).await;
             if fresh {
+                if doubted {
+                    self.doubted.store(0, Ordering::Relaxed);
+                }
                 kept.used = Instant::now();
-                let link = kept.connection.link();
-                return Ok((link, state.made));
+                return Ok((kept.connection.link(), number));
             }
         }
         state.kept = None;
@@ -81,18 +98,36 @@ impl Line {
         Ok((link, state.made))
     }
 
+    /// A request begins on the connection of this number.
+    pub const fn awaited(&self, number: u64) -> Awaited<'_> {
+        Awaited { line: self, number }
+    }
+
     /// The connection of this number is of no use any more.
     pub async fn discard(&self, number: u64) {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         if state.made == number {
             state.kept = None;
         }
     }
 
     pub async fn close(&self) {
-        let mut state = self.0.lock().await;
+        let mut state = self.state.lock().await;
         state.closed = true;
         state.kept = None;
+    }
+}
+
+impl Awaited<'_> {
+    /// It has its answer, or its error.
+    pub const fn answered(self) {
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Awaited<'_> {
+    fn drop(&mut self) {
+        self.line.doubted.store(self.number, Ordering::Relaxed);
     }
 }
 
