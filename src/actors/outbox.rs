@@ -158,7 +158,7 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, since, check, drafted } => {
+            OutboxMsg::Deliver { turn, outgoing, since, check, nonce_until, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
@@ -167,7 +167,7 @@ impl Actor for Outbox {
                     ctx,
                     state,
                     &place,
-                    Job { check, drawn, since: Some(since), ..Job::new(Task::Turn(turn), outgoing) },
+                    Job { check, nonce_until, drawn, since: Some(since), ..Job::new(Task::Turn(turn), outgoing) },
                 );
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),

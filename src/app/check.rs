@@ -9,7 +9,7 @@ use tokio::time::timeout;
 use self::report::{CheckStatus, Report};
 use super::commands::Reading;
 use super::reload::Lookup;
-use super::{Cli, built_ins, commands, exit, files};
+use super::{Cli, built_ins, commands, exit, files, triggers};
 use crate::config::problem::Layer;
 use crate::config::{Examined, Loaded, Settings};
 use crate::llm::registry::Registry;
@@ -76,6 +76,18 @@ pub(super) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
     if report.wrong() == 0 { exit::FINE } else { exit::NEGATIVE }
 }
 
+/// A row for each timer and webhook.
+fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
+    let triggers = match triggers::read(settings, lookup) {
+        Ok(triggers) => triggers,
+        Err(mistakes) => return mistakes.into_iter().for_each(|mistake| report.wrong_with("triggers", mistake)),
+    };
+    let timers = triggers.timers.iter().map(|timer| ("timer", &timer.deed));
+    for (kind, deed) in timers.chain(triggers.hooks.values().map(|hook| ("webhook", &hook.deed))) {
+        report.ok(&format!("{kind} {}", deed.name), format!("its answers go to {}", deed.target));
+    }
+}
+
 /// Tries everything, or only the files when the values of settings are not what was meant. Keys that only model rows name are
 /// added to `secrets`.
 async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
@@ -97,6 +109,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     storage::check(settings, scope.offline, &mut report).await;
     servers::check(&entries, (settings, lookup), scope.offline, &mut report).await;
     servers::nats(settings, scope.offline, &mut report).await;
+    triggers(settings, lookup, &mut report);
     data_tools::check(settings, lookup, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");

@@ -16,6 +16,7 @@ use crate::domain::model::Row;
 use crate::domain::signature::SigningKey;
 use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
 use crate::domain::webhook::{Proof, SECRET_MIN, WINDOW_MAX, Webhook};
+use crate::terminal::{self, sessions};
 
 /// The most timers, and the most webhooks.
 const ROWS_MAX: usize = 64;
@@ -127,10 +128,14 @@ fn place(name: &str, target: &str) -> Result<Place, String> {
     if !doors::POSTABLE.contains(&place.door) {
         return Err(wanted());
     }
-    match ids::mistake_in(place.door.as_str(), &place.id) {
-        Some(mistake) => Err(format!("{name}: the target's id {mistake}")),
-        None => Ok(place),
+    if let Some(mistake) = ids::mistake_in(place.door.as_str(), &place.id) {
+        return Err(format!("{name}: the target's id {mistake}"));
     }
+    if place.door == terminal::DOOR && !sessions::is_place(&place.id) {
+        let fix = "write terminal:SESSION, or terminal:KEY.SESSION for a session of a key; a session's name has 1 to 64 letters, digits, - or _";
+        return Err(format!("{name}: {target:?} is no session; {fix}"));
+    }
+    Ok(place)
 }
 
 #[cfg(test)]
@@ -163,14 +168,14 @@ mod tests {
             name = "ci"
             env_secret = "CI_SECRET"
             prompt = "{{status}}"
-            target = "terminal:builds"
+            target = "terminal:laptop.builds"
             per_hour = 3
         "#;
         let triggers = read_from(toml).unwrap();
         let timer = &triggers.timers[0];
         assert_eq!((timer.deed.per_hour, timer.grace.as_secs(), timer.deed.tools), (12, 900, false));
         let hook = &triggers.hooks["ci"];
-        assert_eq!((hook.deed.target.to_string().as_str(), hook.deed.per_hour), ("terminal:builds", 3));
+        assert_eq!((hook.deed.target.to_string().as_str(), hook.deed.per_hour), ("terminal:laptop.builds", 3));
     }
 
     #[test]
@@ -182,6 +187,16 @@ mod tests {
             (format!("timers = [{{{}}}]", good.replace("0 9", "99 9")), "timers, row 1", "cron expression"),
             (format!("timers = [{{{}}}]", good.replace("discord:42", "api:x")), "timers, row 1", "is no target"),
             (format!("timers = [{{{}}}]", good.replace("discord:42", "discord:x")), "timers, row 1", "Discord id"),
+            (
+                format!("timers = [{{{}}}]", good.replace("discord:42", "terminal:my builds")),
+                "timers, row 1",
+                "is no session",
+            ),
+            (
+                format!("timers = [{{{}}}]", good.replace("discord:42", "terminal:ci.")),
+                "timers, row 1",
+                "is no session",
+            ),
             (format!("timers = [{{{good}, grace = \"2h\"}}]"), "timers, row 1", "at most 30 minutes"),
             (
                 r#"hooks = [{name = "a", prompt = "x", target = "discord:42"}]"#.to_owned(),

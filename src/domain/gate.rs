@@ -100,6 +100,9 @@ pub struct Gate {
     pub place: Place,
     /// Who asked.
     pub requester: Person,
+    /// The one who asked is a timer or a webhook, which no platform knows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unattended: bool,
     /// The language of the question.
     #[serde(default)]
     pub locale: Option<String>,
@@ -119,6 +122,13 @@ pub struct Gate {
 }
 
 impl Gate {
+    /// Who asked, as platforms show people; what is no person by its plain name.
+    #[must_use]
+    pub fn asker(&self) -> String {
+        let id = &self.requester.id;
+        if self.unattended { format!("`{id}`") } else { format!("<@{id}>") }
+    }
+
     /// The language of the question.
     #[must_use]
     pub fn locale(&self) -> Locale {

@@ -152,6 +152,15 @@ impl Trigger {
         }
     }
 
+    /// A person's words began it, so there is somebody whom its place knows.
+    #[must_use]
+    pub const fn has_person(self) -> bool {
+        match self {
+            Self::Reply | Self::Mention | Self::Alias | Self::Direct | Self::Interjection => true,
+            Self::Timer | Self::Webhook => false,
+        }
+    }
+
     /// Somebody wants this answer: they are told when there will be none, and breaking a limit has consequences.
     #[must_use]
     pub const fn is_asked(self) -> bool {

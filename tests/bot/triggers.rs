@@ -57,6 +57,26 @@ fn setup(clock: &Arc<Moved>) -> Setup {
         .set("STAFFAI_HOOKS", hook)
 }
 
+/// The same with a further timer, which is due each minute and speaks in a channel of its own.
+fn with_ticks(setup: Setup) -> Setup {
+    let channels = &setup.service.seed.guilds[0].channels;
+    let [general, random] =
+        ["general", "random"].map(|name| channels.iter().find(|channel| channel.name == name).unwrap().id);
+    let rows = format!(
+        "[{{name = 'hourly', cron = '0 * * * *', zone = 'Europe/Berlin', prompt = 'Which tide is it?', target = 'discord:{general}'}}, \
+          {{name = 'ticks', cron = '* * * * *', prompt = 'Tick.', target = 'discord:{random}'}}]"
+    );
+    setup.set("STAFFAI_TRIGGERS__TIMERS", rows)
+}
+
+/// A minute goes by, and all timers were looked at since: the one that is due then has spoken.
+async fn looks(world: &World, clock: &Moved) {
+    let random = world.channel("random");
+    let before = world.spoken(random).len();
+    clock.passes(MINUTE);
+    world.until("the timers are looked at", || (world.spoken(random).len() > before).then_some(())).await;
+}
+
 /// A request as another program sends it.
 async fn knocks(world: &World, name: &str, stamp: u64, body: &str, secret: &str) -> (u16, Value) {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
@@ -86,8 +106,8 @@ async fn is_all(world: &World, spoken: usize) {
 fn a_timer_asks_when_it_is_due_and_once_after_the_process_was_away() {
     story(async {
         let clock = Moved::new();
-        let world = World::with(setup(&clock)).await;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        let world = World::with(with_ticks(setup(&clock))).await;
+        looks(&world, &clock).await;
         is_all(&world, 0).await;
         clock.passes(50 * MINUTE);
         let heard = world.hears("general").await;
@@ -103,13 +123,13 @@ fn a_timer_asks_when_it_is_due_and_once_after_the_process_was_away() {
         world.hears("general").await;
         world.stop().await;
         world.start().await;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        looks(&world, &clock).await;
         is_all(&world, 2).await;
 
         world.stop().await;
         clock.passes(HOUR + 25 * MINUTE);
         world.start().await;
-        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        looks(&world, &clock).await;
         is_all(&world, 2).await;
     });
 }
@@ -143,6 +163,26 @@ fn a_signed_request_is_a_question_once_and_within_its_budget() {
         world.hears("general").await;
         assert_eq!(knocks(&world, "ci", stamp, &build("grey"), SECRET).await.0, 429);
         is_all(&world, 2).await;
+    });
+}
+
+#[test]
+fn the_same_request_twice_at_the_same_moment_is_one_question() {
+    story(async {
+        let clock = Moved::new();
+        let world = World::with(setup(&clock)).await;
+        let stamp = clock.now().0 / 1_000;
+        for (number, name) in (1..).zip(["blue", "green"]) {
+            let body = build(name);
+            let (one, other) =
+                tokio::join!(knocks(&world, "ci", stamp, &body, SECRET), knocks(&world, "ci", stamp, &body, SECRET));
+            let statuses = [one.0, other.0];
+            assert!(statuses.contains(&202), "one of them is taken: {statuses:?}");
+            assert!(statuses.iter().all(|status| [202, 409, 503].contains(status)), "{statuses:?}");
+            world.hears("general").await;
+            assert_eq!(knocks(&world, "ci", stamp, &body, SECRET).await.0, 409, "it was taken before");
+            is_all(&world, number).await;
+        }
     });
 }
 

@@ -67,6 +67,7 @@ fn gate(id: &str) -> Gate {
         turn: turn.id,
         place: turn.place,
         requester: turn.person,
+        unattended: false,
         locale: None,
         approvers: Vec::new(),
         tool: "fm__delete".to_owned(),

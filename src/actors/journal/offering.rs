@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::ending::gave_up;
 use super::entry::{Entry, HandOver, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
 use crate::actors::messages::conversations::{ConversationsMsg, Offered};
-use crate::actors::messages::outbox::OutboxMsg;
+use crate::actors::messages::outbox::{NONCE_TRUST, OutboxMsg};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::rate_limiter;
 use crate::actors::tree::{ActorKind, Scope};
@@ -77,7 +79,12 @@ impl Journal {
                 let drafted = drafted && !self.events.streams(&id.door);
                 entry.visible = Visible::Perhaps;
                 let since = turn.at;
-                let deliver = OutboxMsg::Deliver { turn: id.clone(), outgoing, since, check: again, drafted };
+                // What replies to nothing is told from others in the channel by its words alone, which two turns may share. Nothing of
+                // it was posted before the turn began.
+                let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
+                let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
+                let turn = id.clone();
+                let deliver = OutboxMsg::Deliver { turn, outgoing, since, check: again, nonce_until, drafted };
                 entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }
         }

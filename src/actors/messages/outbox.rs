@@ -1,5 +1,7 @@
 //! What others may tell and ask the outbox of a door.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::actors::draft::Slot;
@@ -8,6 +10,9 @@ use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, Timestamp, TurnId};
 use crate::domain::outgoing::Outgoing;
 use crate::ports::{PostError, PostRequest, PostResult};
+
+/// How long the platform surely remembers a nonce. Later tries look into the channel first.
+pub const NONCE_TRUST: Duration = Duration::from_secs(60);
 
 /// The messages that the outbox handles.
 pub enum OutboxMsg {
@@ -21,6 +26,9 @@ pub enum OutboxMsg {
         since: Timestamp,
         /// Look into the channel first: an earlier life may have posted some of it.
         check: bool,
+        /// Until then the platform surely remembers the nonces of an earlier life, which tell one answer from another with the same
+        /// words; none for an answer that replies to a message.
+        nonce_until: Option<Instant>,
         /// Some of it was shown while it was being written.
         drafted: bool,
     },

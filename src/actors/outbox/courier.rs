@@ -13,7 +13,7 @@ use super::found::{Anchor, Found, Shown};
 use super::job::{End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
-use crate::actors::messages::outbox::Delivery;
+use crate::actors::messages::outbox::{Delivery, NONCE_TRUST};
 use crate::domain::draft::DRAFT_MESSAGES_MAX;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place};
@@ -23,8 +23,6 @@ use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
-/// How long the platform surely remembers a nonce. Later tries look into the channel first.
-const NONCE_TRUST: Duration = Duration::from_secs(60);
 
 /// Posts one answer, or reads something, within the budgets.
 pub(super) struct Courier {
@@ -93,9 +91,11 @@ impl Courier {
         if pieces.is_empty() {
             return Err(PostFailure::Request(Unposted::Nothing));
         }
-        if progress.found.pieces.is_empty() && (job.check || progress.doubtful) {
+        // While the platform remembers the nonces they decide: words may be those of another answer.
+        let check = job.check && job.nonce_until.is_none_or(|until| until <= Instant::now());
+        if progress.found.pieces.is_empty() && (check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
-            if progress.found.pieces.is_empty() && job.check && self.trigger_is_gone(job).await {
+            if progress.found.pieces.is_empty() && check && self.trigger_is_gone(job).await {
                 return Err(PostFailure::TriggerGone);
             }
         }

@@ -1,5 +1,7 @@
 //! What waits in the queue of a place, and what comes of it.
 
+use tokio::time::Instant;
+
 use super::drafts::Drawn;
 use super::found::Anchor;
 use super::pace::Track;
@@ -19,6 +21,8 @@ pub(super) struct Job {
     pub since: Option<Timestamp>,
     /// Look into the channel before anything is posted.
     pub check: bool,
+    /// Until then the platform surely remembers the nonces of an earlier try; none where its messages reply to something.
+    pub nonce_until: Option<Instant>,
     /// What the channel shows of it already, as far as that is known.
     pub drawn: Option<Drawn>,
     /// Every message of it that stands there is finished; the rest is to be posted.
@@ -30,7 +34,16 @@ pub(super) struct Job {
 impl Job {
     /// A job that no courier has begun.
     pub(super) fn new(task: Task, outgoing: Outgoing) -> Self {
-        Self { task, outgoing, since: None, check: false, drawn: None, edited: false, panicked: false }
+        Self {
+            task,
+            outgoing,
+            since: None,
+            check: false,
+            nonce_until: None,
+            drawn: None,
+            edited: false,
+            panicked: false,
+        }
     }
 
     /// What tells its messages from others in their place.

@@ -116,6 +116,7 @@ impl Thinking<'_> {
             turn: turn.id.clone(),
             place: turn.place.clone(),
             requester: turn.person.clone(),
+            unattended: !turn.trigger.has_person(),
             locale: turn.locale.clone(),
             approvers: asking.approvers.clone(),
             tool: entry.name.to_string(),

@@ -2,6 +2,7 @@
 
 use super::report::Report;
 use crate::config::Settings;
+use crate::discord::DOOR;
 use crate::discord::rest::Rest;
 use crate::discord::rest::setup::{ChannelState, RoleRights, Roles};
 
@@ -99,5 +100,14 @@ fn named_channels(settings: &Settings) -> Vec<(&'static str, &str)> {
     let only = interjection.channels.iter().map(|id| ("interjection.channels", id.as_str()));
     let muted = interjection.muted_channels.iter().map(|id| ("interjection.muted_channels", id.as_str()));
     let limits = settings.rate_limiter.channels.iter().map(|row| ("rate_limiter.channels", row.id.as_str()));
-    single.chain(only).chain(muted).chain(limits).collect()
+    let timers = &settings.triggers.timers;
+    let timers = timers.iter().filter_map(|row| Some(("triggers.timers", channel(&row.target)?)));
+    let hooks = &settings.triggers.hooks;
+    let hooks = hooks.iter().filter_map(|row| Some(("triggers.hooks", channel(&row.target)?)));
+    single.chain(only).chain(muted).chain(limits).chain(timers).chain(hooks).collect()
+}
+
+/// The channel that a target of a timer or webhook names; none when it is no place of Discord.
+fn channel(target: &str) -> Option<&str> {
+    target.strip_prefix(DOOR.as_str())?.strip_prefix(':')
 }

@@ -28,6 +28,7 @@ fn gate(approvers: &[&str]) -> Gate {
         turn,
         place: place(1),
         requester: person(1),
+        unattended: false,
         locale: None,
         approvers: approvers.iter().map(|role| (*role).to_owned()).collect(),
         tool: "fm__delete".to_owned(),
@@ -226,4 +227,12 @@ fn clicks_show_no_secret() {
     let click = Click { callback: Some(callback), ..click(&gate(&[]), Choice::Once, member(1, &[])) };
     assert!(!format!("{click:?}").contains("very-secret"));
     assert_eq!(click.id(), Some(&MessageId::new(DOOR, "1")));
+}
+
+#[test]
+fn what_is_no_person_is_named_and_never_mentioned() {
+    let asked = gate(&[]);
+    assert_eq!(asked.asker(), format!("<@{}>", asked.requester.id));
+    let requester = Person::new(asked.place.door.clone(), "webhook-ci");
+    assert_eq!(Gate { requester, unattended: true, ..asked }.asker(), "`webhook-ci`");
 }

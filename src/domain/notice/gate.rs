@@ -138,7 +138,7 @@ const fn words(locale: Locale) -> &'static Words {
 /// Whose decision it is, as platforms show people and roles.
 fn deciders(gate: &Gate) -> String {
     if gate.approvers.is_empty() {
-        return format!("<@{}>", gate.requester.id);
+        return gate.asker();
     }
     gate.approvers.iter().map(|role| format!("<@&{role}>")).collect::<Vec<_>>().join(", ")
 }
@@ -146,8 +146,7 @@ fn deciders(gate: &Gate) -> String {
 /// The sentence that asks for a decision.
 fn question(gate: &Gate) -> String {
     let words = words(gate.locale());
-    let who = format!("<@{}>", gate.requester.id);
-    let asks = (words.asks)(&who, &gate.tool, with(gate), &countdown(gate.expires_at));
+    let asks = (words.asks)(&gate.asker(), &gate.tool, with(gate), &countdown(gate.expires_at));
     format!("{asks} {}", (words.decides)(&deciders(gate)))
 }
 

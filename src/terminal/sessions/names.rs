@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::memory::MESSAGES_MAX;
 use super::record::{Line, Record};
 use super::{DOOR, NotTaken, Sessions};
-use crate::domain::api_key::{Caller, HOLDERS, Right};
+use crate::domain::api_key::{Caller, HOLDERS, Right, is_name};
 use crate::domain::ids::{Person, Place};
 use crate::domain::keys::sessions as keys;
 use crate::domain::session_index::Indexed;
@@ -115,6 +115,13 @@ fn place_of(caller: &Caller, name: &str) -> Place {
         Some(person) => Place::new(DOOR, format!("{}{OF}{name}", person.id)),
         None => Place::new(DOOR, name),
     }
+}
+
+/// Whether a place of this id can be one of this door: the name of a session, behind that of the key whose own it is.
+#[must_use]
+pub(crate) fn is_place(id: &str) -> bool {
+    let (holder, session) = id.rsplit_once(OF).map_or((None, id), |(holder, session)| (Some(holder), session));
+    holder.is_none_or(is_name) && check_name(session).is_ok()
 }
 
 pub(super) fn check_name(session: &str) -> Result<(), NotTaken> {

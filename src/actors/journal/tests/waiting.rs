@@ -17,6 +17,7 @@ fn gate(turn: &Turn, now: Timestamp) -> Gate {
         turn: turn.id.clone(),
         place: turn.place.clone(),
         requester: turn.person.clone(),
+        unattended: false,
         locale: None,
         approvers: Vec::new(),
         tool: "fm__delete".to_owned(),

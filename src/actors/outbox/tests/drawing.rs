@@ -23,7 +23,14 @@ impl World {
         let turn = turn(id, "7", "42");
         let outgoing = turn.reply_with(text);
         self.outbox
-            .cast(OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check: false, drafted: true })
+            .cast(OutboxMsg::Deliver {
+                turn: turn.id,
+                outgoing,
+                since: turn.at,
+                check: false,
+                nonce_until: None,
+                drafted: true,
+            })
             .unwrap();
     }
 

@@ -19,7 +19,14 @@ impl World {
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { parts, ..turn.reply_with("") };
         self.outbox
-            .cast(OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check, drafted: false })
+            .cast(OutboxMsg::Deliver {
+                turn: turn.id,
+                outgoing,
+                since: turn.at,
+                check,
+                nonce_until: None,
+                drafted: false,
+            })
             .unwrap();
     }
 

@@ -24,8 +24,8 @@ pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> St
         .iter()
         .take(LISTED_MAX)
         .map(|gate| {
-            let Gate { tool, requester, expires_at, .. } = gate;
-            let line = (words.waits)(tool, &place(&gate.place), &person(requester), &countdown(*expires_at));
+            let Gate { tool, expires_at, .. } = gate;
+            let line = (words.waits)(tool, &place(&gate.place), &gate.asker(), &countdown(*expires_at));
             format!("`{}`: {line}{}", &gate.id.as_str()[..ID_SHOWN], shortened(&gate.arguments))
         })
         .collect();

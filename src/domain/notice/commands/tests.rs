@@ -141,6 +141,7 @@ fn gate() -> Gate {
         turn,
         place: Place::new(door.clone(), "42"),
         requester: Person::new(door, "7"),
+        unattended: false,
         locale: None,
         approvers: Vec::new(),
         tool: "fm__delete".to_owned(),
