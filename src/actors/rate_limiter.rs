@@ -285,7 +285,7 @@ impl RateLimiter {
             }
             (Job::Admit { withdrawn: true, .. }, _) => {}
             (Job::Admit { offered, .. }, Decision::Refused(refusal)) => {
-                self.refuse(&mut state.notices, member, offered.turn, refusal);
+                self.refuse(&mut state.notices, member, &offered.turn, refusal);
             }
             (Job::Usage(applied, reply), Decision::Used(used)) => {
                 let running = self.live.now();
@@ -302,7 +302,7 @@ impl RateLimiter {
                 let _ = reply.send(standing);
             }
             (Job::Admit { offered, .. }, Decision::Done | Decision::Used(_)) => {
-                self.undelivered(offered.turn.id.clone())
+                self.undelivered(offered.turn.id.clone());
             }
             (Job::Count(_) | Job::Settle(..) | Job::Cancel(_) | Job::Usage(..), _) => {}
         }

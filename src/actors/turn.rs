@@ -164,15 +164,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // Typing is a courtesy: an outbox that is down shows none.
         let _ = outbox.cast(typing);
     }
-    if turn.trigger.is_asked() && turn.policy.model.is_none() {
-        let chosen = memory::chosen_row(parts, &running, &turn).await;
-        if chosen.is_some() {
-            Arc::make_mut(&mut turn).policy.model = chosen;
-        }
-    }
-    if let Some(allowed) = memory::allowed_row(&running, &turn.policy) {
-        Arc::make_mut(&mut turn).policy.model = Some(allowed);
-    }
+    memory::choose_row(parts, &running, &mut turn).await;
     let parked = resumed.clone();
     let thinking = async {
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;

@@ -113,7 +113,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
     let us = built_ins::agents::identity(&settings, &*dice);
-    let own = built_ins::configured(&settings, &configured.lookup, &us, Arc::clone(&clock), Arc::clone(&dice));
+    let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
     let own = own.map_err(|more| mistakes.extend(more)).ok();
     let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
@@ -144,8 +144,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let sections = sections(&live, &store, &clock);
-    let built_in = built_in(own, &settings, &facts, &sections);
+    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
     let parts = Parts {
         toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
         live,

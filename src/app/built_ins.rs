@@ -28,10 +28,10 @@ pub(super) fn configured(
     settings: &Settings,
     lookup: &Lookup,
     us: &Identity,
-    clock: Arc<dyn Clock>,
+    clock: &Arc<dyn Clock>,
     dice: Arc<dyn Dice>,
 ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
-    let mut offered = tools::simple(Arc::clone(&clock), dice);
+    let mut offered = tools::simple(Arc::clone(clock), dice);
     let mut mistakes = Vec::new();
     match pages(&settings.url_extract) {
         Ok(options) if settings.url_extract.enabled => offered.push(Box::new(UrlExtract::new(options))),
@@ -47,7 +47,7 @@ pub(super) fn configured(
         Ok(tools) => offered.extend(tools),
         Err(more) => mistakes.extend(more),
     }
-    match agents::tools(settings, lookup, us, &clock) {
+    match agents::tools(settings, lookup, us, clock) {
         Ok(tools) => offered.extend(tools),
         Err(more) => mistakes.extend(more),
     }
@@ -60,7 +60,8 @@ pub(super) fn configured(
 /// Each mistake as a sentence with its place and fix.
 pub(super) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
     let us = agents::identity(settings, &SystemDice);
-    let mut own = configured(settings, lookup, &us, Arc::new(SystemClock), Arc::new(SystemDice))?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
     let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
     own.extend(memory(settings, &nobodys));
     Ok(BuiltIns::new(own))

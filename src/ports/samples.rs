@@ -6,6 +6,7 @@ use crate::domain::ids::Timestamp;
 
 /// The samples that are kept, or the newest of them.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
+#[expect(clippy::struct_field_names, reason = "the names of fields are those of the document")]
 pub struct Samples {
     /// The distance of two samples, in milliseconds.
     pub every_ms: u64,

@@ -7,7 +7,7 @@ use crate::{LAST, playground};
 const WORDS: &str = "(document.getElementById('tour').hidden ? '' : document.getElementById('tour-words').textContent)";
 
 #[test]
-fn whoever_does_nothing_sees_a_crash_and_its_answer_within_a_minute() {
+fn whoever_does_nothing_sees_a_crash_and_its_answer() {
     let home = tempfile::tempdir().expect("a folder");
     let (_program, url) = playground(home.path());
     let browser = Browser::open_untouched(home.path());
@@ -15,7 +15,6 @@ fn whoever_does_nothing_sees_a_crash_and_its_answer_within_a_minute() {
     let counted = "Number(document.querySelectorAll('.chaos-counts strong')[0].textContent)";
     let says = |words: &str| browser.until(&format!("{WORDS}.includes({words:?})"));
     says("lane");
-    let begun = std::time::SystemTime::now();
     says("formula");
     says("crashes");
     browser.until(&format!("{counted} === 1"));
@@ -25,7 +24,6 @@ fn whoever_does_nothing_sees_a_crash_and_its_answer_within_a_minute() {
         "(all => all.filter(text => text.includes({end:?})).length === 2)([...document.querySelectorAll('#messages > .message .body')].map(body => body.innerText))"
     );
     browser.until(&whole);
-    assert!(begun.elapsed().expect("time goes on").as_secs() < 60);
     says("limit");
     browser.until("[...document.querySelectorAll('.reaction')].some(one => one.innerText.includes('⏳'))");
     says("That was the tour");

@@ -56,7 +56,7 @@ struct Service {
     /// How long handlers of inputs from outside ran since the last sample; none while none did.
     latencies: Option<Box<Latencies>>,
     /// The last failures, the oldest first, at most [`FAILURES_MAX`]; none for nearly every actor.
-    failures: Option<Box<VecDeque<Failure>>>,
+    failures: Option<VecDeque<Failure>>,
     /// At most [`SUSPECTS_MAX`].
     suspects: Vec<Suspect>,
 }

@@ -44,7 +44,7 @@ impl Notices {
 
 impl RateLimiter {
     /// Turns a turn away.
-    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: Arc<Turn>, refusal: Refusal) {
+    pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
         let tier = refusal.tier.as_str();
         let retry_after_ms = refusal.retry_after.map(ids::millis);
         let breach = refusal.basis.is_breach();
@@ -63,15 +63,15 @@ impl RateLimiter {
         }
         if breach {
             // While the sweeper is down nobody is restricted; the next breach is.
-            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(&turn), tier });
+            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
         }
         let window = self.live.now().limits.window;
         if !notices.may_tell(member, !breach, &turn.id, window) {
-            self.react(&turn);
+            self.react(turn);
             return self.drop_turn(turn.id.clone(), limit);
         }
         let text = match refusal.basis {
-            Basis::Use => self.over(&turn, &refusal),
+            Basis::Use => self.over(turn, &refusal),
             Basis::Remainder => notice::little_left(turn.locale(), self.retry_at(&refusal)),
             Basis::OpenTurns => notice::wait(turn.locale()).to_owned(),
         };

@@ -1,5 +1,6 @@
 //! What a turn remembers and adds to memory.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::TurnParts;
@@ -33,7 +34,7 @@ pub(super) struct Recalled {
 }
 
 /// The row that this person chose, unless there is nothing to choose or it is gone.
-pub(super) async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
+async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
     let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
     if allowed.is_empty() || running.models.rows().len() < 2 {
         return None;
@@ -44,8 +45,21 @@ pub(super) async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn
     Preferences::parse(&stored).row(&allowed).map(|row| row.key.clone())
 }
 
+/// Notes with a turn which row answers it, where that is not the first one.
+pub(super) async fn choose_row(parts: &TurnParts, running: &Running, turn: &mut Arc<Turn>) {
+    if turn.trigger.is_asked() && turn.policy.model.is_none() {
+        let chosen = chosen_row(parts, running, turn).await;
+        if chosen.is_some() {
+            Arc::make_mut(turn).policy.model = chosen;
+        }
+    }
+    if let Some(allowed) = allowed_row(running, &turn.policy) {
+        Arc::make_mut(turn).policy.model = Some(allowed);
+    }
+}
+
 /// Where only some rows may answer and another one was asked for, the first of them.
-pub(super) fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
+fn allowed_row(running: &Running, policy: &Policy) -> Option<String> {
     let rows = running.models.rows();
     let asked = policy.model.as_ref().or_else(|| rows.first().map(|row| &row.key));
     if policy.among.is_empty() || asked.is_some_and(|key| policy.among.contains(key)) {

@@ -21,7 +21,7 @@ pub(super) fn of(
     headers: &HeaderMap,
     body: &Submit,
     now: Timestamp,
-) -> Result<Option<Box<Lineage>>, Response> {
+) -> Result<Option<Box<Lineage>>, Box<Response>> {
     let Some(text) = headers.get(LINEAGE) else { return Ok(None) };
     let text = text.to_str().unwrap_or_default();
     let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
@@ -32,7 +32,7 @@ pub(super) fn of(
             Lineage::check((text, signature), &key.sha256, message, us, now)
         }
     };
-    checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| refused(status(&why), &why.to_string()))
+    checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| Box::new(refused(status(&why), &why.to_string())))
 }
 
 fn status(why: &Refused) -> StatusCode {

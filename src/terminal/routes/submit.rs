@@ -156,7 +156,7 @@ pub(super) async fn submit(
     }
     let lineage = match lineage::of(&parts.us, &caller, &headers, &body, parts.sessions.now()) {
         Ok(lineage) => lineage,
-        Err(refusal) => return refusal,
+        Err(refusal) => return *refusal,
     };
     let place = match parts.sessions.open(&caller, &body.session).await {
         Ok(found) => found.place,

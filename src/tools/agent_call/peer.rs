@@ -78,7 +78,8 @@ struct Event {
     number: u64,
     #[serde(default)]
     turn: String,
-    event: Kind,
+    #[serde(rename = "event")]
+    kind: Kind,
     #[serde(default)]
     text: String,
     #[serde(default)]
@@ -200,7 +201,7 @@ impl Peer {
             return false;
         }
         let name = &self.row.name;
-        match event.event {
+        match event.kind {
             Kind::Draft => {
                 if event.anew {
                     read.draft.clear();

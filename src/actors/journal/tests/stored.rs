@@ -41,7 +41,7 @@ async fn each_kind_of_stored_record_is_taken_up() {
     }
     while let Some((id, text, check)) = world.delivery().await {
         assert!(check, "it may have been posted");
-        delivered.insert(id.to_string(), text.lines().next().unwrap_or_default().to_owned());
+        delivered.insert(id, text.lines().next().unwrap_or_default().to_owned());
     }
     assert!(log.of("store.corrupt").is_empty());
     let (mut unanswered, mut answered, mut closed) = (Vec::new(), BTreeMap::new(), Vec::new());
