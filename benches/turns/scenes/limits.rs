@@ -121,7 +121,7 @@ async fn on_server(
     }
     table.at_most("M9 one decision on Redis, loopback, p50", (median(&took), "us"), 60.0, &steal);
     table.told("M9 the same, p99", &format!("{} us", plain(percentile(&took, 0.99))), &steal);
-    let _ = server.ask("CONFIG RESETSTAT")?;
+    let _ = Server::ask("CONFIG RESETSTAT")?;
     let (mut admitted, mut decided, cpu) = (0, 0, cpu_of(server.0.id()));
     for round in 0..size.rounds as u64 {
         for first in (0..MEMBERS * 20).step_by(usize::try_from(AT_ONCE).unwrap_or(1)) {
@@ -137,7 +137,7 @@ async fn on_server(
     }
     let rate = as_f64(decided) / (cpu_of(server.0.id()) - cpu).max(f64::EPSILON);
     table.at_least("M9 decisions a second of a Redis core", (rate, ""), 40_000.0, &steal);
-    let counted = server.ask("INFO commandstats")?;
+    let counted = Server::ask("INFO commandstats")?;
     let each = usec_per_call(&counted).ok_or("the server counts no decisions")?;
     table.at_most("M9 the script's share of a decision, as the server counts it", (each, "us"), 25.0, &steal);
     exactly(admitted, size.rounds as u64 * MEMBERS * u64::from(LIMITS.messages), table);
@@ -187,7 +187,7 @@ impl Server {
     }
 
     /// Its answer to a command.
-    fn ask(&self, command: &str) -> Result<String, String> {
+    fn ask(command: &str) -> Result<String, String> {
         let text = |error: ::redis::RedisError| error.to_string();
         let client = ::redis::Client::open(format!("redis://127.0.0.1:{PORT}/0")).map_err(text)?;
         let mut asked = ::redis::Cmd::new();
