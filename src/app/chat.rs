@@ -53,6 +53,11 @@ impl Of {
         }
     }
 
+    /// A word that a script's person has to know as well; it stands apart from the answers.
+    fn warn(&self, word: &str) {
+        if self.with_person() { println!("{word}") } else { eprintln!("{word}") }
+    }
+
     /// A person types, and reads along.
     fn with_person(&self) -> bool {
         self.once.is_none() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal()
@@ -128,7 +133,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
     };
     let code = match tokio::time::timeout(LISTEN_WITHIN, app.address()).await {
         Ok(Some(address)) => {
-            of.tell(&format!("no service runs here, so this is one of its own, with {}", named(demo.as_ref())));
+            of.warn(&format!("no service runs here, so this is one of its own, with {}", named(demo.as_ref())));
             if elsewhere {
                 of.tell(&format!("what is said is kept in {kept}; the settings of Redis are ignored here"));
             }

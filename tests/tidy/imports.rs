@@ -38,7 +38,7 @@ const EDGE_USES: [&str; 3] = ["domain", "ports", "nats"];
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 16] = [
+const PURE_CRATES: [&str; 17] = [
     "std",
     "core",
     "alloc",
@@ -50,6 +50,7 @@ const PURE_CRATES: [&str; 16] = [
     "unicode_segmentation",
     "sha2",
     "hmac",
+    "compact_str",
     "jiff",
     "croner",
     "thiserror",

@@ -15,6 +15,9 @@ const KEPT: usize = 1000;
 const PROMPT: &str = "you › ";
 const COLORED: &str = "\x1b[1;36myou ›\x1b[0m ";
 
+/// What Enter behind a backslash adds: a mark without width that pasted text does not have, and the end of the line.
+const GOES_ON: &str = "\u{2060}\n";
+
 /// What came of a prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
@@ -66,6 +69,7 @@ impl Editor {
         let (mut line, read) = edited.await.map_err(|error| error.to_string())?;
         let typed = match read {
             Ok(text) => {
+                let text = joined(&text);
                 self.keep(&mut line, &text);
                 Ok(Typed::Text(text.trim().to_owned()))
             }
@@ -96,13 +100,18 @@ fn begin(path: &Path) -> std::io::Result<()> {
     std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
-/// Enter behind a backslash at the end begins another line in its place. What is pasted keeps its own.
+/// A typed backslash at the end of a line stands for that end. What is pasted keeps its own.
+fn joined(text: &str) -> String {
+    text.replace(&format!("\\{GOES_ON}"), "\n").replace("\\\u{2060}", "\\")
+}
+
+/// Enter behind a backslash at the end begins another line.
 struct GoesOn;
 
 impl ConditionalEventHandler for GoesOn {
     fn handle(&self, _: &Event, _: RepeatCount, _: bool, context: &EventContext<'_>) -> Option<Cmd> {
         let goes_on = context.line().ends_with('\\') && context.pos() == context.line().len();
-        goes_on.then(|| Cmd::Replace(Movement::BackwardChar(1), Some("\n".to_owned())))
+        goes_on.then(|| Cmd::Insert(1, GOES_ON.to_owned()))
     }
 }
 
