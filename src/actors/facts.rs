@@ -121,7 +121,7 @@ impl FactKeeper {
         if !writes.is_empty() || index.all().len() != named {
             writes.push(self.written(person, &index));
         }
-        writes.is_empty() || self.store.write(writes).await
+        writes.is_empty() || self.store.commit(writes).await
     }
 
     /// Looks once more for the names of facts that were kept some time before `now`, and adds those again that another process lost.
@@ -294,7 +294,7 @@ impl FactKeeper {
             if deletions.contains(&fact.message) {
                 return Err(NotKept::Deleted);
             }
-            self.store.write(writes)
+            self.store.commit(writes)
         };
         if durable.await { Ok(before.is_some()) } else { Err(NotKept::Away) }
     }
@@ -312,7 +312,7 @@ impl FactKeeper {
             self.count(fact.told, -1),
             self.tells_no_more(&fact).await,
         ];
-        Some(self.store.write(writes).await && self.is_sound())
+        Some(self.store.commit(writes).await && self.is_sound())
     }
 }
 

@@ -338,6 +338,12 @@ impl<B: Backend> Store for Resilient<B> {
         })
     }
 
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let durable = self.write(writes);
+        self.shared.enough.notify_one();
+        durable
+    }
+
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
         Box::pin(async move {
             if B::SHARED {
@@ -352,7 +358,7 @@ impl<B: Backend> Store for Resilient<B> {
                 return Replaced::Other;
             }
             let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
-            if self.write(vec![put]).await { Replaced::Done } else { Replaced::Away }
+            if self.commit(vec![put]).await { Replaced::Done } else { Replaced::Away }
         })
     }
 
