@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::bounded_set::BoundedSet;
 use super::forgotten::{self, Forgotten};
+use crate::domain::counter::Counter;
 use crate::domain::fact::index::{FactIndex, Named, ToldBy};
 use crate::domain::fact::search::Search;
 use crate::domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, Found, Here, NotKept, Remembered};
@@ -195,7 +196,7 @@ impl FactKeeper {
 
     fn count(&self, told: Timestamp, by: i64) -> Write {
         let ttl = Some((self.bounds)().ttl + keys::FACTS_TOLD_STEP);
-        Write::Add { key: keys::facts_told(step(told)), by, ttl }
+        Write::Add { key: keys::facts_told(step(told)), by: Counter::from(by), ttl }
     }
 
     /// About how many facts of all members there are: at least those that are alive.
