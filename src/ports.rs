@@ -10,6 +10,7 @@ mod model_error;
 mod requests;
 pub(crate) mod samples;
 pub mod tools;
+pub(crate) mod turn_detail;
 mod turn_events;
 pub(crate) mod vitals;
 mod writes;
@@ -30,6 +31,7 @@ pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::samples::Samples;
+use self::turn_detail::TurnDetail;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
@@ -453,6 +455,11 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// The turn of this number in detail, while it is among those whose time lines are known.
+    fn turn(&self, _number: u64) -> Option<TurnDetail> {
+        None
+    }
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}

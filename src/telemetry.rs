@@ -6,6 +6,7 @@
 pub mod events;
 
 pub mod metrics;
+mod turn_lines;
 
 #[cfg(feature = "otlp")]
 pub(crate) mod traces;
@@ -31,6 +32,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use crate::ports::Clock;
 use crate::telemetry::line::{LineLayer, Style};
 pub use crate::telemetry::redact::Redaction;
+pub use crate::telemetry::turn_lines::TurnLines;
 use crate::telemetry::writer::Writer;
 
 /// How long a panic waits until its line is written. It may be the last one: a panic within a panic ends the process.
@@ -55,6 +57,8 @@ pub struct LogOptions {
     pub clock: Arc<dyn Clock>,
     /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
     pub extra: Option<ExtraLayer>,
+    /// Where lines that name a turn are kept as well, if anywhere.
+    pub kept: Option<TurnLines>,
 }
 
 /// A layer beside that of the lines, with a filter of its own.
@@ -89,7 +93,8 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
         LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {
             let lines = lines.clone();
             move |line, level| lines.send(line, level)
-        });
+        })
+        .keeping(options.kept);
     let registry = tracing_subscriber::registry();
     match options.extra {
         None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),

@@ -1,6 +1,8 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts only: no text, no person, no channel, and no message unless the
-//! operator allows it.
+//! whoever does the step, read by the pages. It holds moments, labels, counts only: no person, no channel, and no message and no text of one
+//! unless the operator allows it.
+
+mod transcripts;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,11 +12,14 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use crate::domain::completion::Usage;
+use self::transcripts::Transcripts;
+use crate::domain::completion::{Completion, Request, Usage};
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
 use crate::domain::turn::{Outcome, Turn};
+use crate::ports::ModelError;
 use crate::ports::samples::{Counters, Figures};
+use crate::ports::turn_detail::ModelCall;
 use crate::ports::vitals::{Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
@@ -32,6 +37,7 @@ const RECENT: Duration = Duration::from_secs(60);
 pub struct Timeline {
     /// Whether the number of its message is told with a turn.
     shows_messages: bool,
+    transcripts: Transcripts,
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
     today: Mutex<Option<Today>>,
@@ -233,6 +239,37 @@ impl Timeline {
             max: *max as u64,
         });
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
+    }
+
+    /// The first words of its answer can be seen, which is still being written.
+    pub fn seen(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.visible.get_or_insert(now);
+        });
+    }
+
+    /// A model is asked this. It is kept where messages are shown.
+    pub fn prompted(&self, turn: &TurnId, row: &str, request: &Request) {
+        if self.shows_messages {
+            self.transcripts.asked(turn, row, request);
+        }
+    }
+
+    /// A model answered this, or failed. It is kept where messages are shown.
+    pub fn completed(&self, turn: &TurnId, row: &str, result: &Result<Completion, ModelError>) {
+        if self.shows_messages {
+            self.transcripts.answered(turn, row, result);
+        }
+    }
+
+    /// The turn of this number and the calls of models for it; whether texts are kept.
+    pub(super) fn told(&self, number: u64) -> Option<(TurnId, Vec<ModelCall>, bool)> {
+        let book = self.book.lock();
+        let at = usize::try_from(number.checked_sub(book.forgotten + 1)?).ok()?;
+        let id = book.turns.get(at)?.id.clone();
+        drop(book);
+        let calls = self.transcripts.of(&id);
+        Some((id, calls, self.shows_messages))
     }
 
     /// What is counted for a sample, but for the counters of metrics.

@@ -21,6 +21,7 @@ use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports;
 use crate::ports::samples::{Counters, Figures};
+use crate::ports::turn_detail::TurnDetail;
 use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
 use crate::ports::{Clock, Store, StoreStatus, Vitals};
 
@@ -44,6 +45,10 @@ pub struct TreeVitals {
     pub samples: Samples,
     /// Counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
+    /// A text without the secrets that the log never shows.
+    pub masked: Box<dyn Fn(&str) -> String + Send + Sync>,
+    /// The last lines of the log that name this turn.
+    pub logged: Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>,
 }
 
 impl Vitals for TreeVitals {
@@ -71,6 +76,12 @@ impl Vitals for TreeVitals {
 
     fn turns(&self) -> Turns {
         self.timeline.turns(self.clock.now())
+    }
+
+    fn turn(&self, number: u64) -> Option<TurnDetail> {
+        let (id, calls, texts) = self.timeline.told(number)?;
+        let calls = calls.into_iter().map(|call| call.each_text(&self.masked)).collect();
+        Some(TurnDetail { texts, calls, log: (self.logged)(&id.to_string()) })
     }
 
     fn sample(&self) {

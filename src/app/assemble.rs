@@ -52,6 +52,9 @@ use crate::tools::{BuiltInTool, BuiltIns};
 /// How many samples have the same counters of metrics.
 const SAMPLES_OF_A_PAGE: u32 = 5;
 
+/// Tells the last lines of the log that name a turn.
+pub type Logged = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
+
 /// What a start needs beyond the settings.
 pub struct Launch {
     /// The settings.
@@ -74,6 +77,8 @@ pub struct Launch {
     pub page: Option<Router>,
     /// The page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The last lines of the log that name a turn.
+    pub logged: Logged,
 }
 
 /// Why a start failed.
@@ -105,8 +110,8 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
-    let mut mistakes = unknown_doors(&settings);
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics, logged } = launch;
+    let (mut mistakes, mask) = (unknown_doors(&settings), redaction.clone());
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let events = doors::events(&clock);
@@ -126,7 +131,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live, Arc::clone(&metrics)));
+    let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
@@ -249,7 +254,7 @@ fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     live: &Live,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    (metrics, logged, mask): (Arc<dyn Fn() -> String + Send + Sync>, Logged, Redaction),
 ) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
@@ -264,6 +269,8 @@ fn vitals(
         clock: Arc::clone(clock),
         live: live.clone(),
         samples: Samples::default(),
+        logged,
+        masked: Box::new(move |text| mask.masked(text)),
         counters: counters_of(metrics),
     }
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::domain::completion::{Item, Role};
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::turn::{Policy, Trigger};
@@ -119,4 +120,31 @@ async fn nothing_tells_who_asked_what_and_where() {
         assert!(!shown.contains(private), "{private} is in {shown}");
     }
     assert!(shown.contains(r#"{"name":"model calls","used":1,"max":4}"#), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_words_are_told_while_a_turn_is_open() {
+    let timeline = Timeline::default();
+    let turn = turn(1);
+    timeline.accepted(&turn);
+    pass(40).await;
+    timeline.seen(&turn.id);
+    pass(40).await;
+    timeline.seen(&turn.id);
+    let told = timeline.turns(Timestamp(10_000)).newest.remove(0);
+    assert_eq!((told.outcome.as_str(), told.visible_ms), ("open", Some(40)));
+}
+
+#[tokio::test]
+async fn prompts_are_kept_only_where_messages_are_shown() {
+    let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
+    for shown in [true, false] {
+        let timeline = Timeline::showing_messages(shown);
+        let turn = turn(1);
+        timeline.accepted(&turn);
+        timeline.prompted(&turn.id, "fast", &request);
+        let (id, calls, texts) = timeline.told(1).unwrap();
+        assert_eq!((id, calls.len(), texts), (turn.id, usize::from(shown), shown));
+        assert!(timeline.told(0).is_none() && timeline.told(2).is_none());
+    }
 }
