@@ -31,8 +31,9 @@ pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::samples::Samples;
-use self::turn_detail::TurnDetail;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
+use self::turn_detail::TurnDetail;
+pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
 pub use self::writes::{Replaced, StoreStatus, Write, replace};
@@ -460,6 +461,9 @@ pub trait Vitals: Send + Sync {
     fn turn(&self, _number: u64) -> Option<TurnDetail> {
         None
     }
+
+    /// A member wished to be forgotten: what is kept of texts is dropped.
+    fn forget_texts(&self) {}
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}

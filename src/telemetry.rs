@@ -57,7 +57,7 @@ pub struct LogOptions {
     pub clock: Arc<dyn Clock>,
     /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
     pub extra: Option<ExtraLayer>,
-    /// Where lines that name a turn are kept as well, if anywhere.
+    /// Where the last lines are kept as well, if anywhere.
     pub kept: Option<TurnLines>,
 }
 
@@ -87,14 +87,13 @@ pub struct LogGuard(#[expect(dead_code, reason = "it is held to be dropped")] Wr
 /// The filter cannot be read, the writer's thread cannot start, or a log was started before.
 pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let filter = targets(&options.filter)?;
-    let writer = Writer::start(options.out, options.clock.clone(), options.format)?;
+    let writer = Writer::start(options.out, options.clock.clone(), options.format, options.kept)?;
     let lines = writer.lines();
     let layer =
         LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {
             let lines = lines.clone();
             move |line, level| lines.send(line, level)
-        })
-        .keeping(options.kept);
+        });
     let registry = tracing_subscriber::registry();
     match options.extra {
         None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),

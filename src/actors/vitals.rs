@@ -14,16 +14,16 @@ use super::handle::{HUNG, LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::samples::Samples;
-use super::timeline::Timeline;
+use super::timeline::{Texts, Timeline};
 use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports;
 use crate::ports::samples::{Counters, Figures};
-use crate::ports::turn_detail::TurnDetail;
+use crate::ports::turn_detail::{Told, TurnDetail};
 use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
-use crate::ports::{Clock, Store, StoreStatus, Vitals};
+use crate::ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
 
 /// The vital signs of one tree.
 pub struct TreeVitals {
@@ -45,10 +45,8 @@ pub struct TreeVitals {
     pub samples: Samples,
     /// Counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
-    /// A text without the secrets that the log never shows.
-    pub masked: Box<dyn Fn(&str) -> String + Send + Sync>,
-    /// The last lines of the log that name this turn.
-    pub logged: Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>,
+    /// The last lines of the log.
+    pub logged: Arc<dyn TurnLog>,
 }
 
 impl Vitals for TreeVitals {
@@ -79,12 +77,18 @@ impl Vitals for TreeVitals {
     }
 
     fn turn(&self, number: u64) -> Option<TurnDetail> {
-        let (id, calls, texts) = self.timeline.told(number)?;
-        let calls = calls.into_iter().map(|call| call.each_text(&self.masked)).collect();
-        Some(TurnDetail { texts, calls, log: (self.logged)(&id.to_string()) })
+        let Texts { turn, told, calls } = self.timeline.texts(number)?;
+        let log = if told == Told::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
+        Some(TurnDetail { texts: told, calls, log })
+    }
+
+    fn forget_texts(&self) {
+        self.timeline.forget_texts();
+        self.logged.forget();
     }
 
     fn sample(&self) {
+        self.timeline.age_texts();
         let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
         self.samples.take(&self.roster, figures, self.clock.now());
     }

@@ -102,6 +102,7 @@ impl Vitals for Known {
             age_ms: 70,
             outcome: "open".to_owned(),
             reason: None,
+            counted: None,
             started_ms: Some(1),
             answered_ms: None,
             visible_ms: None,
@@ -306,7 +307,10 @@ async fn a_turn_is_told_in_detail_by_its_number() {
     let served = Served::plain().await;
     let (status, told) = served.get("/api/v1/turns/2", &[]).await;
     let told: Value = serde_json::from_str(&told).unwrap();
-    assert_eq!((status, &told["texts"], &told["log"][0]), (StatusCode::OK, &Value::from(false), &Value::from("a line")));
+    assert_eq!(
+        (status, &told["texts"], &told["log"][0]),
+        (StatusCode::OK, &Value::from("withheld"), &Value::from("a line"))
+    );
     assert_eq!(served.get("/api/v1/turns/3", &[]).await.0, StatusCode::NOT_FOUND);
     assert_eq!(served.get("/api/v1/turns/last", &[]).await.0, StatusCode::BAD_REQUEST);
     assert_eq!(served.get("/api/v1/turns/2", &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN);

@@ -39,7 +39,7 @@ use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
 use crate::ports::samples::Counters;
-use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders};
+use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
@@ -51,9 +51,6 @@ use crate::tools::{BuiltInTool, BuiltIns};
 
 /// How many samples have the same counters of metrics.
 const SAMPLES_OF_A_PAGE: u32 = 5;
-
-/// Tells the last lines of the log that name a turn.
-pub type Logged = Arc<dyn Fn(&str) -> Vec<String> + Send + Sync>;
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -77,8 +74,8 @@ pub struct Launch {
     pub page: Option<Router>,
     /// The page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// The last lines of the log that name a turn.
-    pub logged: Logged,
+    /// The last lines of the log.
+    pub logged: Arc<dyn TurnLog>,
 }
 
 /// Why a start failed.
@@ -254,23 +251,26 @@ fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     live: &Live,
-    (metrics, logged, mask): (Arc<dyn Fn() -> String + Send + Sync>, Logged, Redaction),
+    (metrics, logged, mask): (Arc<dyn Fn() -> String + Send + Sync>, Arc<dyn TurnLog>, Redaction),
 ) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
     let running = live.now();
     let log = &running.settings.log;
+    let timeline = match log.content || log.messages {
+        true => Timeline::showing_texts(Box::new(move |text, most| mask.excerpt(text, most))),
+        false => Timeline::default(),
+    };
     TreeVitals {
         roster: Arc::default(),
         board,
-        timeline: Arc::new(Timeline::showing_messages(log.content || log.messages)),
+        timeline: Arc::new(timeline),
         store: Arc::clone(store),
         tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
         samples: Samples::default(),
         logged,
-        masked: Box::new(move |text| mask.masked(text)),
         counters: counters_of(metrics),
     }
 }

@@ -334,7 +334,7 @@ pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
         alone: false,
         page,
         metrics,
-        logged: Arc::new(move |turn| lines.of(turn)),
+        logged: Arc::new(lines),
     }
 }
 

@@ -5,12 +5,34 @@ use serde::Serialize;
 /// What was said to and by models for one turn, and what the log has of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TurnDetail {
-    /// Whether texts are kept at all: the operator decides.
-    pub texts: bool,
-    /// Its calls of models in their order, the first six; none when they were forgotten, or are not kept.
+    /// Whether texts are told.
+    pub texts: Told,
+    /// Its calls of models in their order, the first six, for ten minutes; none when they are not told.
     pub calls: Vec<ModelCall>,
     /// Its lines of the log, the oldest first, at most a hundred; without content and secrets as the log itself.
     pub log: Vec<String>,
+}
+
+/// Whether the texts of a turn are told.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Told {
+    /// They are, as far as they are kept.
+    Shown,
+    /// The operator does not allow it.
+    #[default]
+    Withheld,
+    /// A member wished to be forgotten after the turn was accepted, and its texts are gone.
+    Forgotten,
+}
+
+/// The last lines of the log, for those who look after the program.
+pub trait TurnLog: Send + Sync {
+    /// Those that name this turn, the oldest first.
+    fn of(&self, turn: &str) -> Vec<String>;
+
+    /// Drops all that are kept.
+    fn forget(&self);
 }
 
 /// One call of a model. Long texts are cut.
@@ -37,15 +59,4 @@ pub struct PromptPart {
     pub role: String,
     /// The text.
     pub text: String,
-}
-
-impl ModelCall {
-    /// The same with each of its texts changed.
-    pub(crate) fn each_text(mut self, change: impl Fn(&str) -> String) -> Self {
-        let prompt = self.prompt.iter_mut().map(|part| &mut part.text);
-        for text in prompt.chain(&mut self.answer).chain(&mut self.tools).chain(&mut self.error) {
-            *text = change(text);
-        }
-        self
-    }
 }

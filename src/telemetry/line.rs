@@ -12,12 +12,12 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use self::values::{Buffers, Values, bounded, json_text};
+pub(super) use self::values::bounded;
+use self::values::{Buffers, Values, json_text};
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
 use crate::telemetry::redact::{Redaction, Redactor};
-use crate::telemetry::turn_lines::TurnLines;
 
 /// No line is longer, its line break included: container runtimes split longer ones.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
@@ -55,19 +55,12 @@ pub struct LineLayer<F> {
     redaction: Redaction,
     clock: Arc<dyn Clock>,
     send: F,
-    kept: Option<TurnLines>,
 }
 
 impl<F: Fn(&str, Level)> LineLayer<F> {
     /// Hands each line, with its line break, and its level to `send`.
     pub fn new(style: Style, redaction: Redaction, clock: Arc<dyn Clock>, send: F) -> Self {
-        Self { style, redaction, clock, send, kept: None }
-    }
-
-    /// Keeps lines that name a turn here as well.
-    #[must_use]
-    pub fn keeping(self, kept: Option<TurnLines>) -> Self {
-        Self { kept, ..self }
+        Self { style, redaction, clock, send }
     }
 
     fn json(&self, level: Level, values: &Values, line: &mut String) {
@@ -148,11 +141,6 @@ where
             LogFormat::Pretty { color } => self.pretty(level, values, color, line),
         }
         (self.send)(line, level);
-        if let (Some(kept), Some(turn)) = (&self.kept, values.find("turn")) {
-            line.clear();
-            self.pretty(level, values, false, line);
-            kept.push(values.text(turn), line);
-        }
         buffers.give_back();
     }
 }

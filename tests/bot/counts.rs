@@ -288,7 +288,7 @@ fn child_that_runs_the_bot() {
             faults: Arc::new(NoFaults),
             page: None,
             metrics: Arc::new(move || metrics.render()),
-            logged: Arc::new(|_| Vec::new()),
+            logged: Arc::new(staffai::telemetry::TurnLines::default()),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let ended = app.serve(async { drop(stopped.await) }).await;

@@ -87,20 +87,22 @@ function newRow(turn) {
   };
   const number = make("span", "number", `#${turn.number}`);
   number.title = "its place among the turns since the start";
-  parts.trigger.title = "why it is answered";
+  parts.trigger.title = "why it is answered: a mention, a reply, a direct message, a timer";
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
   const details = make("details", "turn", head, parts.more, parts.told);
-  details.addEventListener("toggle", () => details.open && tell(parts.told, turn.number));
-  return { element: make("li", "arrived", details), details, parts, told: "", message: turn.message };
+  const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
+  details.addEventListener("toggle", () => details.open && tell(parts.told, row.turn));
+  return row;
 }
 
 function fill(row, turn, full) {
   const { parts, details } = row;
   parts.when.textContent = `${ago(turn.age_ms)} ago`;
   row.message = turn.message;
-  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
+  row.turn = turn;
+  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms} ${turn.visible_ms} ${turn.counted?.tokens}`;
   if (told === row.told) return;
   row.told = told;
   details.className = `turn ${turn.outcome}`;
@@ -125,7 +127,7 @@ function fill(row, turn, full) {
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
   parts.more.replaceChildren(...explained(turn));
-  if (details.open) tell(parts.told, turn.number);
+  if (details.open) tell(parts.told, turn);
 }
 
 /** The parts of a turn's time; they may overlap where tools run side by side. */
