@@ -1,6 +1,7 @@
 //! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
 //! What they take and give, as plain data, is below this module.
 
+mod clean_calls;
 mod connection;
 mod fault;
 mod files;
@@ -23,6 +24,7 @@ use futures_util::future::BoxFuture;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
+pub use self::clean_calls::{CleanCalls, CleanQuestion};
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};

@@ -27,6 +27,9 @@ mod sessions;
 #[path = "bot/agents.rs"]
 mod agents;
 
+#[path = "bot/clean_calls.rs"]
+mod clean_calls;
+
 #[path = "bot/load.rs"]
 mod load;
 

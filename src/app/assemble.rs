@@ -14,6 +14,7 @@ use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
+use crate::actors::clean_calls::OpenCalls;
 use crate::actors::door::{DoorRecord, Doors};
 use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
@@ -359,8 +360,10 @@ fn built_in(
     let facts: Arc<dyn Facts> = Arc::clone(facts) as _;
     own.extend(built_ins::memory(settings, &facts));
     own.extend(built_ins::prompts(settings, sections));
+    let clean_calls = Arc::<OpenCalls>::default();
+    own.extend(built_ins::models(settings, &(Arc::clone(&clean_calls) as _)));
     let built_ins = BuiltIns::new(own);
-    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)) }
+    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)), clean_calls }
 }
 
 /// What there is before any tool server is connected.

@@ -258,6 +258,8 @@ pub struct OnBehalf {
     pub lineage: Option<Box<Lineage>>,
     /// Tokens that the turn used so far.
     pub tokens: u64,
+    /// The number of the call in its turn.
+    pub call: usize,
 }
 
 impl OnBehalf {
@@ -279,6 +281,7 @@ impl OnBehalf {
             operator,
             lineage,
             tokens: 0,
+            call: 0,
         }
     }
 }

@@ -80,7 +80,8 @@ impl Thinking<'_> {
                 Err(error) => error,
             };
             last_failure = Ending::Model(error.kind);
-            if !slot.withdraw() {
+            // What stands there is not of a clean call.
+            if self.depth == 0 && !slot.withdraw() {
                 return Err(last_failure);
             }
             // Not a failure of the model: the same row is asked again, for the same thing without tools.
@@ -112,7 +113,8 @@ impl Thinking<'_> {
         if !self.turn.trigger.has_message() {
             return models.complete(row, request).await;
         }
-        let unseen = self.slot.withdraw() || (goes_on && self.parts.events.streams(&self.turn.place.door));
+        let unseen =
+            (self.depth == 0 && self.slot.withdraw()) || (goes_on && self.parts.events.streams(&self.turn.place.door));
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
