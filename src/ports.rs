@@ -11,6 +11,7 @@ mod model_error;
 mod requests;
 pub(crate) mod samples;
 pub mod tools;
+pub(crate) mod turn_detail;
 mod turn_events;
 pub(crate) mod vitals;
 mod writes;
@@ -33,6 +34,8 @@ pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::samples::Samples;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
+use self::turn_detail::TurnDetail;
+pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
 pub use self::writes::{Replaced, StoreStatus, Write, replace};
@@ -460,6 +463,14 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// The turn of this number in detail, while it is among those whose time lines are known.
+    fn turn(&self, _number: u64) -> Option<TurnDetail> {
+        None
+    }
+
+    /// A member wished to be forgotten: what is kept of texts is dropped.
+    fn forget_texts(&self) {}
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}
