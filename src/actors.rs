@@ -57,6 +57,7 @@ mod allowances;
 pub(crate) mod approvals;
 pub mod audit;
 mod blocking;
+pub(crate) mod clean_calls;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod prompt_sections;

@@ -3,6 +3,7 @@
 
 pub mod agent_call;
 mod calculator;
+mod clean;
 mod client;
 #[cfg(feature = "databases")]
 pub mod db_query;
@@ -25,7 +26,7 @@ use tokio::sync::watch;
 
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
-use crate::ports::{Clock, Dice, Facts, ProgressSink, PromptSections, ToolServer};
+use crate::ports::{CleanCalls, Clock, Dice, Facts, ProgressSink, PromptSections, ToolServer};
 
 /// One built-in tool.
 #[async_trait]
@@ -99,6 +100,13 @@ pub fn prompts(sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> 
         Box::new(system_prompt::ReadSystemPrompt(Arc::clone(sections))),
         Box::new(system_prompt::UpdateSystemPrompt(Arc::clone(sections))),
     ]
+}
+
+/// The tools that have other model rows asked.
+#[must_use]
+pub fn models(calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
+    let [list, text, tool] = [0; 3].map(|_| Arc::clone(calls));
+    vec![Box::new(clean::List(list)), Box::new(clean::Text(text)), Box::new(clean::WithTools(tool))]
 }
 
 /// A tool of this program that only reads, and nothing outside of it.

@@ -30,6 +30,9 @@ mod api_keys;
 #[path = "bot/agents.rs"]
 mod agents;
 
+#[path = "bot/clean_calls.rs"]
+mod clean_calls;
+
 #[path = "bot/load.rs"]
 mod load;
 

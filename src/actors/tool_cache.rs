@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::building::{Built, BuiltServer, Plan, Planned};
+use super::clean_calls::OpenCalls;
 use super::handle::Handle;
 use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
 use super::messages::tools::ToolsMsg;
@@ -67,6 +68,8 @@ pub struct BuiltIn {
     pub offer: Offer,
     /// The way to them.
     pub caller: Caller,
+    /// Where those of them that have models asked are heard.
+    pub clean_calls: Arc<OpenCalls>,
 }
 
 /// The behaviour and its arguments.

@@ -8,6 +8,7 @@
 
 mod ask;
 mod asking;
+mod clean;
 mod files;
 mod memory;
 mod overheard;
@@ -31,6 +32,7 @@ use super::allowances::Allowances;
 use super::audit::Audit;
 use super::blocking::blocking;
 use super::busy::Busy;
+use super::clean_calls::OpenCalls;
 use super::door::Doors;
 use super::draft::Slot;
 use super::forgotten::{Forgotten, Moment};
@@ -112,6 +114,8 @@ pub struct TurnParts {
     pub allowances: Arc<Allowances>,
     /// Where calls are noted.
     pub audit: Arc<Audit>,
+    /// The calls whose tools may have models asked.
+    pub clean_calls: Arc<OpenCalls>,
 }
 
 /// A turn on its way to its answer.
@@ -170,7 +174,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
         let tools = Tools::of(parts, running, turn).await;
-        Thinking { parts, running, turn, again, slot, tally, deadline, tools }.think(going_on.as_ref()).await
+        Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0 }.think(going_on.as_ref()).await
     };
     let thought = tokio::select! {
         biased;
@@ -297,6 +301,8 @@ struct Thinking<'a> {
     tally: &'a Tally,
     deadline: Instant,
     tools: Tools,
+    /// How many clean calls it stands in; zero for the turn itself.
+    depth: u32,
 }
 
 /// What came of thinking.

@@ -257,6 +257,7 @@ impl Wiring {
             tool_use: Arc::default(),
             allowances: Arc::default(),
             audit: Arc::clone(&parts.audit),
+            clean_calls: Arc::clone(&parts.built_in.clean_calls),
         });
         let open_turns = Arc::new(Semaphore::new(settings.turn.open));
         let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
@@ -387,6 +388,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

@@ -10,12 +10,13 @@ use secrecy::SecretString;
 
 use super::reload::Lookup;
 use super::system::{SystemClock, SystemDice};
+use crate::actors::clean_calls::OpenCalls;
 use crate::config::address::{is_loopback, is_remote};
 use crate::config::{Settings, data_tools};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::lineage::Identity;
 use crate::domain::tool::OnBehalf;
-use crate::ports::{Clock, Dice, Facts, PromptSections};
+use crate::ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
 use crate::tools::url_extract::{self, UrlExtract};
 use crate::tools::web_search::{self, Provider, WebSearch};
 use crate::tools::{self, BuiltInTool, BuiltIns};
@@ -64,6 +65,8 @@ pub(super) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, 
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
     let nobodys: Arc<dyn Facts> = Arc::new(NobodysFacts);
     own.extend(memory(settings, &nobodys));
+    let no_turns: Arc<dyn CleanCalls> = Arc::new(OpenCalls::default());
+    own.extend(models(settings, &no_turns));
     Ok(BuiltIns::new(own))
 }
 
@@ -102,6 +105,11 @@ pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn
 /// The tools that read and change the sections of prompts, where these settings offer them.
 pub(super) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.prompts.editable { tools::prompts(sections) } else { Vec::new() }
+}
+
+/// The tools that have other model rows asked, where these settings give rows away for that.
+pub(super) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
+    if settings.agents.models.is_empty() { Vec::new() } else { tools::models(calls) }
 }
 
 /// What must never be shown of these settings and of the variables that they name.

@@ -23,6 +23,9 @@ pub struct Agents {
     /// The most tokens that one turn gives on.
     #[serde(deserialize_with = "read::number")]
     pub tokens: u64,
+    /// The model rows that models may have asked with a clean context; `*` for all, empty for none.
+    #[serde(deserialize_with = "read::texts")]
+    pub models: Vec<String>,
     /// The servers that may be asked.
     #[serde(deserialize_with = "read::rows")]
     pub peers: Vec<Peer>,

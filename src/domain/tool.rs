@@ -260,6 +260,8 @@ pub struct OnBehalf {
     pub lineage: Option<Box<Lineage>>,
     /// Tokens that the turn used so far.
     pub tokens: u64,
+    /// The number of the call in its turn.
+    pub call: usize,
 }
 
 impl OnBehalf {
@@ -281,6 +283,7 @@ impl OnBehalf {
             operator,
             lineage,
             tokens: 0,
+            call: 0,
         }
     }
 }

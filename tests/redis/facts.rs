@@ -41,6 +41,7 @@ fn asks(who: &str, place: &str, parent: Option<&str>) -> OnBehalf {
         operator: false,
         lineage: None,
         tokens: 0,
+        call: 0,
     }
 }
 

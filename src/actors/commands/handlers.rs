@@ -136,6 +136,7 @@ async fn remember(parts: &CommandParts, command: &Command) -> String {
         operator: false,
         lineage: None,
         tokens: 0,
+        call: 0,
     };
     words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
 }

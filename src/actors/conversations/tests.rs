@@ -92,6 +92,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         busy: Arc::default(),
         closed: Arc::default(),
         interjections: Arc::default(),
+        clean_calls: Arc::default(),
     });
     let mut stage = Stage::new();
     let (roster, faults) = (Arc::clone(&stage.roster), Arc::clone(&stage.faults));

@@ -21,6 +21,7 @@ fn asked(who: &str, at: u64) -> OnBehalf {
         operator: false,
         lineage: None,
         tokens: 0,
+        call: 0,
     }
 }
 

@@ -201,5 +201,5 @@ pub fn nothing_built_in() -> BuiltIn {
     let ends = Ends { closed: watch::channel(None).0, changes: watch::channel(0).0 };
     let server = Connected { name: ServerName::new("built in"), script, ends, info: ServerInfo::default() };
     let offer = Offer::built_in(Vec::new());
-    BuiltIn { offer, caller: Caller::Direct(Arc::new(server)) }
+    BuiltIn { offer, caller: Caller::Direct(Arc::new(server)), clean_calls: Arc::default() }
 }

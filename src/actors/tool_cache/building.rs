@@ -73,7 +73,7 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
     if !work {
         return None;
     }
-    let BuiltIn { offer, caller } = built_in;
+    let BuiltIn { offer, caller, .. } = built_in;
     let mut callers = HashMap::from([(Source::BuiltIn, caller)]);
     let mut offers = vec![offer];
     let mut built = Vec::with_capacity(servers.len());

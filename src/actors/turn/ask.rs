@@ -65,6 +65,7 @@ impl Thinking<'_> {
             parts.timeline.asked(&turn.id, "model", &row.key);
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = dialogue.request(&row, takes_tools);
+            parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
             let call =
@@ -72,13 +73,15 @@ impl Thinking<'_> {
             let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
             let result = self.complete(&row.key, &request, shown, flow).await;
             drop(lease);
+            parts.timeline.completed(&turn.id, &row.key, &result);
             call.ended(&result);
             let error = match result {
                 Ok(completion) => return Ok((completion, asked)),
                 Err(error) => error,
             };
             last_failure = Ending::Model(error.kind);
-            if !slot.withdraw() {
+            // What stands there is not of a clean call.
+            if self.depth == 0 && !slot.withdraw() {
                 return Err(last_failure);
             }
             // Not a failure of the model: the same row is asked again, for the same thing without tools.
@@ -110,7 +113,8 @@ impl Thinking<'_> {
         if !self.turn.trigger.has_message() {
             return models.complete(row, request).await;
         }
-        let unseen = self.slot.withdraw() || (goes_on && self.parts.events.streams(&self.turn.place.door));
+        let unseen =
+            (self.depth == 0 && self.slot.withdraw()) || (goes_on && self.parts.events.streams(&self.turn.place.door));
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),

@@ -16,7 +16,11 @@ use crate::domain::turn::{Answer, Effort, Turn};
 
 /// The effort of one turn. Clones are the same one.
 #[derive(Clone, Default)]
-pub struct Tally(Arc<Spent>);
+pub struct Tally {
+    spent: Arc<Spent>,
+    /// It counts work beside the turn's own dialogue.
+    beside: bool,
+}
 
 #[derive(Default)]
 struct Spent {
@@ -30,26 +34,32 @@ impl Tally {
     /// The tally of a turn that goes on: what its earlier parts spent, and whether something may have been changed for them.
     #[must_use]
     pub fn going_on(effort: Effort, acted_before: bool) -> Self {
-        Self(Arc::new(Spent {
+        let spent = Spent {
             effort: Mutex::new(effort),
             acted: AtomicBool::new(false),
             acted_before: AtomicBool::new(acted_before),
-        }))
+        };
+        Self { spent: Arc::new(spent), beside: false }
+    }
+
+    /// The same account for work that a call of a tool does: the answer is not its, and its waits are those of the call.
+    pub(super) fn beside(&self) -> Self {
+        Self { spent: Arc::clone(&self.spent), beside: true }
     }
 
     /// It is on record that the turn acts: a tool that changes something may run.
     pub(super) fn acts(&self) {
-        self.0.acted.store(true, Ordering::Relaxed);
+        self.spent.acted.store(true, Ordering::Relaxed);
     }
 
     /// The same is known.
     pub(super) fn has_acted(&self) -> bool {
-        self.0.acted.load(Ordering::Relaxed)
+        self.spent.acted.load(Ordering::Relaxed)
     }
 
     /// Something may have been changed for this turn, now or in an earlier part of it.
     pub(super) fn may_have_acted(&self) -> bool {
-        self.has_acted() || self.0.acted_before.load(Ordering::Relaxed)
+        self.has_acted() || self.spent.acted_before.load(Ordering::Relaxed)
     }
 
     /// The apology for a turn that ends like this. Whoever would ask again learns that it may have happened already.
@@ -61,8 +71,11 @@ impl Tally {
 
     /// A call to this row gave a completion.
     pub(super) fn completed(&self, row: &Row, completion: &Completion, took: Duration) {
-        let effort = &mut *self.0.effort.lock();
+        let effort = &mut *self.spent.effort.lock();
         add(effort, row, completion.usage);
+        if self.beside {
+            return;
+        }
         effort.cut_off = completion.finish == Finish::Length;
         effort.model = Some(row.key.clone());
         effort.waited_ms += ids::millis(took);
@@ -70,18 +83,20 @@ impl Tally {
 
     /// The turn waited so long for tools.
     pub(super) fn waited(&self, took: Duration) {
-        self.0.effort.lock().waited_ms += ids::millis(took);
+        if !self.beside {
+            self.spent.effort.lock().waited_ms += ids::millis(took);
+        }
     }
 
     /// A call to this row ended without one, after so much had been streamed.
     pub(super) fn cut_off(&self, row: &Row, at_least: Usage) {
-        add(&mut self.0.effort.lock(), row, at_least);
+        add(&mut self.spent.effort.lock(), row, at_least);
     }
 
     /// What was spent by now.
     #[must_use]
     pub fn effort(&self) -> Effort {
-        self.0.effort.lock().clone()
+        self.spent.effort.lock().clone()
     }
 }
 

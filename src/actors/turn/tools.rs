@@ -28,7 +28,7 @@ use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::called::{CallEnd, Finding};
 use crate::domain::tool::pictures::{Pictures, Taken};
-use crate::domain::tool::round::{Allowance, Planned, Ready};
+use crate::domain::tool::round::{Allowance, Planned, Problem, Ready};
 use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{
     CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
@@ -52,11 +52,12 @@ const SHORTEST: Duration = Duration::from_millis(20);
 const GRACE: Duration = Duration::from_millis(250);
 
 /// The tools that a turn began with.
+#[derive(Clone)]
 pub(super) struct Tools {
     pub(super) set: Arc<Toolset>,
     pub(super) access: Arc<Access>,
-    pub(super) calls: AtomicUsize,
-    pictures: Mutex<Shown>,
+    pub(super) calls: Arc<AtomicUsize>,
+    pictures: Arc<Mutex<Shown>>,
 }
 
 /// Pictures that are posted with the answer, and the room that they take in memory until then.
@@ -72,9 +73,14 @@ impl Tools {
         Self {
             set,
             access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
-            calls: AtomicUsize::new(0),
-            pictures: Mutex::default(),
+            calls: Arc::default(),
+            pictures: Arc::default(),
         }
+    }
+
+    /// How many calls were begun, those of clean calls included.
+    pub fn called(&self) -> u32 {
+        u32::try_from(self.calls.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
     }
 
     /// The pictures that tools gave.
@@ -160,6 +166,7 @@ impl Thinking<'_> {
     pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
         let began = Instant::now();
         let mut left: VecDeque<Planned> = planned.into();
+        let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
             if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
                 if let Err(limited) = self.admit(left.front()) {
@@ -176,7 +183,7 @@ impl Thinking<'_> {
             let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
             let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
             let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
-            let group: Vec<Ran> = group.buffered(READS_AT_ONCE).collect().await;
+            let group: Vec<Ran> = group.buffered(at_once).collect().await;
             done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
         }
         self.tally.waited(began.elapsed());
@@ -224,6 +231,9 @@ impl Thinking<'_> {
                 return Ran::told(Told::text(text));
             }
         };
+        if self.tools.called() >= self.running.settings.tools.max_calls {
+            return Ran::told(Told::text(Problem::Spent.to_string()));
+        }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
@@ -265,7 +275,12 @@ impl Thinking<'_> {
         }
         // Half of the time that is left is kept for what follows.
         let patience = deadline.saturating_duration_since(Instant::now()) / 2;
-        let end = match timeout(patience, parts.tool_use.permits().acquire()).await {
+        let permit = async {
+            // What a clean call runs has the permit of the call that it is a part of.
+            let permits = parts.tool_use.permits();
+            if self.depth == 0 { permits.acquire().await.map(Some) } else { Ok(None) }
+        };
+        let end = match timeout(patience, permit).await {
             Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
                 times.ran = Some(Instant::now());
                 self.run(ready, number, leave).await
@@ -312,6 +327,7 @@ impl Thinking<'_> {
             trace: trace.map(TraceParent),
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
+                call: number,
                 ..OnBehalf::of(self.turn, self.operators())
             }),
         };
@@ -327,6 +343,8 @@ impl Thinking<'_> {
                 tokio::time::sleep(AWAY_PAUSE).await;
             }
         };
+        let asks = ready.entry.tool.source == Source::BuiltIn && !settings.agents.models.is_empty();
+        let calling = async { if asks { self.serving(number, within, calling).await } else { calling.await } };
         let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),

@@ -25,6 +25,7 @@ fn told(place: &Place, at: u64) -> OnBehalf {
         operator: false,
         lineage: None,
         tokens: 0,
+        call: 0,
     }
 }
 

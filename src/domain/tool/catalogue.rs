@@ -152,6 +152,14 @@ impl Catalogue {
         Self { entries: names.into_values().collect(), by_name, refused }
     }
 
+    /// These tools of another catalogue.
+    #[must_use]
+    pub fn of(entries: impl Iterator<Item = Arc<Entry>>) -> Self {
+        let names: BTreeMap<Arc<str>, Arc<Entry>> = entries.map(|entry| (Arc::clone(&entry.name), entry)).collect();
+        let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
+        Self { entries: names.into_values().collect(), by_name, refused: Vec::new() }
+    }
+
     /// All tools, by name.
     #[must_use]
     pub fn entries(&self) -> &[Arc<Entry>] {

@@ -359,7 +359,7 @@ impl Sessions {
     fn put(&self, place: &Place, record: &Record) -> BoxFuture<'static, bool> {
         let key = keys::session(&owner_of(place), place);
         let ttl = Some((self.kept_for)());
-        self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }])
+        self.store.commit(vec![Write::Put { key, value: record.to_json(), ttl }])
     }
 
     async fn visible(&self, caller: &Caller) -> Vec<(Place, Indexed)> {

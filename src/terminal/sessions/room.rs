@@ -33,7 +33,7 @@ impl Sessions {
     async fn end(&self, place: &Place, strays: Strays) {
         let writes = self.gone(place, strays).await;
         self.inner.lock().remove(place);
-        self.store.write(writes).await;
+        self.store.commit(writes).await;
         self.change_index(|index| index.remove([place.id.as_str()])).await;
     }
 

@@ -1,0 +1,146 @@
+//! Models that have other model rows asked: what those are told, what they may do, and who pays.
+
+use serde_json::{Value, json};
+
+use crate::ledger::counted;
+use crate::model::{Act, Ask};
+use crate::support::{Setup, World, story};
+
+/// Two rows that may be asked aside, and one that may not.
+const MODELS: &str = r#"{"models": {
+    "scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true},
+    "cheap": {"model_id": "cheap", "enabled": true, "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}},
+    "private": {"model_id": "private", "enabled": true}}}"#;
+
+async fn world(changes: &[(&str, &str)]) -> World {
+    let mut setup = Setup::new()
+        .set("STAFFAI_AGENTS__MODELS", "scripted,cheap")
+        .set("STAFFAI_TURN__DEADLINE", "30s")
+        .set("STAFFAI_TOOLS__LIMITS", "llm 100/1s");
+    for (name, value) in changes {
+        setup = setup.set(name, value);
+    }
+    let world = World::without_bot(setup).await;
+    std::fs::write(world.dir.path().join("scripted-models.json"), MODELS).unwrap();
+    world.start().await;
+    world
+}
+
+/// A model that makes these calls, one after the other, and then tells what came of each; other rows do what they are told here.
+fn calls(
+    first: &'static str,
+    calls: Vec<(&'static str, Value)>,
+    others: impl Fn(&Ask) -> Act + Send + Sync + 'static,
+) -> impl Fn(&Ask) -> Act + Send + Sync + 'static {
+    move |ask| {
+        if ask.model() != first {
+            return others(ask);
+        }
+        let results = ask.results();
+        match calls.get(results.len()) {
+            Some((name, arguments)) => Act::calls(&[(&format!("call-{}", results.len()), name, arguments.clone())]),
+            None => Act::says(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(" / ")),
+        }
+    }
+}
+
+async fn answer(world: &World, text: &str) -> String {
+    world.words_to(world.says("Ada", "general", &format!("@staffai {text}"))).await
+}
+
+/// What a row was asked, in order.
+fn asks_of(world: &World, row: &str) -> Vec<Ask> {
+    world.model.asks().into_iter().filter(|ask| ask.model() == row).collect()
+}
+
+#[test]
+fn another_row_is_asked_with_nothing_but_the_question_and_its_asker_pays() {
+    story(async {
+        let world = world(&[]).await;
+        let asked = vec![
+            ("llm_list", json!({})),
+            ("llm_clean_text", json!({"model": "cheap", "prompt": "Sum up: the tide comes in."})),
+            ("llm_clean_text", json!({"model": "private", "prompt": "Sum up: the tide comes in."})),
+        ];
+        world.model.does(calls("scripted", asked, |_| Act::content("It rises.")));
+        let told = answer(&world, "my boat is called Tern").await;
+        assert!(told.contains("- scripted: takes tools"), "{told}");
+        assert!(told.contains("- cheap: takes tools, $1000 in and $2000 out per million tokens"), "{told}");
+        assert!(told.contains("/ It rises. /"), "{told}");
+        assert!(told.contains("there is no model \"private\" to ask; there are: scripted, cheap"), "{told}");
+
+        let cheap = asks_of(&world, "cheap");
+        assert_eq!(cheap.len(), 1);
+        assert_eq!(cheap[0].messages, [("user".to_owned(), "Sum up: the tide comes in.".to_owned())]);
+        assert!(cheap[0].tools().is_empty() && !cheap[0].has_form());
+        assert!(asks_of(&world, "private").is_empty());
+
+        // What was asked aside is no part of the memory, and the next turn goes on without it.
+        world.model.does(|_| Act::says("hello"));
+        answer(&world, "and now?").await;
+        assert!(!world.model.last().shows("Sum up"), "{}", world.model.last().talk());
+
+        assert!(world.drain().await);
+        let (kept, guild, ada) = (counted(&world).await, world.service.guilds()[0].id, world.member("Ada"));
+        let count = |kind: &str| kept.get(&format!("all:discord:{guild}:{ada}:{kind}")).copied();
+        // Four calls of the first turn, one aside, one of the second turn: ten tokens in and five out each.
+        assert_eq!([count("messages"), count("in"), count("out")], [Some(2), Some(60), Some(30)], "{kept:?}");
+        assert_eq!((count("micros"), count("unpriced")), (Some(20_000), Some(75)), "{kept:?}");
+    });
+}
+
+#[test]
+fn a_row_that_is_given_tools_has_those_alone_and_the_rights_of_whoever_asked() {
+    story(async {
+        let rules = r#"[{tools = "roll_dice", verdict = "deny"}, {tools = "get_time", verdict = "ask"}]"#;
+        let world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;
+        let task = |tools: &[&str]| json!({"model": "cheap", "prompt": "What is six times seven?", "tools": tools});
+        let asked = vec![
+            ("llm_clean_tool", task(&["calculator"])),
+            ("llm_clean_tool", task(&["get_time"])),
+            ("llm_clean_tool", task(&["roll_dice"])),
+        ];
+        world.model.does(calls("scripted", asked, |ask| match (ask.results().as_slice(), ask.tools().as_slice()) {
+            ([], ["calculator"]) => {
+                Act::calls(&[("one", "calculator", json!({"expression": "6*7"})), ("two", "get_time", json!({}))])
+            }
+            ([], ["get_time"]) => Act::calls(&[("one", "get_time", json!({}))]),
+            ([], other) => panic!("it was offered {other:?}"),
+            (results, _) => Act::content(results.iter().map(|(_, text)| text.as_str()).collect::<Vec<_>>().join(", ")),
+        }));
+        let told = answer(&world, "please").await;
+        assert!(told.contains("42, there is no tool \"get_time\""), "what it was not given is not there: {told}");
+        assert!(told.contains("there is no way to ask one now"), "what a person would have to approve: {told}");
+        assert!(told.contains("there is no tool \"roll_dice\" to give"), "what its asker may not do: {told}");
+        let cheap = asks_of(&world, "cheap");
+        assert!(cheap.iter().all(|ask| !ask.shows("please")), "nothing of the conversation");
+    });
+}
+
+#[test]
+fn clean_calls_end_in_each_other_and_take_no_more_calls_than_the_turn_has() {
+    story(async {
+        let world = world(&[("STAFFAI_TOOLS__MAX_CALLS", "6"), ("STAFFAI_TOOLS__MAX_ROUNDS", "20")]).await;
+        let deeper = |tools: &[&str]| json!({"model": "cheap", "prompt": "deeper", "tools": tools});
+        let nested = deeper(&["llm_clean_tool", "llm_clean_text", "calculator"]);
+        // Each asks the next one as often as it may.
+        world.model.does(move |ask| {
+            if ask.tools().is_empty() {
+                return if ask.has_form() { Act::says("done") } else { Act::content("done") };
+            }
+            let number = ask.number;
+            if ask.tools().contains(&"llm_clean_tool") && ask.results().len() < 2 {
+                return Act::calls(&[(&format!("call-{number}"), "llm_clean_tool", nested.clone())]);
+            }
+            Act::calls(&[(&format!("call-{number}"), "calculator", json!({"expression": format!("1+{number}")}))])
+        });
+        answer(&world, "go").await;
+        let asks = asks_of(&world, "cheap");
+        assert!(
+            asks.iter().any(|ask| ask.shows("to give: name tools that you have yourself")),
+            "the innermost gives none on"
+        );
+        let ran: usize = world.model.asks().iter().map(|ask| ask.results().len()).max().unwrap_or_default();
+        assert!(ran <= 8 && world.model.calls() < 30, "{ran} results, {} questions", world.model.calls());
+    });
+}
