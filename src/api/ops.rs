@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Query, Request, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -42,6 +42,7 @@ pub fn router(options: ApiOptions) -> Router {
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
+        .route("/api/v1/turns/{number}", get(turn))
         .route("/api/v1/actor", get(actor))
         .route("/api/v1/samples", get(samples))
         .route("/api/v1/tools", get(tools))
@@ -112,6 +113,16 @@ async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejecti
     match spawn_blocking(drawn).await {
         Ok(Ok(drawn)) => ([(header::CONTENT_TYPE, "application/json")], drawn).into_response(),
         Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejection>) -> Response {
+    let Ok(Path(number)) = number else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "a turn has a number"}))).into_response();
+    };
+    match pages.vitals.turn(number) {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no turn of that number is remembered"}))).into_response(),
     }
 }
 

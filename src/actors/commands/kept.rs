@@ -42,6 +42,7 @@ pub(super) fn is_sound(parts: &CommandParts) -> bool {
 pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let person = &command.caller.person;
     parts.forgotten.wish(person, None, command.at);
+    parts.vitals.forget_texts();
     let noted = cleaning::note(parts, person, None, command.at).await;
     let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
     let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
