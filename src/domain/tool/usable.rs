@@ -74,12 +74,8 @@ mod tests {
         assert_eq!(names(Vec::new()), named(&[("s__hide", false), ("s__roll", false), ("s__write", false)]));
         let write = Rule { operation: Some(Operation::Write), ..Rule::everywhere("s__write", Verdict::Deny) };
         let about = Rule { resource: Some("x".to_owned()), ..Rule::everywhere("s__roll", Verdict::Deny) };
-        let rules = vec![
-            Rule::everywhere("s__hide", Verdict::Deny),
-            write,
-            about,
-            Rule::everywhere("s__roll", Verdict::Ask),
-        ];
+        let rules =
+            vec![Rule::everywhere("s__hide", Verdict::Deny), write, about, Rule::everywhere("s__roll", Verdict::Ask)];
         assert_eq!(names(rules), named(&[("s__roll", true)]));
     }
 }

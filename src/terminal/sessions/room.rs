@@ -56,11 +56,8 @@ impl Sessions {
     pub(super) async fn make_room(&self, own: Option<&str>) {
         let index = self.index().await;
         let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
-        let looked: Vec<Place> = if all.len() >= KEPT_MAX {
-            all
-        } else {
-            all.into_iter().filter(|place| holder(place) == own).collect()
-        };
+        let looked: Vec<Place> =
+            if all.len() >= KEPT_MAX { all } else { all.into_iter().filter(|place| holder(place) == own).collect() };
         if looked.len() < OWN_MAX {
             return;
         }
