@@ -2,18 +2,27 @@
 //! another address of this machine and may be away for a moment.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use axum::{Json, Router};
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 use crate::api::guard::{Access, Link, Rejection};
 use crate::api::ops::{Gate, guard, with_safe_headers};
@@ -24,6 +33,8 @@ use crate::ports::Keys;
 
 /// How long the program may take to take a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the program may go on with an answer that has no reader any more because we ended its connection.
+const REST_WITHIN: Duration = Duration::from_secs(660);
 /// Paths that are answered while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// The header that says that the program is away.
@@ -59,7 +70,12 @@ impl Behind {
         Ok(Self { address, client: client.map_err(|error| error.to_string())? })
     }
 
-    async fn pass(&self, address: SocketAddr, link: Link, request: Request) -> Result<Response, reqwest::Error> {
+    async fn pass(
+        &self,
+        address: SocketAddr,
+        (link, ended): (Link, CancellationToken),
+        request: Request,
+    ) -> Result<Response, reqwest::Error> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = without_connection(&parts.headers);
@@ -71,8 +87,56 @@ impl Behind {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = answer.status();
         *response.headers_mut() = without_connection(answer.headers());
-        *response.body_mut() = Body::from_stream(answer.bytes_stream());
+        *response.body_mut() = Body::from_stream(Rest { left: Some(answer.bytes_stream().boxed()), ended });
         Ok(response)
+    }
+}
+
+/// A request to the program. It ends when its client goes away, which the program takes for what it is; when we end the connection of
+/// the client, it goes on.
+struct Asked {
+    task: JoinHandle<Result<Result<Response, reqwest::Error>, Elapsed>>,
+    /// We end the connection.
+    ended: CancellationToken,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.ended.is_cancelled() {
+            self.task.abort();
+        }
+    }
+}
+
+/// What is left of an answer, with the same ends.
+struct Rest {
+    /// None once it is over.
+    left: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
+    ended: CancellationToken,
+}
+
+impl Stream for Rest {
+    type Item = reqwest::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(left) = self.left.as_mut() else { return Poll::Ready(None) };
+        let next = left.poll_next_unpin(context);
+        if matches!(next, Poll::Ready(None | Some(Err(_)))) {
+            self.left = None;
+        }
+        next
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(left) = self.left.take().filter(|_| self.ended.is_cancelled()) {
+            let read = left.for_each(|_| std::future::ready(()));
+            // A runtime that goes down ends everything.
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(async { timeout(REST_WITHIN, read).await });
+            }
+        }
     }
 }
 
@@ -102,6 +166,7 @@ fn router(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> 
 async fn answer(
     State(behind): State<Behind>,
     axum::Extension(link): axum::Extension<Link>,
+    ended: Option<axum::Extension<CancellationToken>>,
     request: Request,
 ) -> Response {
     if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
@@ -110,9 +175,15 @@ async fn answer(
     }
     let address = *behind.address.borrow();
     let Some(address) = address else { return away("the bot is away; it is being started again") };
-    match behind.pass(address, link, request).await {
-        Ok(response) => response,
-        Err(_) => away("the bot does not answer; it may be on its way up again"),
+    let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
+    let of = (link, ended.clone());
+    let mut asked = Asked {
+        task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, of, request)).await }),
+        ended,
+    };
+    match (&mut asked.task).await {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(_)) | Err(_)) | Err(_) => away("the bot does not answer; it may be on its way up again"),
     }
 }
 
@@ -146,8 +217,11 @@ fn without_connection(headers: &HeaderMap) -> HeaderMap {
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
     use axum::routing::{get, post};
-    use tokio_util::sync::CancellationToken;
+    use tokio::sync::{Notify, mpsc};
+    use tower::Service;
 
     use super::*;
     use crate::api::guard::tests::Ring;
@@ -180,6 +254,83 @@ mod tests {
                 (of("host"), of("origin"), of("x-forwarded-for")),
                 ("localhost".to_owned(), passed.to_owned(), "10.0.0.9".to_owned())
             );
+        }
+    }
+
+    /// Says whether an answer was made whole, or dropped before.
+    struct Made(bool, mpsc::UnboundedSender<bool>);
+
+    impl Made {
+        const fn is_whole(&mut self) {
+            self.0 = true;
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_ends_its_request_and_a_connection_that_we_end_does_not() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (told, mut made) = mpsc::unbounded_channel();
+        let (came, mut arrived) = mpsc::unbounded_channel();
+        let go = Arc::new(Notify::new());
+        let begun = {
+            let go = Arc::clone(&go);
+            move || {
+                came.send(()).unwrap();
+                (Made(false, told.clone()), Arc::clone(&go))
+            }
+        };
+        let also = begun.clone();
+        let waiting = async move || {
+            let (mut made, go) = begun();
+            go.notified().await;
+            made.is_whole();
+            "late"
+        };
+        let streaming = async move || {
+            Body::from_stream(futures_util::stream::unfold((0, also()), |(step, (mut made, go))| async move {
+                if step == 0 {
+                    return Some((Ok::<_, Infallible>("begun"), (1, (made, go))));
+                }
+                go.notified().await;
+                made.is_whole();
+                None
+            }))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_address, known) = watch::channel(Some(listener.local_addr().unwrap()));
+        let program = Router::new().route("/waits", get(waiting)).route("/streams", get(streaming));
+        tokio::spawn(async move { axum::serve(listener, program).await });
+        let behind = Behind::new(known).unwrap();
+        let routes = router(Router::new(), Arc::new(Ring(KeyRing::default())), behind, Limits::default());
+        let here = [127, 0, 0, 1].into();
+        for (ours, path) in [(true, "/waits"), (true, "/streams"), (false, "/waits"), (false, "/streams")] {
+            let ended = CancellationToken::new();
+            let mut request = Request::get(path).body(Body::empty()).unwrap();
+            request.extensions_mut().insert(Link { peer: here, own: here, share: Share::Whole });
+            request.extensions_mut().insert(ended.clone());
+            let mut routes = routes.clone();
+            let asking = tokio::spawn(async move {
+                let answered: Result<Response, Infallible> = routes.call(request).await;
+                let _held = answered;
+                std::future::pending::<()>().await;
+            });
+            arrived.recv().await.unwrap();
+            if ours {
+                ended.cancel();
+            }
+            asking.abort();
+            let _ = asking.await;
+            if ours {
+                go.notify_one();
+            }
+            let end = timeout(Duration::from_secs(20), made.recv()).await.expect("in time");
+            assert_eq!(end, Some(ours), "{path}");
         }
     }
 

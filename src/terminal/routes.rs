@@ -14,9 +14,9 @@ use std::sync::Arc;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn};
+use axum::middleware::{Next, from_fn, map_response};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{delete, get, post};
+use axum::routing::{any, delete, get, post};
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -64,6 +64,9 @@ pub struct Parts {
     pub console: Arc<dyn Console>,
 }
 
+/// Paths beside those of any endpoint.
+const ANY_OTHER: &str = "/api/v1/{*other}";
+
 /// The routes that `openapi.json` describes. The caller that mounts them authorises requests and says who asks.
 pub fn router(parts: Parts) -> Router {
     Router::new()
@@ -78,8 +81,10 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/usage", get(about::usage))
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/openapi.json", get(manage::openapi))
+        .route(ANY_OTHER, any(problem::no_endpoint))
         .layer(Extension(reading::Answers::default()))
         .layer(from_fn(through_this_door))
+        .layer(map_response(problem::as_problem))
         .with_state(parts)
 }
 

@@ -136,7 +136,8 @@ async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
             named.insert(key);
         }
     }
-    if bytes >= LINES_SHOWN_BYTES {
+    // Whoever has no session leaves no lines, or few; these end by themselves.
+    if kept.sessions.is_empty() || bytes >= LINES_SHOWN_BYTES {
         return;
     }
     // What is named is not much, so this brings little besides.

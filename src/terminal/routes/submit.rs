@@ -46,6 +46,9 @@ pub struct Submit {
     /// How long it waits, in seconds, at most 300.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
+    /// The key of the model row that answers it this once; none leaves it to the session. `@row` in front of the text comes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// What becomes of it while the session is answered something else.
     #[serde(default)]
     pub busy: Busy,
@@ -170,12 +173,12 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command }, said) =
-        match heard(&parts, &caller, &place, &body.text, (key, lineage)).await {
-            Ok((Some(heard), said)) => (heard, said),
-            Ok((None, said)) => return Json(done(&body, said)).into_response(),
-            Err((status, why)) => return refused(status, &why),
-        };
+    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, (key, lineage)).await
+    {
+        Ok((Some(heard), said)) => (heard, said),
+        Ok((None, said)) => return Json(done(&body, said)).into_response(),
+        Err((status, why)) => return refused(status, &why),
+    };
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // One that cannot be cancelled now is waited for.
@@ -227,17 +230,20 @@ async fn heard(
     parts: &Parts,
     caller: &Caller,
     place: &Place,
-    text: &str,
+    Submit { text, model, .. }: &Submit,
     (key, lineage): (Option<&str>, Option<Box<Lineage>>),
 ) -> Result<(Option<Heard>, Option<String>), Refused> {
     let known = match key {
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
     };
+    // What was submitted before is answered already, or by the row that it named.
+    let model = model.as_ref().filter(|_| !known);
+    let model = model.map(|key| typed::asked_row(parts, caller, key)).transpose()?.map(|row| row.key);
     // What another server's model writes is no command.
     let types = lineage.is_none();
     let Done { said, row, text } = match (types, known) {
-        (false, _) => Done { said: None, row: None, text: text.to_owned() },
+        (false, _) => Done { said: None, row: None, text: text.clone() },
         (true, true) => typed::left(parts, caller, text)?,
         (true, false) => typed::run(parts, caller, place, text).await?,
     };
@@ -250,7 +256,7 @@ async fn heard(
         let incoming = Incoming::Command(Box::new(command));
         return Ok((Some(Heard { incoming, message, command: true }), said));
     }
-    let posted = parts.sessions.says(caller, place, (&text, row), key).await;
+    let posted = parts.sessions.says(caller, place, (&text, row.or(model)), key).await;
     let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
     let message = posted.id.id.to_string();
     Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))

@@ -155,6 +155,7 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x", "busy": "never"}"#, 422),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x"}"#, 503),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!nonsense"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!sysprompt", "model": "other"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
         ("GET", "/api/v1/stream/a", "", 404),
@@ -164,6 +165,11 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/gate/x", r#"{"approve": true}"#, 404),
         ("PATCH", "/api/v1/sessions/a", r#"{"name": "b"}"#, 404),
         ("PATCH", "/api/v1/sessions/a", "{}", 422),
+        ("PATCH", "/api/v1/sessions/a", "{", 400),
+        ("GET", "/api/v1/submit", "", 405),
+        ("GET", "/api/v1/sessions/%ff", "", 400),
+        ("GET", "/api/v1/stream/a?after=x", "", 400),
+        ("GET", "/api/v1/nothing/here", "", 404),
     ] {
         let answer = ask(method, path, body).await;
         assert_eq!(answer.status().as_u16(), status, "{method} {path} {body}");

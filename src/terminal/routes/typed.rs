@@ -83,7 +83,7 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
 }
 
 /// The row of this key, if the caller may ask it.
-fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, Refused> {
+pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, Refused> {
     let models = parts.models.models();
     let rows: Vec<&Row> = models.rows().iter().filter(|row| caller.may_ask(&row.key)).collect();
     match rows.iter().find(|row| row.key == key) {

@@ -68,7 +68,9 @@ impl Sessions {
         let mut latest = None;
         let mut end = Replaced::Other;
         for round in 0..ROUNDS {
-            tokio::time::sleep(ROUND_PAUSE * round).await;
+            if round > 0 {
+                tokio::time::sleep(ROUND_PAUSE * round).await;
+            }
             end = replace(&*self.store, keys::INDEX, |stored| {
                 let mut index = stored.and_then(SessionIndex::parse).unwrap_or_default();
                 let added = index.add(unwritten.iter().map(|(place, session)| (place.as_str(), session)));

@@ -347,11 +347,11 @@ impl Sessions {
     /// Writes down that a session begins.
     async fn enter(&self, place: &Place, name: String) -> Result<Record, NotTaken> {
         self.sweep().await;
-        self.make_room(holder(place)).await;
         let now = self.now().0;
         let number = self.number(place, &name, now).await?;
         let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new() };
         self.put(place, &record).await;
+        self.make_room(place).await;
         Ok(record)
     }
 

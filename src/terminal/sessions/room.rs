@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::names::{holder, owner_of};
-use super::record::Record;
 use super::{DOOR, Sessions};
 use crate::domain::ids::Place;
 use crate::domain::keys::sessions as keys;
@@ -13,6 +12,8 @@ use crate::ports::Write;
 pub(super) const OWN_MAX: usize = 200;
 /// The most sessions that are kept of all together; whoever has most makes room.
 pub(super) const KEPT_MAX: usize = 1_000;
+/// How many sessions end with one write.
+const ENDED_AT_ONCE: usize = 64;
 
 /// What becomes of lines of a session that ends, which another process wrote at the same moment as this one, so that its record does not name
 /// them.
@@ -27,11 +28,7 @@ enum Strays {
 impl Sessions {
     /// Ends a session: nothing of it is kept.
     pub(in crate::terminal) async fn remove(&self, place: &Place) {
-        self.end(place, Strays::Go).await;
-    }
-
-    async fn end(&self, place: &Place, strays: Strays) {
-        let writes = self.gone(place, strays).await;
+        let writes = self.gone(place, Strays::Go).await;
         self.inner.lock().remove(place);
         self.store.commit(writes).await;
         self.change_index(|index| index.remove([place.id.as_str()])).await;
@@ -52,44 +49,63 @@ impl Sessions {
         lines.chain([Write::Delete { key: keys::session(&person, place) }]).collect()
     }
 
-    /// Sessions of the same holder make room for one more of theirs, and else those of whoever has most.
-    pub(super) async fn make_room(&self, own: Option<&str>) {
+    /// Sessions of the same holder make room for one that has just begun, and else those of whoever has most. Only the records of holders who
+    /// give some are read.
+    pub(super) async fn make_room(&self, begun: &Place) {
         let index = self.index().await;
         let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
-        let looked: Vec<Place> =
-            if all.len() >= KEPT_MAX { all } else { all.into_iter().filter(|place| holder(place) == own).collect() };
-        if looked.len() < OWN_MAX {
+        let mut quotas = quotas(&all, holder(begun));
+        let looked = all.iter().filter(|place| *place != begun && quotas.contains_key(&holder(place)));
+        let looked: Vec<Place> = looked.cloned().collect();
+        if looked.is_empty() {
             return;
         }
-        let Some(there) = self.all_records(looked.clone()).await else { return };
+        let Some(mut there) = self.all_records(looked.clone()).await else { return };
         let known: BTreeSet<&str> = there.iter().map(|(place, _)| place.id.as_str()).collect();
-        let over: Vec<&str> = looked.iter().map(|place| place.id.as_str()).filter(|id| !known.contains(id)).collect();
-        if !over.is_empty() {
-            self.change_index(|index| index.remove(over.iter().copied())).await;
+        let over = looked.iter().filter(|place| !known.contains(&*place.id)).cloned();
+        let mut gone: Vec<Place> = over.collect();
+        for place in &gone {
+            quotas.entry(holder(place)).and_modify(|left| *left = left.saturating_sub(1));
         }
-        for place in too_many(&there, own) {
-            self.end(&place, Strays::Stay).await;
+        there.sort_by_key(|(_, record)| record.touched_at);
+        let mut ended: Vec<Place> = Vec::new();
+        for (place, _) in &there {
+            if let Some(left) = quotas.get_mut(&holder(place)).filter(|left| **left > 0) {
+                *left -= 1;
+                ended.push(place.clone());
+            }
         }
+        for some in ended.chunks(ENDED_AT_ONCE) {
+            let mut writes = Vec::new();
+            for place in some {
+                writes.extend(self.gone(place, Strays::Stay).await);
+                self.inner.lock().remove(place);
+            }
+            self.store.commit(writes).await;
+        }
+        gone.extend(ended);
+        self.change_index(|index| index.remove(gone.iter().map(|place| &*place.id))).await;
     }
 }
 
-/// Which sessions make room for one more of this holder: theirs while there are too many of them, then those of whoever has most while there
-/// are too many of all; of each the one that was quiet for longest first.
-fn too_many(there: &[(Place, Record)], own: Option<&str>) -> Vec<Place> {
-    let mut by_holder: BTreeMap<Option<&str>, Vec<&(Place, Record)>> = BTreeMap::new();
-    for session in there {
-        by_holder.entry(holder(&session.0)).or_default().push(session);
+/// How many sessions end of whom: of the holder of one that has just begun while they have too many, then of whoever has most while there are
+/// too many of all.
+fn quotas<'a>(all: &'a [Place], own: Option<&'a str>) -> BTreeMap<Option<&'a str>, usize> {
+    let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for place in all {
+        *many.entry(holder(place)).or_default() += 1;
     }
-    for sessions in by_holder.values_mut() {
-        sessions.sort_by_key(|(_, record)| std::cmp::Reverse(record.touched_at));
+    let (mut quotas, mut left) = (BTreeMap::new(), all.len());
+    let theirs = many.entry(own).or_default();
+    if *theirs > OWN_MAX {
+        let more = *theirs - OWN_MAX;
+        quotas.insert(own, more);
+        (*theirs, left) = (OWN_MAX, left - more);
     }
-    let mut ended = Vec::new();
-    let theirs = by_holder.entry(own).or_default();
-    ended.extend(theirs.split_off(theirs.len().min(OWN_MAX - 1)));
-    while there.len() - ended.len() >= KEPT_MAX {
-        let most = by_holder.values_mut().max_by_key(|sessions| sessions.len());
-        let Some(quietest) = most.and_then(Vec::pop) else { break };
-        ended.push(quietest);
+    while left > KEPT_MAX {
+        let Some((most, many)) = many.iter_mut().max_by_key(|(_, many)| **many) else { break };
+        *quotas.entry(*most).or_default() += 1;
+        (*many, left) = (many.saturating_sub(1), left - 1);
     }
-    ended.into_iter().map(|(place, _)| place.clone()).collect()
+    quotas
 }
