@@ -163,7 +163,7 @@ impl Timeline {
         });
     }
 
-    /// It asks a model, or runs a tool: `kind` is `model` or `tool`.
+    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
     pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
         self.with(turn, |line, now| {
             if line.steps.len() < STEPS {

@@ -263,7 +263,7 @@ pub struct TurnTimes {
 /// One call of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// `model` or `tool`.
+    /// `model`, `tool`, or `gate` for the decision of a person.
     pub kind: String,
     /// The model row or the tool.
     pub name: String,
