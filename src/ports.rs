@@ -106,6 +106,11 @@ pub trait Store: Send + Sync {
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
 
+    /// As [`Self::write`], for what is waited for: it is made durable without waiting for more to join it.
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        self.write(writes)
+    }
+
     /// Sets a key, without an end, if it holds what the caller saw: none for no value. Of several that replace one value at the same
     /// moment, in this process or another, one is done. Only keys that are never written otherwise may be replaced.
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced>;

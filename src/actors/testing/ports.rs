@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
+use crate::domain::counter::Counter;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::limits;
@@ -177,8 +178,8 @@ impl Store for MemoryStore {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
                 Write::Add { key, by, .. } => {
-                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
-                    entries.insert(key, (before + by).to_string())
+                    let before = entries.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default();
+                    entries.insert(key, before.plus(by).to_string())
                 }
             };
         }

@@ -247,7 +247,7 @@ impl Sessions {
     pub(in crate::terminal) async fn remove(&self, place: &Place) {
         let writes = self.gone(place).await;
         self.inner.lock().remove(place);
-        self.store.write(writes).await;
+        self.store.commit(writes).await;
         self.change_index(|index| index.remove([place.id.as_str()])).await;
     }
 
@@ -395,7 +395,7 @@ impl Sessions {
     fn put(&self, place: &Place, record: &Record) -> BoxFuture<'static, bool> {
         let key = keys::session(&owner_of(place), place);
         let ttl = Some((self.kept_for)());
-        self.store.write(vec![Write::Put { key, value: record.to_json(), ttl }])
+        self.store.commit(vec![Write::Put { key, value: record.to_json(), ttl }])
     }
 
     async fn visible(&self, caller: &Caller) -> Vec<(Place, Indexed)> {
