@@ -50,6 +50,8 @@ pub enum OpsEvent {
     Measure,
     /// Time to take a sample.
     Sample,
+    /// A sample was taken beside this actor.
+    Sampled,
     /// Time to listen.
     Listen,
     /// The listener ended.
@@ -118,12 +120,17 @@ impl Actor for Ops {
             OpsEvent::Sample => {
                 if self.roster.many() <= SAMPLED_AT_ONCE {
                     self.vitals.sample();
+                    ctx.after(samples::EVERY, OpsEvent::Sample);
                 } else {
                     let vitals = Arc::clone(&self.vitals);
-                    ctx.background(async move { drop(tokio::task::spawn_blocking(move || vitals.sample()).await) });
+                    let sampled = async move {
+                        drop(tokio::task::spawn_blocking(move || vitals.sample()).await);
+                        OpsEvent::Sampled
+                    };
+                    ctx.task(sampled, |_| OpsEvent::Sampled);
                 }
-                ctx.after(samples::EVERY, OpsEvent::Sample);
             }
+            OpsEvent::Sampled => ctx.after(samples::EVERY, OpsEvent::Sample),
             OpsEvent::Listen => state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded),
             OpsEvent::ListenerEnded(Ok(())) => {}
             OpsEvent::ListenerEnded(Err(reason)) => {

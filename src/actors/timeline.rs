@@ -13,7 +13,8 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use self::transcripts::Transcripts;
-pub use self::transcripts::{Excerpt, Texts};
+pub(super) use self::transcripts::KEPT;
+pub use self::transcripts::{CallNumber, Excerpt, Texts};
 use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
@@ -51,7 +52,7 @@ struct Book {
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
     /// Turns up to this number are told by their moments alone: a member wished to be forgotten after they were accepted.
-    bare: u64,
+    forgotten_through: u64,
 }
 
 struct Line {

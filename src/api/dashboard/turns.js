@@ -2,7 +2,7 @@
 
 import { ago, duration, make, mark } from "./dom.js";
 import { endOfStep, pathLines } from "./path.js";
-import { tell } from "./told.js";
+import { showTexts } from "./transcript.js";
 
 /** The shortest length that fills a bar, in milliseconds. */
 const SHORTEST = 500;
@@ -88,7 +88,7 @@ function drawAxis(axis, full, any) {
 function newRow(turn) {
   const parts = {
     sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
-    more: make("div", "more-of-turn"), told: make("div", "told-of-turn"),
+    more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
   number.title = "its place among the turns since the start";
@@ -96,9 +96,9 @@ function newRow(turn) {
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
-  const details = make("details", "turn", head, parts.more, parts.told);
+  const details = make("details", "turn", head, parts.more, parts.texts);
   const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
-  const read = () => details.open && tell(parts.told, row.turn);
+  const read = () => details.open && showTexts(parts.texts, row.turn);
   details.addEventListener("toggle", () => {
     read();
     // The last lines of the log come a moment after the end.
@@ -137,7 +137,7 @@ function fill(row, turn, full) {
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
   parts.more.replaceChildren(...explained(turn));
-  if (details.open) tell(parts.told, turn);
+  if (details.open) showTexts(parts.texts, turn);
 }
 
 /** The parts of a turn's time; they may overlap where tools run side by side. */

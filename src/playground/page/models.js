@@ -86,6 +86,11 @@ async function choose(choice) {
     await look();
     await new Promise((done) => setTimeout(done, SOON_MS));
   }
+  if (before === null) return;
+  // What brings back what is in force changes nothing that the bot could say.
+  before = null;
+  complain("The bot has not said that it changed its model. Its answers say which one they come from.");
+  await look();
 }
 
 /** Looks for models of this machine for as long as the page is open. */
