@@ -12,9 +12,9 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::transcripts::Transcripts;
 pub(super) use self::transcripts::KEPT;
-pub use self::transcripts::{CallNumber, Excerpt, Texts};
+use self::transcripts::Transcripts;
+pub use self::transcripts::{Excerpt, Texts};
 use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};

@@ -117,7 +117,10 @@ mod tests {
         let lines = TurnLines::default();
         for number in 0..4_000 {
             let turn = if number % 2 == 0 { "discord:1" } else { "discord:12" };
-            lines.push(format!("{{\"n\":{number},\"turn\":\"{turn}\",\"text\":\"{}\"}}\n", "ä".repeat(100)).as_bytes(), Timestamp(0));
+            lines.push(
+                format!("{{\"n\":{number},\"turn\":\"{turn}\",\"text\":\"{}\"}}\n", "ä".repeat(100)).as_bytes(),
+                Timestamp(0),
+            );
             lines.push(format!("10:00 \x1b[32m INFO\x1b[0m {number} turn={turn} ms=1\n").as_bytes(), Timestamp(0));
         }
         lines.push(b"{\"text\":\",\\\"turn\\\":\\\"discord:1\\\"\"}\n", Timestamp(0));

@@ -89,7 +89,9 @@ impl Writer {
         std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                shared.write_all(out, (kept.as_ref(), clock.as_ref()), |out, shed| report_shed(out, shed, clock.as_ref(), format));
+                shared.write_all(out, (kept.as_ref(), clock.as_ref()), |out, shed| {
+                    report_shed(out, shed, clock.as_ref(), format)
+                });
                 shared.queue.lock().ended = true;
                 shared.emptied.notify_all();
             })

@@ -75,11 +75,11 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     assert_eq!(browser.finds("an offer"), Vec::<String>::new());
     browser.say("@staffai what is this?");
     browser.answer("playground");
-    browser.run(&format!("{SEEN}; document.querySelector('#models .press').click()"));
+    let before = browser.run_async(IN_FORCE);
+    browser.click("#models .press");
     browser.until("document.getElementById('models').innerText.includes('Answers come from tide-7b')");
-    // Until the bot says that it asks this one, the page does not.
-    let seen = browser.run("return seen.join('|')");
-    assert!(seen.as_str().is_some_and(|seen| seen.contains("tide-7b is put in force")), "{seen}");
+    // The page says so once the bot has it in force, and not before.
+    assert_ne!(browser.run_async(IN_FORCE), before);
     // Nobody pretends that this one can be told to fail.
     browser.until("![...document.querySelectorAll('.trouble')].some(one => one.dataset.trouble === 'model_down')");
     browser.say("@staffai what does the tide do?");
@@ -94,9 +94,8 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     browser.until_said("@staffai what is this?", "playground");
 }
 
-/// Writes down what the page says of the model, from now on.
-const SEEN: &str = "window.seen = []; new MutationObserver(() => seen.push(document.getElementById('models').innerText))\
-                    .observe(document.getElementById('models'), { childList: true, subtree: true })";
+/// The version of the bot's configuration, for use in scripts that wait.
+const IN_FORCE: &str = "const done = arguments[0]; fetch('/readyz').then(told => told.json()).then(told => done(told.configuration.version))";
 
 /// Whether the tour would begin here if nobody did anything, for use in scripts that wait.
 const BEGINS: &str = "const done = arguments[0]; import('/playground/tour.js').then(tour => done(tour.begins()))";
