@@ -27,6 +27,8 @@ const NAME_MAX: usize = 64;
 pub(super) const OWN_MAX: usize = 200;
 /// The most sessions that are kept of all together; whoever has most makes room.
 pub(super) const KEPT_MAX: usize = 1_000;
+/// How many characters of calls of tools are shown where nobody said anything else.
+const PREVIEW: usize = 500;
 /// How many records are read side by side.
 const READ_AT_ONCE: usize = 64;
 /// What stands between the name of a holder and that of a session, in no name of a session.
@@ -243,6 +245,25 @@ impl Sessions {
         Ok(())
     }
 
+    /// How many characters of calls of tools those who read along in a session are shown.
+    pub(in crate::terminal) async fn preview(&self, place: &Place) -> usize {
+        let here = self.inner.lock().known(place).map(|session| session.preview);
+        let said = match here {
+            Some(said) => said,
+            None => self.record(place).await.and_then(|record| record.preview),
+        };
+        said.unwrap_or(PREVIEW)
+    }
+
+    /// Shows so many of them from now on.
+    pub(in crate::terminal) async fn show_of_calls(&self, place: &Place, preview: usize) {
+        self.load(place).await;
+        let written = self.inner.lock().show(place, preview).map(|record| self.put(place, &record));
+        if let Some(written) = written {
+            written.await;
+        }
+    }
+
     /// Ends a session: nothing of it is kept.
     pub(in crate::terminal) async fn remove(&self, place: &Place) {
         let writes = self.gone(place).await;
@@ -354,7 +375,7 @@ impl Sessions {
         self.make_room(holder(place)).await;
         let now = self.now().0;
         let number = self.number(place, &name, now).await;
-        let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new() };
+        let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new(), preview: None };
         self.put(place, &record).await;
         record
     }
