@@ -82,6 +82,7 @@ pub(crate) mod shed;
 
 pub(crate) mod model;
 
+pub mod counter;
 pub mod keys;
 
 pub(crate) mod ledger;

@@ -11,6 +11,7 @@ mod model_error;
 mod requests;
 pub(crate) mod samples;
 pub mod tools;
+pub(crate) mod turn_detail;
 mod turn_events;
 pub(crate) mod vitals;
 mod writes;
@@ -27,12 +28,14 @@ pub use self::clean_calls::{CleanCalls, CleanQuestion};
 pub use self::connection::{Advice, AfterClose, Closed, Session, Shard, SourceError, StreamEvent};
 pub use self::fault::{Fault, Input, NoFaults, Origin, Subject};
 pub use self::files::{FetchError, NoFiles, NotDrawn};
-pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, UsageOf, Webhooks};
+pub use self::in_force::{Console, Keys, ModelsInForce, RowChange, ToolsOf, UsageOf, Webhooks};
 pub use self::metering::{EmbeddingAsk, NotEmbedded};
 pub use self::model_error::{ModelError, ModelErrorKind};
 pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply, PostRequest, PostResult};
 use self::samples::Samples;
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
+use self::turn_detail::TurnDetail;
+pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 use self::vitals::{ActorDetail, Readiness, TreeNode, Turns};
 pub use self::writes::{Replaced, StoreStatus, Write, replace};
@@ -102,6 +105,11 @@ pub trait Store: Send + Sync {
     /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
     /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
+
+    /// As [`Self::write`], for what is waited for: it is made durable without waiting for more to join it.
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        self.write(writes)
+    }
 
     /// Sets a key, without an end, if it holds what the caller saw: none for no value. Of several that replace one value at the same
     /// moment, in this process or another, one is done. Only keys that are never written otherwise may be replaced.
@@ -455,6 +463,14 @@ pub trait Vitals: Send + Sync {
 
     /// The time lines of the last turns, what was spent, and how much of each bound is in use.
     fn turns(&self) -> Turns;
+
+    /// The turn of this number in detail, while it is among those whose time lines are known.
+    fn turn(&self, _number: u64) -> Option<TurnDetail> {
+        None
+    }
+
+    /// A member wished to be forgotten: what is kept of texts is dropped.
+    fn forget_texts(&self) {}
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}

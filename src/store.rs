@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 
+use crate::domain::counter::Counter;
 use crate::domain::ids::Timestamp;
 use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::window_log::WindowLog;
@@ -182,10 +183,9 @@ impl From<Vec<Write>> for Batch {
     }
 }
 
-/// What a counter holds after an increment. Text that is no whole number in its usual form counts as zero, as on a server.
-fn counted(before: Option<&str>, by: i64) -> i64 {
-    let number = before.and_then(|text| text.parse::<i64>().ok().filter(|number| number.to_string() == text));
-    number.unwrap_or(0).saturating_add(by)
+/// What a counter holds after an increment. Text that is none counts as zeros, as on a server.
+fn counted(before: Option<&str>, by: Counter) -> Counter {
+    before.and_then(Counter::read).unwrap_or_default().plus(by)
 }
 
 /// Why a backend did not do what it was asked.

@@ -6,6 +6,7 @@
 pub mod events;
 
 pub mod metrics;
+mod turn_lines;
 
 #[cfg(feature = "otlp")]
 pub(crate) mod traces;
@@ -31,6 +32,7 @@ use tracing_subscriber::layer::{Layer, SubscriberExt};
 use crate::ports::Clock;
 use crate::telemetry::line::{LineLayer, Style};
 pub use crate::telemetry::redact::Redaction;
+pub use crate::telemetry::turn_lines::TurnLines;
 use crate::telemetry::writer::Writer;
 
 /// How long a panic waits until its line is written. It may be the last one: a panic within a panic ends the process.
@@ -55,6 +57,8 @@ pub struct LogOptions {
     pub clock: Arc<dyn Clock>,
     /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
     pub extra: Option<ExtraLayer>,
+    /// Where the last lines are kept as well, if anywhere.
+    pub kept: Option<TurnLines>,
 }
 
 /// A layer beside that of the lines, with a filter of its own.
@@ -83,7 +87,7 @@ pub struct LogGuard(#[expect(dead_code, reason = "it is held to be dropped")] Wr
 /// The filter cannot be read, the writer's thread cannot start, or a log was started before.
 pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let filter = targets(&options.filter)?;
-    let writer = Writer::start(options.out, options.clock.clone(), options.format)?;
+    let writer = Writer::start(options.out, options.clock.clone(), options.format, options.kept)?;
     let lines = writer.lines();
     let layer =
         LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {

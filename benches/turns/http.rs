@@ -146,7 +146,8 @@ fn answer(rig: &Rig, head: &[u8], body: &[u8]) -> String {
             json(&rig.history(channel, wire::number_behind(query.as_bytes(), "after=").unwrap_or(0)))
         }
         ("GET", ["gateway", "bot"]) => json(&wire::gateway_bot(&rig.gateway_url())),
-        ("GET", ["users", "@me"]) => json(&wire::me()),
+        ("GET", ["users" | "applications", "@me"]) => json(&wire::me()),
+        ("GET", ["guilds", ..]) => json(&wire::guild(&parts[2..])),
         ("PUT", _) => json("[]"),
         _ => {
             rig.count("unknown");

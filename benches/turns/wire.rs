@@ -68,6 +68,18 @@ pub fn me() -> String {
     )
 }
 
+/// The guild, or what the path asks of it. Its members may see and write.
+pub fn guild(of_it: &[&str]) -> String {
+    match of_it {
+        [] => format!(
+            r#"{{"id":"{GUILD}","owner_id":"{USERS}","roles":[{{"id":"{GUILD}","permissions":"274877910016"}}]}}"#
+        ),
+        ["members", ..] => format!(r#"{{"user":{},"roles":[]}}"#, me()),
+        ["threads", ..] => r#"{"threads":[],"members":[]}"#.to_owned(),
+        _ => "[]".to_owned(),
+    }
+}
+
 /// A message of ours that replies to another.
 pub fn posted(id: u64, channel: &str, trigger: u64, at: &str) -> String {
     format!(

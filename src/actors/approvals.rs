@@ -394,7 +394,7 @@ impl Approvals {
             self.note_withdrawn(allowance, which);
         }
         let many = gone.len();
-        let durable = self.store.write(Self::forget(&gone));
+        let durable = self.store.commit(Self::forget(&gone));
         ctx.background(async move {
             durable.await;
             // Whoever asked may have stopped waiting.

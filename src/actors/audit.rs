@@ -10,6 +10,7 @@ use super::blocking::blocking;
 use super::forgotten::Forgotten;
 use super::running::Live;
 use crate::domain::audit::{AuditLine, LINES_MAX, Wanted};
+use crate::domain::counter::Counter;
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::ports::{AuditLog, Clock, Store, Write};
@@ -72,7 +73,8 @@ impl Audit {
         // Plain data with string keys always serialises.
         let value = serde_json::to_string(&line).unwrap_or_default();
         let key = keys::audit(&line.person, line.at, &line.suffix());
-        let count = Write::Add { key: keys::audit_count(day(line.at)), by: 1, ttl: Some(keys::AUDIT_COUNT_TTL) };
+        let count =
+            Write::Add { key: keys::audit_count(day(line.at)), by: Counter::from(1), ttl: Some(keys::AUDIT_COUNT_TTL) };
         drop(self.store.write(vec![Write::Put { key, value, ttl: Some(ttl) }, count]));
     }
 

@@ -19,6 +19,7 @@ use tokio::time::Instant;
 
 use super::bounded_set::BoundedSet;
 use super::forgotten::{self, Forgotten};
+use crate::domain::counter::Counter;
 use crate::domain::fact::index::{FactIndex, Named, ToldBy};
 use crate::domain::fact::search::Search;
 use crate::domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, Found, Here, NotKept, Remembered};
@@ -121,7 +122,7 @@ impl FactKeeper {
         if !writes.is_empty() || index.all().len() != named {
             writes.push(self.written(person, &index));
         }
-        writes.is_empty() || self.store.write(writes).await
+        writes.is_empty() || self.store.commit(writes).await
     }
 
     /// Looks once more for the names of facts that were kept some time before `now`, and adds those again that another process lost.
@@ -195,7 +196,7 @@ impl FactKeeper {
 
     fn count(&self, told: Timestamp, by: i64) -> Write {
         let ttl = Some((self.bounds)().ttl + keys::FACTS_TOLD_STEP);
-        Write::Add { key: keys::facts_told(step(told)), by, ttl }
+        Write::Add { key: keys::facts_told(step(told)), by: Counter::from(by), ttl }
     }
 
     /// About how many facts of all members there are: at least those that are alive.
@@ -294,7 +295,7 @@ impl FactKeeper {
             if deletions.contains(&fact.message) {
                 return Err(NotKept::Deleted);
             }
-            self.store.write(writes)
+            self.store.commit(writes)
         };
         if durable.await { Ok(before.is_some()) } else { Err(NotKept::Away) }
     }
@@ -312,7 +313,7 @@ impl FactKeeper {
             self.count(fact.told, -1),
             self.tells_no_more(&fact).await,
         ];
-        Some(self.store.write(writes).await && self.is_sound())
+        Some(self.store.commit(writes).await && self.is_sound())
     }
 }
 

@@ -29,7 +29,7 @@ pub struct GatewayIntake {
 impl Intake for GatewayIntake {
     async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted> {
         let (told, outcome) = oneshot::channel();
-        let receipt = Receipt::new(move |outcome| {
+        let receipt = Receipt::awaited(move |outcome| {
             // An asker that stopped waiting is told nothing.
             let _ = told.send(outcome);
         });

@@ -313,7 +313,7 @@ impl Journal {
         let open = |entry: &&mut Entry| matches!(entry.stage, Stage::Open { .. });
         let Some(entry) = state.open.get_mut(id).filter(open) else { return };
         entry.acted = true;
-        let durable = self.store.write(vec![record(entry)]);
+        let durable = self.store.commit(vec![record(entry)]);
         ctx.background(async move {
             // Whoever asked may have stopped waiting.
             let _ = reply.send(durable.await);
@@ -332,7 +332,8 @@ impl Journal {
         self.taken(&turn, answer.as_ref());
         let id = turn.id.clone();
         let entry = Entry::new(turn, answer, permit);
-        let durable = self.store.write(vec![record(&entry)]);
+        let written = vec![record(&entry)];
+        let durable = if receipt.is_awaited() { self.store.commit(written) } else { self.store.write(written) };
         ctx.background(async move {
             durable.await;
             receipt.settle();

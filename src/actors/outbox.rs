@@ -60,6 +60,7 @@ use super::messages::outbox::{Delivery, OutboxMsg};
 use super::running::Live;
 use super::shrink;
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, TurnId};
@@ -117,6 +118,8 @@ pub struct Outbox {
     pub journal: Handle<JournalMsg>,
     /// Where those who read along learn of notices.
     pub events: TurnEvents,
+    /// Where it is written down that the first words of an answer can be seen.
+    pub timeline: Arc<Timeline>,
 }
 
 /// What the outbox holds.

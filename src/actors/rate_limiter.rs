@@ -28,6 +28,7 @@ use super::messages::restriction_sweeper::SweeperMsg;
 use super::outbox::Outboxes;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
+use super::timeline::Timeline;
 use super::toolbox::Toolbox;
 use crate::domain::attachment;
 use crate::domain::gate::Parked;
@@ -73,6 +74,8 @@ pub struct RateLimiter {
     pub sweeper: Handle<SweeperMsg>,
     /// Where refused members are shown that they were read, when there is no notice for them.
     pub outboxes: Outboxes,
+    /// Where it is written down what turns take of the limits.
+    pub timeline: Arc<Timeline>,
 }
 
 /// What the limiter holds.
@@ -228,7 +231,9 @@ impl RateLimiter {
                 let attached = attachment::estimate(&turn.attachments);
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
                 let reservation = self.reservation(state, &running, turn);
-                Step::Reserve(Reservation { tokens: reservation.tokens + attached + given, ..reservation })
+                let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
+                self.timeline.reserved(&turn.id, &reservation);
+                Step::Reserve(reservation)
             }
             Job::Count(turn) => {
                 let reservation = self.reservation(state, &running, turn);

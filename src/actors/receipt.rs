@@ -2,7 +2,10 @@
 
 /// Proof that an event was handed on. Settling it says "safely taken"; dropping it unsettled, as a crash does with a mailbox,
 /// says "give it to me again".
-pub struct Receipt(Option<Box<dyn FnOnce(Outcome) + Send>>);
+pub struct Receipt {
+    owner: Option<Box<dyn FnOnce(Outcome) + Send>>,
+    awaited: bool,
+}
 
 /// What became of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +19,17 @@ pub enum Outcome {
 impl Receipt {
     /// A receipt that tells `owner` exactly once what became of its event.
     pub fn new(owner: impl FnOnce(Outcome) + Send + 'static) -> Self {
-        Self(Some(Box::new(owner)))
+        Self { owner: Some(Box::new(owner)), awaited: false }
+    }
+
+    /// The same for an event that somebody waits to be taken.
+    pub fn awaited(owner: impl FnOnce(Outcome) + Send + 'static) -> Self {
+        Self { owner: Some(Box::new(owner)), awaited: true }
+    }
+
+    /// Whether somebody waits for the event to be taken.
+    pub const fn is_awaited(&self) -> bool {
+        self.awaited
     }
 
     /// The event is safely taken.
@@ -25,7 +38,7 @@ impl Receipt {
     }
 
     fn tell(&mut self, outcome: Outcome) {
-        if let Some(owner) = self.0.take() {
+        if let Some(owner) = self.owner.take() {
             owner(outcome);
         }
     }

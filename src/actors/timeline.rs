@@ -1,6 +1,8 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts only: no text, no person, no channel, and no message unless the
-//! operator allows it.
+//! whoever does the step, read by the pages. It holds moments, labels, counts only: no person, no channel, and no message and no text of one
+//! unless the operator allows it.
+
+mod transcripts;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,12 +12,16 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::transcripts::Transcripts;
+pub use self::transcripts::{Excerpt, Texts};
 use crate::domain::completion::Usage;
 use crate::domain::ids;
 use crate::domain::ids::{Timestamp, TurnId};
+use crate::domain::limits::Reservation;
+use crate::domain::limits::charge::Charge;
 use crate::domain::turn::{Outcome, Turn};
 use crate::ports::samples::{Counters, Figures};
-use crate::ports::vitals::{Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
+use crate::ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
 /// The turns that are remembered, the newest.
 pub const TURNS: usize = 200;
@@ -30,8 +36,8 @@ const RECENT: Duration = Duration::from_secs(60);
 /// The record of the last turns. All of it is lost with the process.
 #[derive(Default)]
 pub struct Timeline {
-    /// Whether the number of its message is told with a turn.
-    shows_messages: bool,
+    /// What models were asked and answered, where that may be told; then the number of its message is told with a turn as well.
+    transcripts: Option<Transcripts>,
     book: Mutex<Book>,
     limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
     today: Mutex<Option<Today>>,
@@ -44,6 +50,8 @@ struct Book {
     turns: VecDeque<Line>,
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
+    /// Turns up to this number are told by their moments alone: a member wished to be forgotten after they were accepted.
+    bare: u64,
 }
 
 struct Line {
@@ -56,6 +64,7 @@ struct Line {
     ended: Option<Instant>,
     outcome: &'static str,
     reason: Option<String>,
+    counted: Option<Counted>,
     steps: Vec<Mark>,
 }
 
@@ -81,10 +90,10 @@ pub struct Called<'a> {
 }
 
 impl Timeline {
-    /// An empty record, which may tell with each turn which message it answers.
+    /// An empty record, which may tell with each turn which message it answers, and what models were asked and answered for it.
     #[must_use]
-    pub fn showing_messages(shows_messages: bool) -> Self {
-        Self { shows_messages, ..Self::default() }
+    pub fn showing_texts(excerpt: Excerpt) -> Self {
+        Self { transcripts: Some(Transcripts::new(excerpt)), ..Self::default() }
     }
 
     /// Shows how much of this is in use. To be told once for each at the start.
@@ -121,7 +130,29 @@ impl Timeline {
             ended: None,
             outcome: "open",
             reason: None,
+            counted: None,
             steps: Vec::new(),
+        });
+    }
+
+    /// The limits of its member are asked for this.
+    pub fn reserved(&self, turn: &TurnId, asked: &Reservation) {
+        let Reservation { tokens: expected, limits, exempt, .. } = *asked;
+        let of = (limits.messages, limits.tokens);
+        self.with(turn, |line, _| {
+            line.counted =
+                Some(Counted { expected, tokens: None, messages: 1, of_messages: of.0, of_tokens: of.1, exempt });
+        });
+    }
+
+    /// What it counts is known: so many tokens where that is known, or nothing at all.
+    pub fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
+        self.with(turn, |line, _| {
+            let Some(counted) = &mut line.counted else { return };
+            match charge {
+                Charge::Settle => counted.tokens = Some(tokens.unwrap_or(counted.expected)),
+                Charge::Cancel | Charge::Nothing => (counted.messages, counted.tokens) = (0, Some(0)),
+            }
         });
     }
 
@@ -220,8 +251,9 @@ impl Timeline {
     pub fn turns(&self, now: Timestamp) -> Turns {
         let book = self.book.lock();
         let turns = book.turns.iter().enumerate().rev();
-        let turns =
-            turns.map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.shows_messages)).collect();
+        let turns = turns
+            .map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.transcripts.is_some()))
+            .collect();
         let accepted = book.forgotten + book.turns.len() as u64;
         let spent = book.spent.clone();
         drop(book);
@@ -233,6 +265,13 @@ impl Timeline {
             max: *max as u64,
         });
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
+    }
+
+    /// The first words of its answer can be seen, which is still being written.
+    pub fn seen(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.visible.get_or_insert(now);
+        });
     }
 
     /// What is counted for a sample, but for the counters of metrics.
@@ -297,6 +336,7 @@ impl Line {
             age_ms: ids::millis(self.accepted.elapsed()),
             outcome: self.outcome.to_owned(),
             reason: self.reason.clone(),
+            counted: self.counted,
             started_ms: self.started.map(since),
             answered_ms: self.answered.map(since),
             visible_ms: self.visible.map(since),

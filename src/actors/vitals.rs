@@ -14,15 +14,16 @@ use super::handle::{HUNG, LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::samples::Samples;
-use super::timeline::Timeline;
+use super::timeline::{Texts, Timeline};
 use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports;
 use crate::ports::samples::{Counters, Figures};
+use crate::ports::turn_detail::{Told, TurnDetail};
 use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
-use crate::ports::{Clock, Store, StoreStatus, Vitals};
+use crate::ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
 
 /// The vital signs of one tree.
 pub struct TreeVitals {
@@ -44,6 +45,8 @@ pub struct TreeVitals {
     pub samples: Samples,
     /// Counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
+    /// The last lines of the log.
+    pub logged: Arc<dyn TurnLog>,
 }
 
 impl Vitals for TreeVitals {
@@ -73,7 +76,19 @@ impl Vitals for TreeVitals {
         self.timeline.turns(self.clock.now())
     }
 
+    fn turn(&self, number: u64) -> Option<TurnDetail> {
+        let Texts { turn, told, calls } = self.timeline.texts(number)?;
+        let log = if told == Told::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
+        Some(TurnDetail { texts: told, calls, log })
+    }
+
+    fn forget_texts(&self) {
+        self.timeline.forget_texts();
+        self.logged.forget();
+    }
+
     fn sample(&self) {
+        self.timeline.age_texts();
         let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
         self.samples.take(&self.roster, figures, self.clock.now());
     }

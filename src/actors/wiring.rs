@@ -388,6 +388,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

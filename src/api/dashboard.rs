@@ -13,7 +13,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Every file: where it is, its media type, its text.
-pub const FILES: [(&str, &str, &str); 16] = [
+pub const FILES: [(&str, &str, &str); 17] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
     ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
@@ -25,6 +25,7 @@ pub const FILES: [(&str, &str, &str); 16] = [
     ("/dashboard/spark.js", SCRIPT, include_str!("dashboard/spark.js")),
     ("/dashboard/travel.js", SCRIPT, include_str!("dashboard/travel.js")),
     ("/dashboard/detail.js", SCRIPT, include_str!("dashboard/detail.js")),
+    ("/dashboard/told.js", SCRIPT, include_str!("dashboard/told.js")),
     ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
     ("/dashboard/theme.js", SCRIPT, include_str!("dashboard/theme.js")),

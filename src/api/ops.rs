@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{DefaultBodyLimit, Query, Request, State};
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
@@ -42,9 +42,10 @@ pub fn router(options: ApiOptions) -> Router {
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
+        .route("/api/v1/turns/{number}", get(turn))
         .route("/api/v1/actor", get(actor))
         .route("/api/v1/samples", get(samples))
-        .route("/api/v1/tools", get(tools))
+        .route("/api/v1/tool_servers", get(tool_servers))
         .with_state(state.clone())
         .merge(dashboard::router())
         .merge(options.routes)
@@ -115,6 +116,16 @@ async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejecti
     }
 }
 
+async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejection>) -> Response {
+    let Ok(Path(number)) = number else {
+        return (StatusCode::BAD_REQUEST, Json(json!({"error": "a turn has a number"}))).into_response();
+    };
+    match pages.vitals.turn(number) {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no turn of that number is remembered"}))).into_response(),
+    }
+}
+
 /// Which actor is meant.
 #[derive(Deserialize)]
 struct Named {
@@ -145,7 +156,7 @@ async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRe
     Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
 
-async fn tools(State(pages): State<Pages>) -> Json<Tooling> {
+async fn tool_servers(State(pages): State<Pages>) -> Json<Tooling> {
     Json(pages.vitals.tooling())
 }
 

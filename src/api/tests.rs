@@ -16,6 +16,7 @@ use super::*;
 use crate::domain::api_key::{ApiKey, Caller, KeyHash, KeyRing, Right};
 use crate::domain::ids::Timestamp;
 use crate::ports::samples::{Figures, Sample, Samples};
+use crate::ports::turn_detail::TurnDetail;
 use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, TurnTimes, Turns};
 
 /// Longer than anything here takes; only a failure waits for it.
@@ -81,6 +82,10 @@ impl Vitals for Known {
         })
     }
 
+    fn turn(&self, number: u64) -> Option<TurnDetail> {
+        (number == 2).then(|| TurnDetail { log: vec!["a line".to_owned()], ..TurnDetail::default() })
+    }
+
     fn samples(&self, after: Timestamp) -> Samples {
         let figures = Figures { turns: 3, ..Figures::default() };
         let samples = vec![Sample { at: Timestamp(after.0 + 1), figures, rows: Vec::new() }];
@@ -97,6 +102,7 @@ impl Vitals for Known {
             age_ms: 70,
             outcome: "open".to_owned(),
             reason: None,
+            counted: None,
             started_ms: Some(1),
             answered_ms: None,
             visible_ms: None,
@@ -294,6 +300,20 @@ async fn the_time_lines_are_told_the_newest_first_and_as_many_as_wanted() {
     }
     assert_eq!(served.get("/api/v1/turns?limit=x", &[]).await.0, StatusCode::BAD_REQUEST);
     assert_eq!(served.get("/api/v1/turns", &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN);
+}
+
+#[tokio::test]
+async fn a_turn_is_told_in_detail_by_its_number() {
+    let served = Served::plain().await;
+    let (status, told) = served.get("/api/v1/turns/2", &[]).await;
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(
+        (status, &told["texts"], &told["log"][0]),
+        (StatusCode::OK, &Value::from("withheld"), &Value::from("a line"))
+    );
+    assert_eq!(served.get("/api/v1/turns/3", &[]).await.0, StatusCode::NOT_FOUND);
+    assert_eq!(served.get("/api/v1/turns/last", &[]).await.0, StatusCode::BAD_REQUEST);
+    assert_eq!(served.get("/api/v1/turns/2", &[("via", "1.1 proxy")]).await.0, StatusCode::FORBIDDEN);
 }
 
 #[tokio::test]

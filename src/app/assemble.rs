@@ -27,6 +27,7 @@ use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
+use crate::actors::usable_tools::UsableTools;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
@@ -40,7 +41,7 @@ use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
 use crate::ports::samples::Counters;
-use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders};
+use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
@@ -75,6 +76,8 @@ pub struct Launch {
     pub page: Option<Router>,
     /// The page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    /// The last lines of the log.
+    pub logged: Arc<dyn TurnLog>,
 }
 
 /// Why a start failed.
@@ -106,8 +109,8 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics } = launch;
-    let mut mistakes = unknown_doors(&settings);
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics, logged } = launch;
+    let (mut mistakes, mask) = (unknown_doors(&settings), redaction.clone());
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let events = doors::events(&clock);
@@ -127,14 +130,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
-    let vitals = Arc::new(vitals(&store, &clock, &live, Arc::clone(&metrics)));
+    let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
+    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, us)),
+        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, &toolbox, us)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -145,9 +150,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
     let parts = Parts {
-        toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
+        toolbox,
         live,
         files: Arc::new(reread),
         built_in,
@@ -191,7 +195,7 @@ fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     events: &TurnEvents,
-    (dice, sessions, vitals, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, Identity),
+    (dice, sessions, vitals, toolbox, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, &Arc<Toolbox>, Identity),
 ) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
@@ -218,6 +222,7 @@ fn programs(
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
+        tools: Arc::new(UsableTools { live: in_force.live.clone(), toolbox: Arc::clone(toolbox) }),
         vitals: Arc::clone(vitals) as _,
         usage: Arc::new(usage),
         console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
@@ -250,21 +255,26 @@ fn vitals(
     store: &Arc<dyn Store>,
     clock: &Arc<dyn Clock>,
     live: &Live,
-    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+    (metrics, logged, mask): (Arc<dyn Fn() -> String + Send + Sync>, Arc<dyn TurnLog>, Redaction),
 ) -> TreeVitals {
     let board = Arc::<Board>::default();
     board.meet(PartKind::Store, STORE);
     let running = live.now();
     let log = &running.settings.log;
+    let timeline = match log.content || log.messages {
+        true => Timeline::showing_texts(Box::new(move |text, most| mask.excerpt(text, most))),
+        false => Timeline::default(),
+    };
     TreeVitals {
         roster: Arc::default(),
         board,
-        timeline: Arc::new(Timeline::showing_messages(log.content || log.messages)),
+        timeline: Arc::new(timeline),
         store: Arc::clone(store),
         tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
         samples: Samples::default(),
+        logged,
         counters: counters_of(metrics),
     }
 }

@@ -24,7 +24,7 @@ use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
 use crate::config::{self, Examined, Loaded, Settings, edges, show};
 use crate::domain::command::Tooling;
 use crate::ports::NoFaults;
-use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction};
+use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction, TurnLines};
 
 /// How long the running service may take to answer.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
@@ -83,7 +83,7 @@ pub(super) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
 pub(super) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> {
     // Nobody else is told the key.
     ask_health(settings.http.addr).await?;
-    let answer = ask(settings.http.addr, "/api/v1/tools", settings.http.api_keys.first()).await?;
+    let answer = ask(settings.http.addr, "/api/v1/tool_servers", settings.http.api_keys.first()).await?;
     answer.json().await.map_err(|error| root_cause(&error))
 }
 
@@ -166,6 +166,8 @@ pub(super) struct Reading {
     sources: fn(Sources) -> Sources,
     /// What the log of this command never shows.
     pub redaction: Redaction,
+    /// The last lines of its log that name a turn.
+    pub lines: TurnLines,
     /// What the command itself sets.
     pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
 }
@@ -174,7 +176,7 @@ impl Reading {
     /// The configuration as the command line names it, its sources changed by `sources`.
     pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
         let (Options { config, log_format: format }, redaction) = (cli.options(), Redaction::default());
-        Self { config, format, sources, redaction, adapt: Arc::new(|_| {}) }
+        Self { config, format, sources, redaction, lines: TurnLines::default(), adapt: Arc::new(|_| {}) }
     }
 
     /// Reads it, and stops at no mistake.
@@ -282,6 +284,7 @@ pub(super) fn log(loaded: &Loaded, reading: &Reading) -> Result<Log, ()> {
         out: Box::new(std::io::stdout()),
         clock: Arc::new(SystemClock),
         extra: layer,
+        kept: Some(reading.lines.clone()),
     };
     let lines = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
     for warning in loaded.warnings.iter().chain(&warning) {
@@ -305,7 +308,7 @@ pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
 
 /// What a start needs, with the real clock, dice and metrics.
 pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router>) -> Launch {
-    let redaction = reading.redaction.clone();
+    let (redaction, lines) = (reading.redaction.clone(), reading.lines.clone());
     let watched = reading.watched(&loaded.settings);
     let Configured { settings, lookup, redaction } = configured(loaded, redaction);
     let metrics: Arc<dyn Fn() -> String + Send + Sync> = match telemetry::metrics::install() {
@@ -331,6 +334,7 @@ pub(super) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
         alone: false,
         page,
         metrics,
+        logged: Arc::new(lines),
     }
 }
 

@@ -330,7 +330,8 @@ pub struct Log {
     /// Whether prompts and message content may be logged.
     #[serde(deserialize_with = "read::flag")]
     pub content: bool,
-    /// Whether pages may tell which message a turn answers, without `content` as well; a command of the program sets it.
+    /// Whether pages may tell which message a turn answers and what models were asked for it, without `content` as well; a command
+    /// of the program sets it.
     #[serde(skip)]
     pub messages: bool,
 }

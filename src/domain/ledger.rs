@@ -1,6 +1,6 @@
 //! The usage ledger: what a finished turn adds to whose counters, and how counters are read.
 //!
-//! Each day in UTC has its counters, and so has all time. Counts are whole numbers; money is millionths of a dollar by the
+//! Each day in UTC has its counter, and so has all time: the numbers of [`KINDS`], in this order. Counts are whole numbers; money is millionths of a dollar by the
 //! prices of the row that answered. Tokens of rows without prices have no cost: they are counted apart, and never guessed.
 //! The Python bot's own counters (tokens of all time and of a day) go on beside ours, so that what it counted stays in the sums.
 
@@ -14,6 +14,7 @@ use jiff::{Timestamp as Moment, ToSpan};
 pub use super::keys::ledger::Account;
 
 use super::completion::Usage;
+use super::counter::{Counter, NUMBERS};
 use super::ids::{Door, Person, Timestamp};
 use super::keys::ledger as keys;
 use super::model::Price;
@@ -37,8 +38,8 @@ const DAYS_MOST: usize = 35;
 /// Where a count stands in a tally.
 type Count = fn(&mut Tally) -> &mut u64;
 
-/// What is counted: the name in the key, and where it stands in a tally.
-const KINDS: [(&str, Count); 6] = [
+/// What is counted, by its place in a counter: the name that it has in keys of earlier versions, and where it stands in a tally.
+const KINDS: [(&str, Count); NUMBERS] = [
     ("in", |tally| &mut tally.tokens_in),
     ("out", |tally| &mut tally.tokens_out),
     ("cached", |tally| &mut tally.cached),
@@ -53,7 +54,7 @@ pub struct Increment {
     /// The counter.
     pub key: String,
     /// How much.
-    pub by: i64,
+    pub by: Counter,
     /// Its life from now on; none for no end.
     pub ttl: Option<Duration>,
 }
@@ -176,25 +177,19 @@ pub fn own(door: &Door, guild: Option<&str>, purpose: &str, tally: Tally, now: T
 
 fn ours(door: &Door, guild: Option<&str>, account: &Account, mut tally: Tally, now: Timestamp) -> Vec<Increment> {
     let today = date(now).to_string();
-    let mut writes = Vec::with_capacity(2 * KINDS.len() + 2);
+    let by = Counter(KINDS.map(|(_, field)| whole(*field(&mut tally))));
+    let mut writes = Vec::with_capacity(4);
     for (period, ttl) in [(today.as_str(), keys::DAY_TTL), (keys::ALL, keys::ALL_TTL)] {
-        let account = keys::of_account(period, door, guild, account);
-        for (kind, field) in KINDS {
-            let by = whole(*field(&mut tally));
-            if by > 0 {
-                let key = [account.as_str(), kind].concat();
-                writes.push(Increment { key, by, ttl: Some(ttl) });
-            }
-        }
+        writes.push(Increment { key: keys::counter(period, door, guild, account), by, ttl: Some(ttl) });
     }
     writes
 }
 
 fn legacy(person: &Person, guild: &str, tokens: u64, now: Timestamp) -> Vec<Increment> {
-    let by = whole(tokens);
-    if by == 0 {
+    if tokens == 0 {
         return Vec::new();
     }
+    let by = Counter::from(whole(tokens));
     let day = date(now).to_string();
     vec![
         Increment { key: keys::total(person, guild), by, ttl: None },
@@ -233,9 +228,11 @@ pub fn sums(person: &Person, guild: Option<&str>, now: Timestamp, text: impl Fn(
     let account = member(person);
     let number = |key: String| text(&key).as_deref().and_then(count).unwrap_or(0);
     let period = |period: &str| {
-        let mut tally = Tally::default();
+        let counter = keys::counter(period, &person.door, guild, &account);
+        let mut tally = text(&counter).as_deref().map(packed).unwrap_or_default();
         for (kind, field) in KINDS {
-            *field(&mut tally) = number(keys::counter(period, &person.door, guild, &account, kind));
+            let before = number(keys::counter_of_kind(&counter, kind));
+            *field(&mut tally) = field(&mut tally).saturating_add(before);
         }
         tally
     };
@@ -263,14 +260,16 @@ pub fn overview(days: &[Date], rows: &[(String, String)], legacy_door: &Door) ->
     // By day, community, door and account; beside each what the Python bot's counter says.
     let mut tallies: BTreeMap<_, (Tally, u64)> = BTreeMap::new();
     for (key, text) in rows {
-        let Some(number) = count(text) else { continue };
         if let Some(entry) = keys::parse(key).filter(|entry| days.contains(&entry.period)) {
             let about = (entry.period, entry.guild, entry.door, entry.account);
             let (tally, _) = tallies.entry(about).or_default();
-            if let Some((_, field)) = KINDS.iter().find(|(kind, _)| *kind == entry.kind) {
-                *field(tally) = number;
-            }
-        } else if let Some((guild, day, person)) = keys::parse_daily(key).filter(|(_, day, _)| days.contains(*day)) {
+            tally.add(match entry.kind {
+                Some(kind) => of_kind(&kind, count(text).unwrap_or(0)),
+                None => packed(text),
+            });
+        } else if let Some(number) = count(text)
+            && let Some((guild, day, person)) = keys::parse_daily(key).filter(|(_, day, _)| days.contains(*day))
+        {
             let account = Account::Member(person.to_owned());
             let about = (day.to_owned(), Some(guild.to_owned()), legacy_door.as_str().to_owned(), account);
             tallies.entry(about).or_default().1 = number;
@@ -331,7 +330,9 @@ fn keys_of(person: &Person, guild: Option<&str>, days: impl Iterator<Item = Date
     let days: Vec<String> = days.map(|day| day.to_string()).collect();
     let mut found = Vec::new();
     for period in days.iter().map(String::as_str).chain([keys::ALL]) {
-        found.extend(KINDS.map(|(kind, _)| keys::counter(period, &person.door, guild, &account, kind)));
+        let counter = keys::counter(period, &person.door, guild, &account);
+        found.extend(KINDS.map(|(kind, _)| keys::counter_of_kind(&counter, kind)));
+        found.push(counter);
     }
     if let Some(guild) = guild {
         found.push(keys::total(person, guild));
@@ -342,6 +343,25 @@ fn keys_of(person: &Person, guild: Option<&str>, days: impl Iterator<Item = Date
 
 fn member(person: &Person) -> Account {
     Account::Member(person.id.to_string())
+}
+
+/// What the text of a counter says; one that says nothing counts as nothing.
+fn packed(text: &str) -> Tally {
+    let Counter(numbers) = Counter::read(text).unwrap_or_default();
+    let mut tally = Tally::default();
+    for ((_, field), number) in KINDS.into_iter().zip(numbers) {
+        *field(&mut tally) = u64::try_from(number).unwrap_or(0);
+    }
+    tally
+}
+
+/// What a counter of one kind says, as earlier versions wrote it.
+fn of_kind(kind: &str, number: u64) -> Tally {
+    let mut tally = Tally::default();
+    if let Some((_, field)) = KINDS.iter().find(|(known, _)| *known == kind) {
+        *field(&mut tally) = number;
+    }
+    tally
 }
 
 fn count(text: &str) -> Option<u64> {

@@ -80,7 +80,7 @@ impl Responses {
         let mut writes: Vec<Write> = removed.collect();
         writes.push(Write::Put { key: keys::response(holder, id), value, ttl: Some(keys::RESPONSE_TTL) });
         writes.extend(index(holder, &named));
-        let durable = self.store.write(writes);
+        let durable = self.store.commit(writes);
         drop(changing);
         // Where the store is degraded, memory holds it.
         durable.await;
@@ -115,7 +115,7 @@ impl Responses {
         named.retain(|named| named.id != id);
         let mut writes = vec![Write::Delete { key: keys::response(holder, id) }];
         writes.extend(index(holder, &named));
-        let durable = self.store.write(writes);
+        let durable = self.store.commit(writes);
         drop(changing);
         durable.await;
         true

@@ -207,6 +207,23 @@ pub struct Turns {
     pub limits: Vec<Limit>,
 }
 
+/// What a turn takes of the limits of its member.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Counted {
+    /// Tokens that it was expected to take when the limits were asked.
+    pub expected: u64,
+    /// Tokens that it counts; none while that is not known.
+    pub tokens: Option<u64>,
+    /// Messages that it counts: one, or zero when it was refused or taken back.
+    pub messages: u32,
+    /// Messages that its member has in a window.
+    pub of_messages: u32,
+    /// Tokens that its member has in a window.
+    pub of_tokens: u64,
+    /// It is counted and never refused.
+    pub exempt: bool,
+}
+
 /// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnTimes {
@@ -228,6 +245,9 @@ pub struct TurnTimes {
     pub outcome: String,
     /// Why, where it is not a plain answer.
     pub reason: Option<String>,
+    /// What it took of the limits of its member; none before they were asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted: Option<Counted>,
     /// When its lane let it begin.
     pub started_ms: Option<u64>,
     /// When its answer was known.

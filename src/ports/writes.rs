@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::Store;
+use crate::domain::counter::Counter;
 use crate::domain::ledger::Increment;
 
 /// One change to the store.
@@ -22,14 +23,14 @@ pub enum Write {
         /// The key.
         key: String,
     },
-    /// Adds to the whole number that a key holds; what holds none counts as zero, and a value of any other kind is replaced.
+    /// Adds to the numbers that a key holds; what holds none counts as zeros, and a value of any other kind is replaced.
     /// Increments of several processes add up. Each is counted once, also when it was made while the backend was away and
     /// when the backend's answer was lost.
     Add {
         /// The key.
         key: String,
         /// How much.
-        by: i64,
+        by: Counter,
         /// Its life from now on; none leaves the life as it is. It may end up to a sixteenth earlier.
         ttl: Option<Duration>,
     },

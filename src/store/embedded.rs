@@ -200,10 +200,7 @@ impl Backend for Embedded {
                 return Err(BackendError::Broken("the thread that looks into the store's file broke off".to_owned()));
             }
         };
-        if found.is_none() {
-            self.inner.absent.lock().learn(key.to_owned(), since);
-        }
-        Ok(found)
+        Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
     async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {

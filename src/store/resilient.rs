@@ -22,6 +22,7 @@ use self::counts::Counts;
 use self::overlay::Seen;
 use self::shared::Shared;
 use self::writer::Writer;
+use crate::domain::counter::Counter;
 use crate::domain::limits;
 use crate::domain::panic;
 use crate::ports::{Clock, Replaced, Store, StoreStatus, Write};
@@ -338,6 +339,12 @@ impl<B: Backend> Store for Resilient<B> {
         })
     }
 
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let durable = self.write(writes);
+        self.shared.enough.notify_one();
+        durable
+    }
+
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
         Box::pin(async move {
             if B::SHARED {
@@ -352,7 +359,7 @@ impl<B: Backend> Store for Resilient<B> {
                 return Replaced::Other;
             }
             let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
-            if self.write(vec![put]).await { Replaced::Done } else { Replaced::Away }
+            if self.commit(vec![put]).await { Replaced::Done } else { Replaced::Away }
         })
     }
 
@@ -402,7 +409,7 @@ impl<B: Backend> Drop for Resilient<B> {
 }
 
 /// Counters of the backend and what is to be added to them.
-fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, i64)>) -> Vec<(String, String)> {
+fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, Counter)>) -> Vec<(String, String)> {
     let mut rows: std::collections::BTreeMap<String, String> = kept.into_iter().collect();
     for (key, by) in counts {
         let sum = counted_text(rows.get(&key).map(String::as_str), by);
@@ -411,7 +418,7 @@ fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, i64)>) -> Vec<(Strin
     rows.into_iter().collect()
 }
 
-fn counted_text(before: Option<&str>, by: i64) -> String {
+fn counted_text(before: Option<&str>, by: Counter) -> String {
     counted(before, by).to_string()
 }
 

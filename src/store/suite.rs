@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 
+use crate::domain::counter::Counter;
 use crate::domain::ids::{Door, Timestamp, TurnId};
 use crate::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use crate::ports::{Clock, Replaced, Store, StoreStatus, Write, replace};
@@ -61,12 +62,12 @@ pub fn delete(key: &str) -> Write {
 
 /// Adds to a counter.
 pub fn add(key: &str, by: i64) -> Write {
-    Write::Add { key: key.into(), by, ttl: None }
+    Write::Add { key: key.into(), by: by.into(), ttl: None }
 }
 
 /// Adds to a counter that lives for some seconds from then.
 pub fn add_for(key: &str, by: i64, seconds: u64) -> Write {
-    Write::Add { key: key.into(), by, ttl: Some(Duration::from_secs(seconds)) }
+    Write::Add { key: key.into(), by: by.into(), ttl: Some(Duration::from_secs(seconds)) }
 }
 
 /// A row as a scan gives it.
@@ -213,6 +214,35 @@ pub async fn increments_add_up(bench: Bench) {
     drop(store.write(vec![add("n:number", 1)]));
     assert_eq!(store.get("n:number").await.as_deref(), Some("43"));
     assert_eq!(store.get("n:new").await.as_deref(), Some("2"));
+    store.close(CLOSING).await;
+}
+
+/// Counters of several numbers add up each by itself, whatever stood there before them.
+pub async fn numbers_that_stand_together_add_up(bench: Bench) {
+    let together = |key: &str, numbers| Write::Add { key: key.into(), by: Counter(numbers), ttl: None };
+    let store = (bench.open)().await;
+    let written = vec![
+        put("n:one", "40"),
+        put("n:many", "1 0 -7 2"),
+        put("n:words", "1 two"),
+        put("n:long", "9876543210123456789"),
+    ];
+    assert!(store.write(written).await);
+    for key in ["n:one", "n:many", "n:words", "n:long", "n:new"] {
+        assert!(store.write(vec![together(key, [2, 0, 7, 0, 1_000_000_000_000, 0])]).await);
+    }
+    assert!(store.write(vec![add("n:many", 5), together("n:new", [0, 0, 0, 0, 0, 9])]).await);
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    let expected = [
+        row("n:long", "2 0 7 0 1000000000000"),
+        row("n:many", "8 0 0 2 1000000000000"),
+        row("n:new", "2 0 7 0 1000000000000 9"),
+        row("n:one", "42 0 7 0 1000000000000"),
+        row("n:words", "2 0 7 0 1000000000000"),
+    ];
+    assert_eq!(store.scan("n:", 10).await, expected);
     store.close(CLOSING).await;
 }
 

@@ -12,7 +12,8 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-use self::values::{Buffers, Values, bounded, json_text};
+pub(super) use self::values::bounded;
+use self::values::{Buffers, Values, json_text};
 use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;

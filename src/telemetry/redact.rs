@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
+use super::line::bounded;
 use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -37,6 +38,14 @@ impl Redaction {
         let mut text = text.to_owned();
         self.now().clean(&mut text);
         text
+    }
+
+    /// The beginning of the text as it may be shown, at most so many bytes of a JSON string.
+    #[must_use]
+    pub fn excerpt(&self, text: &str, most: usize) -> String {
+        let mut out = String::new();
+        bounded(&text, most, &self.now(), &mut out);
+        out
     }
 
     /// What is known now.

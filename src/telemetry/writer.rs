@@ -12,6 +12,7 @@ use crate::ports::Clock;
 use crate::ports::vitals::rfc3339;
 use crate::telemetry::LogFormat;
 use crate::telemetry::line::ROOT;
+use crate::telemetry::turn_lines::TurnLines;
 
 /// Lines that may wait for the writer.
 const QUEUED_LINES: usize = 4096;
@@ -76,14 +77,19 @@ impl Queue {
 }
 
 impl Writer {
-    /// Starts the thread.
-    pub fn start(out: Box<dyn Write + Send>, clock: Arc<dyn Clock>, format: LogFormat) -> Result<Self, String> {
+    /// Starts the thread. What it writes is kept as well where that is wanted.
+    pub fn start(
+        out: Box<dyn Write + Send>,
+        clock: Arc<dyn Clock>,
+        format: LogFormat,
+        kept: Option<TurnLines>,
+    ) -> Result<Self, String> {
         let lines = Lines(Arc::default());
         let shared = Arc::clone(&lines.0);
         std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                shared.write_all(out, |out, shed| report_shed(out, shed, clock.as_ref(), format));
+                shared.write_all(out, kept.as_ref(), |out, shed| report_shed(out, shed, clock.as_ref(), format));
                 shared.queue.lock().ended = true;
                 shared.emptied.notify_all();
             })
@@ -142,10 +148,18 @@ impl Lines {
 
 impl Shared {
     /// Errors of the output are passed over: there is no other place to tell them.
-    fn write_all(&self, mut out: Box<dyn Write + Send>, report: impl Fn(&mut dyn Write, u64)) {
+    fn write_all(
+        &self,
+        mut out: Box<dyn Write + Send>,
+        kept: Option<&TurnLines>,
+        report: impl Fn(&mut dyn Write, u64),
+    ) {
         let mut batch = Vec::new();
         loop {
             let (lines, shed, closing) = self.next(&mut batch);
+            if let Some(kept) = kept {
+                kept.push(&batch);
+            }
             let _ = out.write_all(&batch);
             if shed > 0 {
                 report(&mut out, shed);
@@ -226,7 +240,7 @@ mod tests {
         let (entered, inside) = channel();
         let written = Arc::new(Mutex::new(Vec::new()));
         let out = Stuck { gate, entered, written: written.clone() };
-        let writer = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json).unwrap();
+        let writer = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, None).unwrap();
         let lines = writer.lines();
         lines.send("first\n", Level::INFO);
         inside.recv().unwrap();
@@ -258,7 +272,7 @@ mod tests {
 
     fn told() -> (Writer, Receiver<String>) {
         let (tell, written) = channel();
-        (Writer::start(Box::new(Told(tell)), Arc::new(Epoch), LogFormat::Json).unwrap(), written)
+        (Writer::start(Box::new(Told(tell)), Arc::new(Epoch), LogFormat::Json, None).unwrap(), written)
     }
 
     #[test]
@@ -301,7 +315,7 @@ mod tests {
         let (open, gate) = channel();
         let (entered, inside) = channel();
         let out = Stuck { gate, entered, written: Arc::default() };
-        let stuck = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json).unwrap();
+        let stuck = Writer::start(Box::new(out), Arc::new(Epoch), LogFormat::Json, None).unwrap();
         stuck.lines().send("unread\n", Level::ERROR);
         inside.recv().unwrap();
         stuck.lines().flush(Duration::from_millis(1));
@@ -331,7 +345,7 @@ mod tests {
                 Err(std::io::ErrorKind::BrokenPipe.into())
             }
         }
-        let writer = Writer::start(Box::new(Gone), Arc::new(Epoch), LogFormat::Json).unwrap();
+        let writer = Writer::start(Box::new(Gone), Arc::new(Epoch), LogFormat::Json, None).unwrap();
         for _ in 0..3 {
             writer.lines().send("unheard\n", Level::ERROR);
             writer.lines().flush(CLOSE_WITHIN);

@@ -260,6 +260,7 @@ fn child_that_runs_the_bot() {
         out: Box::new(log.clone()),
         clock: Arc::new(SystemClock),
         extra: None,
+        kept: None,
     })
     .unwrap();
     let (stop, stopped) = oneshot::channel();
@@ -287,6 +288,7 @@ fn child_that_runs_the_bot() {
             faults: Arc::new(NoFaults),
             page: None,
             metrics: Arc::new(move || metrics.render()),
+            logged: Arc::new(staffai::telemetry::TurnLines::default()),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let ended = app.serve(async { drop(stopped.await) }).await;

@@ -29,7 +29,18 @@ pub async fn counted(world: &World) -> BTreeMap<String, u64> {
     rows.extend(store.scan("token_stats:", 1_000).await);
     store.close(Duration::from_secs(10)).await;
     let short = |key: String| key.strip_prefix("staffai:ledger:").map_or_else(|| key.clone(), str::to_owned);
-    rows.into_iter().map(|(key, text)| (short(key), text.parse().unwrap())).collect()
+    let kinds = ["in", "out", "cached", "messages", "micros", "unpriced"];
+    let mut counted = BTreeMap::new();
+    for (key, text) in rows {
+        let numbers = text.split(' ').map(|number| number.parse::<u64>().unwrap());
+        if key.starts_with("token_stats:") {
+            counted.extend(numbers.map(|number| (key.clone(), number)));
+        } else {
+            let named = kinds.iter().zip(numbers).filter(|(_, number)| *number > 0);
+            counted.extend(named.map(|(kind, number)| (format!("{}:{kind}", short(key.clone())), number)));
+        }
+    }
+    counted
 }
 
 fn guild(world: &World) -> String {

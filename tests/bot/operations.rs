@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::json;
 use staffai::playground::guild::seed::Seed;
 
 use crate::model::Act;
@@ -37,6 +38,36 @@ fn the_pages_say_how_the_bot_is() {
             }
             assert_eq!(child["state"], "running");
             assert!(child.get("last_error").is_some() && child["children"].is_array());
+        }
+    });
+}
+
+#[test]
+fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
+    story(async {
+        for content in [false, true] {
+            let world = World::with(Setup::new().set("LOG_CONTENT", content)).await;
+            let asked = world.says("Ada", "general", "@staffai my canary-word is secret");
+            let answer = world.words_to(asked).await;
+            let (status, told) = world.json("/api/v1/turns/1").await;
+            assert_eq!((status, &told["texts"]), (200, &json!(if content { "shown" } else { "withheld" })), "{told}");
+            assert_eq!(told.to_string().contains("canary-word"), content, "{told}");
+            let counted = world.json("/api/v1/turns").await.1["turns"][0]["counted"].clone();
+            assert_eq!(
+                (&counted["messages"], &counted["tokens"], &counted["of_messages"]),
+                (&json!(1), &json!(15), &json!(1000))
+            );
+            assert_eq!(world.get("/api/v1/turns/2").await.0, 404);
+            if !content {
+                continue;
+            }
+            assert!(told["calls"][0]["answer"].as_str().is_some_and(|raw| raw.contains(&answer)), "{told}");
+            world.tells("Ada", "forget", &[]).await;
+            let told = world.json("/api/v1/turns/1").await.1;
+            assert_eq!(told, json!({"texts": "forgotten", "calls": [], "log": []}));
+            world.answer_to(world.says("Ben", "general", "@staffai my own-word stays")).await;
+            let told = world.json("/api/v1/turns/2").await.1;
+            assert!(told["texts"] == "shown" && told.to_string().contains("own-word"), "{told}");
         }
     });
 }

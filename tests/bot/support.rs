@@ -231,6 +231,7 @@ impl World {
             faults: Arc::clone(&self.faults),
             page: None,
             metrics: metrics(),
+            logged: Arc::new(staffai::telemetry::TurnLines::default()),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let (told, telling) = oneshot::channel();

@@ -263,6 +263,12 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
         rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
     }
     assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
+    browser.until("document.querySelectorAll('#board .turn[open] .said').length >= 3");
+    browser.run("document.querySelectorAll('#board .turn[open] .said').forEach(one => one.open = true)");
+    let said = browser.run("return document.querySelector('#board .turn[open] .told-of-turn').innerText");
+    for part in ["roll 2d6", "wants", "roll_dice", "raw answer", "llm.called", "Log: "] {
+        assert!(said.as_str().is_some_and(|said| said.contains(part)), "no {part} in {said}");
+    }
 }
 
 fn the_board_shows_it(browser: &Browser) {

@@ -73,6 +73,7 @@ impl World {
             faults: Arc::new(NoFaults),
             page: None,
             metrics: Arc::new(String::new),
+            logged: Arc::new(staffai::telemetry::TurnLines::default()),
         };
         let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         timeout(PATIENCE, service.connected(0)).await.expect("the bot connects");

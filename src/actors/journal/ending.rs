@@ -15,6 +15,7 @@ use crate::domain::ending::{Dropped, Ending, Unposted};
 use crate::domain::ids::{self, MessageId, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
+use crate::domain::limits::charge::{charge, spent};
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::{Answer, Custody, Effort, Outcome, Turn};
 use crate::domain::turn_event::TurnUpdate;
@@ -51,6 +52,7 @@ impl Journal {
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
         rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
+        self.timeline.charged(id, charge(&answer.outcome, &answer.effort), spent(&answer.effort));
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         if unwanted.is_none() {

@@ -70,7 +70,7 @@ impl Journal {
         entry.stage = Stage::Parked;
         entry.give_back_permit();
         let said = Write::Put { key: keys::parked(id), value: dialogue, ttl: Some(keys::TURN_TTL) };
-        let durable = self.store.write(vec![said, record(entry)]);
+        let durable = self.store.commit(vec![said, record(entry)]);
         let (there, back) = ((turn.clone(), gate_id.clone()), (turn, gate_id));
         ctx.task(
             async move {
@@ -119,7 +119,7 @@ impl Journal {
         entry.stage = Stage::Open { offers: 0 };
         entry.since = Instant::now();
         entry.hand_over = HandOver::Taken;
-        let durable = self.store.write(vec![record(entry)]);
+        let durable = self.store.commit(vec![record(entry)]);
         tracing::info!(event = "turn.resumed", turn = %id, "a turn goes on with a decision");
         ctx.background(async move {
             durable.await;

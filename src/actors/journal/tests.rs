@@ -260,8 +260,9 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     settle().await;
     assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
     let entries = world.store.entries.lock().clone();
-    let micros: Vec<_> = entries.iter().filter(|(key, _)| key.ends_with(":7:micros")).map(|(_, sum)| sum).collect();
-    assert_eq!(micros, ["21", "21"], "of the day and of all time");
+    let counted: Vec<_> =
+        entries.iter().filter(|(key, _)| key.starts_with("staffai:ledger:")).map(|(_, sum)| sum).collect();
+    assert_eq!(counted, ["100 10 0 1 21", "100 10 0 1 21"], "of the day and of all time");
 }
 
 #[tokio::test(start_paused = true)]

@@ -88,6 +88,7 @@ impl Outbox {
         if !drawn.shown.is_empty() {
             // Who can read along needs no sign that we are typing.
             state.quiet(&place, &turn);
+            self.timeline.seen(&turn);
         }
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.line(track).out = None;

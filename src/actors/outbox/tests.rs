@@ -56,6 +56,7 @@ async fn world_with(pacer: Pacer, after: &str) -> World {
         renderer,
         journal,
         events: TurnEvents::default(),
+        timeline: Arc::default(),
     };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;

@@ -39,6 +39,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         journal: journal.clone(),
         sweeper: sweeper.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
+        timeline: Arc::default(),
     };
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);

@@ -58,6 +58,7 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
             renderer: Arc::new(Sketches),
             journal,
             events: TurnEvents::default(),
+            timeline: Arc::default(),
         },
     );
     let actor = RestrictionSweeper {

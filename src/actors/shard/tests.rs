@@ -81,6 +81,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
         renderer: Arc::new(Sketches),
         journal: at("journal"),
         events: crate::actors::turn_events::TurnEvents::default(),
+        timeline: Arc::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });

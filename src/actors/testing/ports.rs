@@ -15,6 +15,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{BEGINNING, LONG, us};
 use crate::domain::completion::{Completion, Finish, Request, Usage};
+use crate::domain::counter::Counter;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
 use crate::domain::limits;
@@ -111,6 +112,10 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// The next reads fail, and then it is back.
+    pub failing_reads: AtomicUsize,
+    /// Others change a value just before the next replacements.
+    pub lost_replaces: AtomicUsize,
     /// What counts for members.
     pub book: Mutex<MemberWindows>,
     /// Answers about limits wait while this is not set.
@@ -125,6 +130,8 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            failing_reads: AtomicUsize::new(0),
+            lost_replaces: AtomicUsize::new(0),
             book: Mutex::default(),
             answering: watch::channel(true).0,
             clock: ManualClock::new(),
@@ -151,7 +158,9 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
-        let value = self.entries.lock().get(key).cloned().filter(|_| !self.degraded.load(Ordering::SeqCst));
+        let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
+        let value = self.entries.lock().get(key).cloned().filter(|_| !fails);
         async move { value }.boxed()
     }
 
@@ -177,8 +186,8 @@ impl Store for MemoryStore {
                 Write::Put { key, value, .. } => entries.insert(key, value),
                 Write::Delete { key } => entries.remove(&key),
                 Write::Add { key, by, .. } => {
-                    let before = entries.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0);
-                    entries.insert(key, (before + by).to_string())
+                    let before = entries.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default();
+                    entries.insert(key, before.plus(by).to_string())
                 }
             };
         }
@@ -189,8 +198,11 @@ impl Store for MemoryStore {
 
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
         let mut entries = self.entries.lock();
+        let lost = self.lost_replaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let replaced = if self.degraded.load(Ordering::SeqCst) {
             Replaced::Away
+        } else if lost.is_ok() {
+            Replaced::Other
         } else if entries.get(key).map(String::as_str) == seen {
             entries.insert(key.to_owned(), value.to_owned());
             Replaced::Done
@@ -211,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     fn status(&self) -> StoreStatus {
-        let degraded = self.degraded.load(Ordering::SeqCst);
+        let degraded = self.degraded.load(Ordering::SeqCst) || self.failing_reads.load(Ordering::SeqCst) > 0;
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
     }
 

@@ -1,9 +1,12 @@
 use std::time::Duration;
 
 use super::*;
+use crate::domain::completion::{Item, Request, Role};
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
+use crate::domain::limits::Limits;
 use crate::domain::turn::{Policy, Trigger};
+use crate::ports::turn_detail::Told;
 
 const DOOR: Door = Door::new("discord");
 
@@ -27,6 +30,10 @@ fn turn(number: usize) -> Turn {
     }
 }
 
+fn showing() -> Timeline {
+    Timeline::showing_texts(Box::new(|text, most| text.replace("hunter2", "***").chars().take(most).collect()))
+}
+
 async fn pass(ms: u64) {
     tokio::time::advance(Duration::from_millis(ms)).await;
 }
@@ -37,7 +44,7 @@ fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'a str>, cost: Option<f64
 
 #[tokio::test(start_paused = true)]
 async fn each_step_of_a_turn_has_its_moment() {
-    let timeline = Timeline::showing_messages(true);
+    let timeline = showing();
     let turn = turn(7);
     timeline.accepted(&turn);
     pass(10).await;
@@ -119,4 +126,70 @@ async fn nothing_tells_who_asked_what_and_where() {
         assert!(!shown.contains(private), "{private} is in {shown}");
     }
     assert!(shown.contains(r#"{"name":"model calls","used":1,"max":4}"#), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn first_words_are_told_while_a_turn_is_open() {
+    let timeline = Timeline::default();
+    let turn = turn(1);
+    timeline.accepted(&turn);
+    pass(40).await;
+    timeline.seen(&turn.id);
+    pass(40).await;
+    timeline.seen(&turn.id);
+    let told = timeline.turns(Timestamp(10_000)).newest.remove(0);
+    assert_eq!((told.outcome.as_str(), told.visible_ms), ("open", Some(40)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn texts_are_kept_only_where_they_are_shown_and_for_a_while() {
+    let request = Request { messages: vec![Item::new(Role::User, "hello, hunter2")], ..Request::default() };
+    for timeline in [showing(), Timeline::default()] {
+        let shown = timeline.transcripts.is_some();
+        let turn = turn(1);
+        timeline.accepted(&turn);
+        timeline.prompted(&turn.id, "fast", &request);
+        let texts = timeline.texts(1).unwrap();
+        assert_eq!((texts.turn, texts.calls.len()), (turn.id, usize::from(shown)));
+        assert_eq!(texts.told, if shown { Told::Shown } else { Told::Withheld });
+        assert!(texts.calls.iter().all(|call| call.prompt[0].text == "hello, ***"));
+        assert!(timeline.texts(0).is_none() && timeline.texts(2).is_none());
+        pass(601_000).await;
+        timeline.age_texts();
+        assert!(timeline.texts(1).unwrap().calls.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn a_wish_to_be_forgotten_takes_all_texts_up_to_then() {
+    let (timeline, before, after) = (showing(), turn(1), turn(2));
+    let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
+    timeline.accepted(&before);
+    timeline.prompted(&before.id, "fast", &request);
+    timeline.forget_texts();
+    // It is still being answered, with a prompt from before.
+    timeline.prompted(&before.id, "fast", &request);
+    timeline.accepted(&after);
+    timeline.prompted(&after.id, "fast", &request);
+    let of = |number| timeline.texts(number).map(|texts| (texts.told, texts.calls.len()));
+    assert_eq!((of(1), of(2)), (Some((Told::Forgotten, 0)), Some((Told::Shown, 1))));
+}
+
+#[tokio::test]
+async fn it_is_told_what_a_turn_takes_of_the_limits() {
+    let timeline = Timeline::default();
+    let limits = Limits { messages: 20, tokens: 5_000 };
+    let reservation =
+        |turn: &Turn| Reservation { turn: turn.id.clone(), tokens: 300, lease: Duration::ZERO, limits, exempt: false };
+    let ends = [(Charge::Settle, Some(70)), (Charge::Settle, None), (Charge::Cancel, Some(70))];
+    for (number, (charge, spent)) in ends.into_iter().enumerate() {
+        let turn = turn(number);
+        timeline.accepted(&turn);
+        timeline.reserved(&turn.id, &reservation(&turn));
+        timeline.charged(&turn.id, charge, spent);
+    }
+    let told: Vec<_> = timeline.turns(Timestamp(0)).newest.iter().rev().filter_map(|turn| turn.counted).collect();
+    let counts: Vec<_> = told.iter().map(|counted| (counted.messages, counted.tokens)).collect();
+    assert_eq!(counts, [(1, Some(70)), (1, Some(300)), (0, Some(0))]);
+    assert_eq!((told[0].expected, told[0].of_messages, told[0].of_tokens), (300, 20, 5_000));
 }

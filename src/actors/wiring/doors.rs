@@ -33,6 +33,7 @@ impl Wiring {
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
             events: self.parts.events.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
         }
     }
 

@@ -123,7 +123,7 @@ function build(root) {
   all.type = "button";
   all.hidden = true;
   const parts = make("ul", "parts");
-  const key = make("p", "key", ...STRETCHES.map(([kind, label]) => make("span", "", make("i", `swatch ${kind}`), label)), make("span", "", make("i", "swatch visible"), "first words"));
+  const key = make("p", "key", ...STRETCHES.map(([kind, label, title]) => entry(kind, label, title)), entry("visible", "first words", "from here on members can read along"));
   const tree = section("Supervision tree", [], treeBox, legend());
   const turns = section("Last turns", [], key, axis, none, turnList, all);
   const about = section("Parts", [], parts);
@@ -136,6 +136,12 @@ function build(root) {
   const top = make("div", "top-of-board", make("div", "status-row", status));
   root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
   return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+}
+
+function entry(kind, label, title) {
+  const element = make("span", "", make("i", `swatch ${kind}`), label);
+  element.title = title;
+  return element;
 }
 
 function legend() {

@@ -1,6 +1,6 @@
 // The way of a turn through the actors: a dot that goes along the drawn tree, and the stops with what each of them took.
 
-import { duration, make } from "./dom.js";
+import { duration, make, short } from "./dom.js";
 
 /** The shortest time at a stop, so that eyes can follow. */
 const STEP_MS = 170;
@@ -9,6 +9,10 @@ const END_MS = 900;
 /** Dots that go at the same time; further turns go without one. */
 const DOTS = 12;
 const MODEL = "llm_dispatcher";
+/** A wait between two tries that is worth a line. */
+const PAUSE_MS = 5;
+/** A limit above this is none. */
+const NO_LIMIT = 1e9;
 
 /**
  * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is null where it
@@ -22,22 +26,42 @@ export function stops(turn) {
     { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
     { actor: "journal", label: "takes custody", from: 0, to: 0 },
   ];
-  if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: 0, to: known });
-  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: 0, to: turn.started_ms });
+  const note = limitsAsked(turn.counted);
+  if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: 0, to: known, note });
+  else out.push({ actor: "rate_limiter", label: "within the limits, then its lane", from: 0, to: turn.started_ms, note });
   let at = turn.started_ms ?? 0;
   if (turn.started_ms !== null) {
     out.push({ actor: "conversation", label: "history and prompt", from: at, to: turn.steps[0]?.from_ms ?? known });
     turn.steps.forEach((step, n) => {
-      out.push(stepStop(step, turn.steps.slice(0, n)));
+      const before = turn.steps.slice(0, n);
+      const failed = before.at(-1)?.failed && before.at(-1).to_ms;
+      if (failed && step.from_ms - failed >= PAUSE_MS) out.push({ actor: "conversation", label: "waits, then tries again", from: failed, to: step.from_ms });
+      out.push(stepStop(step, before));
       at = Math.max(at, step.to_ms ?? known ?? at);
     });
     if (turn.answered_ms !== null && turn.steps.length) out.push({ actor: "conversation", label: "checks the answer", from: at, to: Math.max(at, turn.answered_ms) });
   }
   if (turn.answered_ms !== null) {
     out.push({ actor: "journal", label: "keeps the answer", from: turn.answered_ms, to: turn.answered_ms });
+    if (typeof turn.counted?.tokens === "number") out.push({ actor: "rate_limiter", label: limitsTaken(turn.counted), from: turn.answered_ms, to: turn.answered_ms });
     out.push({ actor: "outbox:", label: "posts it", from: turn.answered_ms, to: end });
   }
   return out;
+}
+
+function limitsAsked(counted) {
+  if (!counted) return "";
+  if (counted.exempt) return "no limit holds here, it is counted only";
+  return `asks for ${of(1, counted.of_messages)} messages, about ${of(counted.expected, counted.of_tokens)} tokens`;
+}
+
+/** So many of what a window allows, where that is a number that says something. */
+function of(many, allowed) {
+  return allowed < NO_LIMIT ? `${short(many)} of ${short(allowed)}` : short(many);
+}
+
+function limitsTaken({ messages, tokens }) {
+  return messages === 0 ? "counts nothing" : `counts 1 message, ${short(tokens)} tokens`;
 }
 
 function stepStop(step, before) {

@@ -2,14 +2,19 @@
 
 import { ago, duration, make, mark } from "./dom.js";
 import { pathLines } from "./path.js";
+import { tell } from "./told.js";
 
 /** The shortest length that fills a bar, in milliseconds. */
 const SHORTEST = 500;
 /** The kinds of stretches in their order, with what they mean. */
 export const STRETCHES = [
-  ["queued", "in the lane"], ["admitted", "admitted"], ["model", "model"], ["tool", "tools"], ["posted", "posting"],
+  ["queued", "in the lane", "it waits for the turn before it in its channel"], ["admitted", "admitted", "it waits for a permit, or does its own work"],
+  ["model", "model", "a model is asked"], ["tool", "tools", "a tool runs"], ["posted", "posting", "the answer is on its way into the channel"],
 ];
 const SIGNS = { open: "…", replied: "✓", hinted: "✓", refused: "–", dropped: "–", apologised: "!", failed: "✕", cancelled: "–" };
+
+/** What is said in the bar of a turn that has no answer. */
+const WORDS = { refused: "refused", dropped: "dropped", failed: "failed", cancelled: "cancelled" };
 
 /** Makes time lines in `list`, with the scale in `axis`. */
 export function turnsView(list, axis) {
@@ -78,19 +83,26 @@ function drawAxis(axis, full, any) {
 function newRow(turn) {
   const parts = {
     sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
-    more: make("div", "more-of-turn"),
+    more: make("div", "more-of-turn"), told: make("div", "told-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
+  number.title = "its place among the turns since the start";
+  parts.trigger.title = "why it is answered: a mention, a reply, a direct message, a timer";
+  parts.took.title = "from its acceptance to the last part of its answer";
+  parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
-  const details = make("details", "turn", head, parts.more);
-  return { element: make("li", "arrived", details), details, parts, told: "", message: turn.message };
+  const details = make("details", "turn", head, parts.more, parts.told);
+  const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
+  details.addEventListener("toggle", () => details.open && tell(parts.told, row.turn));
+  return row;
 }
 
 function fill(row, turn, full) {
   const { parts, details } = row;
   parts.when.textContent = `${ago(turn.age_ms)} ago`;
   row.message = turn.message;
-  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms}`;
+  row.turn = turn;
+  const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms} ${turn.visible_ms} ${turn.counted?.tokens}`;
   if (told === row.told) return;
   row.told = told;
   details.className = `turn ${turn.outcome}`;
@@ -109,10 +121,13 @@ function fill(row, turn, full) {
     first.style.left = `${Math.min(100, (turn.visible_ms / full) * 100)}%`;
     pieces.push(first);
   }
+  const word = WORDS[turn.outcome];
+  if (word) pieces.push(make("span", "word", turn.reason ? `${word}: ${turn.reason}` : word));
   parts.bar.replaceChildren(...pieces);
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
   parts.more.replaceChildren(...explained(turn));
+  if (details.open) tell(parts.told, turn);
 }
 
 /** The parts of a turn's time; they may overlap where tools run side by side. */

@@ -1,6 +1,6 @@
 //! Keys of the usage ledger: the two counters of the Python bot, and ours beside them.
 //!
-//! Ours are `staffai:ledger:{period}:{door}:{community}:{account}:{kind}`. The period is a day in UTC or `all`. What is no id
+//! Ours are `staffai:ledger:{period}:{door}:{community}:{account}`. The period is a day in UTC or `all`. What is no id
 //! (no community, the bot's own account) begins with `%`, which no written id does.
 
 use std::time::Duration;
@@ -43,8 +43,8 @@ pub struct Entry {
     pub guild: Option<String>,
     /// The platform's id of the member, or the name of one of the bot's own accounts.
     pub account: Account,
-    /// What is counted.
-    pub kind: String,
+    /// What is counted, where that stands in a key of its own: earlier versions wrote so.
+    pub kind: Option<String>,
 }
 
 /// Whose usage is counted, as it is written in a key.
@@ -65,19 +65,17 @@ impl Account {
     }
 }
 
-/// One of our counters. It lives for [`DAY_TTL`] or [`ALL_TTL`].
+/// What an account used in one period. It lives for [`DAY_TTL`] or [`ALL_TTL`].
 #[must_use]
-pub fn counter(period: &str, door: &Door, guild: Option<&str>, account: &Account, kind: &str) -> String {
-    let mut key = of_account(period, door, guild, account);
-    key.push_str(kind);
-    key
+pub fn counter(period: &str, door: &Door, guild: Option<&str>, account: &Account) -> String {
+    let guild = guild.map_or_else(|| NOWHERE.to_owned(), escape);
+    format!("{PREFIX}{period}:{door}:{guild}:{}", account.written())
 }
 
-/// How all our counters of one account in one period begin; what is counted follows.
+/// One kind of it, as earlier versions counted in a key of its own.
 #[must_use]
-pub fn of_account(period: &str, door: &Door, guild: Option<&str>, account: &Account) -> String {
-    let guild = guild.map_or_else(|| NOWHERE.to_owned(), escape);
-    format!("{PREFIX}{period}:{door}:{guild}:{}:", account.written())
+pub fn counter_of_kind(counter: &str, kind: &str) -> String {
+    format!("{counter}:{kind}")
 }
 
 /// How all our counters of one period begin.
@@ -90,13 +88,17 @@ pub fn of_period(period: &str) -> String {
 #[must_use]
 pub fn parse(key: &str) -> Option<Entry> {
     let parts: Vec<&str> = key.strip_prefix(PREFIX)?.split(':').collect();
-    let [period, door, guild, account, kind] = parts[..] else { return None };
+    let (period, door, guild, account, kind) = match parts[..] {
+        [period, door, guild, account] => (period, door, guild, account, None),
+        [period, door, guild, account, kind] => (period, door, guild, account, Some(kind)),
+        _ => return None,
+    };
     let guild = if guild == NOWHERE { None } else { Some(unescape(guild)?) };
     let account = match unescape(account) {
         Some(id) => Account::Member(id),
         None => Account::Own(unescape(account.strip_prefix('%')?)?),
     };
-    Some(Entry { period: period.to_owned(), door: door.to_owned(), guild, account, kind: kind.to_owned() })
+    Some(Entry { period: period.to_owned(), door: door.to_owned(), guild, account, kind: kind.map(str::to_owned) })
 }
 
 /// All tokens of a member in a community, as the Python bot counts them. It has no end.
@@ -196,15 +198,17 @@ mod tests {
     fn our_counters_give_back_what_they_count() {
         for guild in [Some("5"), Some("a:b"), None] {
             for account in ["7", "%", "%none", "a:{b}%3A"].map(|id| Account::Member(id.to_owned())) {
-                let key = counter(DAY, &DISCORD, guild, &account, "in");
+                let key = counter(DAY, &DISCORD, guild, &account);
                 assert!(key.starts_with(&of_period(DAY)) && !key.contains(['{', '}']), "{key}");
                 let entry = parse(&key).unwrap();
                 assert_eq!((entry.guild.as_deref(), &entry.account), (guild, &account), "{key}");
-                assert_eq!((entry.period.as_str(), entry.door.as_str(), entry.kind.as_str()), (DAY, "discord", "in"));
+                assert_eq!((entry.period.as_str(), entry.door.as_str(), &entry.kind), (DAY, "discord", &None));
+                let before = Entry { kind: Some("in".to_owned()), ..entry };
+                assert_eq!(parse(&counter_of_kind(&key, "in")), Some(before), "as earlier versions wrote it");
             }
         }
-        let own = counter(ALL, &DISCORD, None, &Account::Own("presence".to_owned()), "out");
-        assert_eq!(own, "staffai:ledger:all:discord:%none:%presence:out");
+        let own = counter(ALL, &DISCORD, None, &Account::Own("presence".to_owned()));
+        assert_eq!(own, "staffai:ledger:all:discord:%none:%presence");
         assert_eq!(parse(&own).unwrap().account, Account::Own("presence".to_owned()));
         assert_eq!(parse("staffai:ledger:all"), None);
     }

@@ -47,9 +47,10 @@ fn effort(usage: Usage, price: Option<Price>) -> Effort {
 
 /// The counters after these increments, as a store would hold them.
 fn kept(all: impl IntoIterator<Item = Increment>) -> BTreeMap<String, String> {
-    let mut sums: BTreeMap<String, i64> = BTreeMap::new();
+    let mut sums: BTreeMap<String, Counter> = BTreeMap::new();
     for Increment { key, by, .. } in all {
-        *sums.entry(key).or_default() += by;
+        let sum = sums.entry(key).or_default();
+        *sum = sum.plus(by);
     }
     sums.into_iter().map(|(key, sum)| (key, sum.to_string())).collect()
 }
@@ -66,16 +67,8 @@ fn a_finished_turn_counts_for_its_member_its_day_and_the_python_bot() {
     assert_eq!(
         counted,
         [
-            "staffai:ledger:2026-11-20:discord:5:7:cached 400",
-            "staffai:ledger:2026-11-20:discord:5:7:in 1000",
-            "staffai:ledger:2026-11-20:discord:5:7:messages 1",
-            "staffai:ledger:2026-11-20:discord:5:7:micros 242",
-            "staffai:ledger:2026-11-20:discord:5:7:out 200",
-            "staffai:ledger:all:discord:5:7:cached 400",
-            "staffai:ledger:all:discord:5:7:in 1000",
-            "staffai:ledger:all:discord:5:7:messages 1",
-            "staffai:ledger:all:discord:5:7:micros 242",
-            "staffai:ledger:all:discord:5:7:out 200",
+            "staffai:ledger:2026-11-20:discord:5:7 1000 200 400 1 242",
+            "staffai:ledger:all:discord:5:7 1000 200 400 1 242",
             "token_stats:daily:5:2026-11-20:7 1200",
             "token_stats:total:5:7 1200",
         ]
@@ -106,7 +99,7 @@ fn a_turn_without_a_model_counts_nothing_and_one_outside_of_communities_only_for
     assert_eq!(writes(&turn(Some("5")), &Effort::default(), NOW), []);
     let writes = writes(&turn(None), &effort(usage(10, 1, 0), None), NOW);
     assert!(writes.iter().all(|write| write.key.starts_with("staffai:ledger:")), "{writes:?}");
-    assert!(writes.iter().any(|write| write.key == "staffai:ledger:2026-11-20:discord:%none:7:unpriced"));
+    assert!(writes.iter().any(|write| write.key == "staffai:ledger:2026-11-20:discord:%none:7"));
 }
 
 #[test]
@@ -120,7 +113,29 @@ fn sums_are_of_today_of_a_week_and_of_all_time() {
     assert_eq!([sums.today.tokens, sums.week.tokens, sums.total.tokens], [110, 330, 550]);
     assert_eq!((sums.week.tokens_in, sums.week.tokens_out, sums.week.micros), (300, 30, 63));
     let asked = keys_of_sums(&ada(), Some("5"), NOW);
-    assert!(asked.iter().any(|key| key.ends_with("2026-11-14:7")) && asked.len() < 64, "{asked:?}");
+    assert!(asked.iter().any(|key| key.ends_with("2026-11-14:7")) && asked.len() < 72, "{asked:?}");
+    for key in every_key(&ada(), Some("5"), NOW) {
+        kept.remove(&key);
+    }
+    assert_eq!(kept, BTreeMap::new(), "all of it is found by its keys");
+}
+
+#[test]
+fn what_earlier_versions_counted_in_keys_of_their_own_stays_in_the_sums() {
+    let turn = turn(Some("5"));
+    let mut kept = kept(writes(&turn, &effort(usage(100, 10, 0), Some(PRICE)), NOW));
+    for kind in ["in 7", "out 5", "messages 2", "micros 9"] {
+        let (kind, number) = kind.split_once(' ').unwrap();
+        for period in ["2026-11-20", "all"] {
+            kept.insert(format!("staffai:ledger:{period}:discord:5:7:{kind}"), number.to_owned());
+        }
+    }
+    let sums = sums(&ada(), Some("5"), NOW, |key| kept.get(key).cloned());
+    assert_eq!((sums.today, sums.week), (sums.total, sums.total));
+    let Tally { tokens, tokens_in, tokens_out, messages, micros, .. } = sums.total;
+    assert_eq!([tokens, tokens_in, tokens_out, messages, micros], [122, 107, 15, 3, 30]);
+    let seen = overview(&days(NOW, NOW), &rows(kept.clone()), &DISCORD);
+    assert_eq!((seen.total.tokens, seen.total.micros, seen.total.messages), (122, 30, 3));
     for key in every_key(&ada(), Some("5"), NOW) {
         kept.remove(&key);
     }
@@ -140,7 +155,7 @@ fn what_the_python_bot_counted_stays_in_the_sums() {
     let before = sums(&ada(), Some("5"), NOW, |key| kept.get(key).cloned());
     assert_eq!([before.today.tokens, before.week.tokens, before.total.tokens], [900, 1_000, 50_000]);
     for Increment { key, by, .. } in writes(&turn(Some("5")), &effort(usage(40, 2, 0), None), NOW) {
-        let sum = kept.get(&key).and_then(|text| text.parse::<i64>().ok()).unwrap_or(0) + by;
+        let sum = kept.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default().plus(by);
         kept.insert(key, sum.to_string());
     }
     let after = sums(&ada(), Some("5"), NOW, |key| kept.get(key).cloned());

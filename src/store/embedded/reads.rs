@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use redb::{ReadableDatabase, ReadableTable};
 use tokio::sync::oneshot;
 
+use super::absent::{Missing, family};
 use super::{Inner, VALUES, alive};
 use crate::domain::ids::Timestamp;
 
@@ -18,8 +19,8 @@ const WORTH_A_THREAD: usize = 8;
 /// So many keys are looked for in one reading of the tables.
 const KEYS_A_READ: usize = 16;
 
-/// What became of a look: the text of a living row, or what went wrong.
-pub(super) type Found = Result<Option<String>, Arc<redb::Error>>;
+/// What became of a look: the text of a living row, what there is not, or what went wrong.
+pub(super) type Found = Result<Result<String, Missing>, Arc<redb::Error>>;
 
 /// A key, and who waits for it.
 type Waiting = (String, oneshot::Sender<Found>);
@@ -128,9 +129,16 @@ impl Inner {
 }
 
 fn look(values: &impl ReadableTable<&'static str, (u64, &'static str)>, key: &str, now: Timestamp) -> Found {
-    let row = values.get(key).map_err(|error| Arc::new(error.into()))?;
-    let row = row.as_ref().map(redb::AccessGuard::value);
-    Ok(row.filter(|(end, _)| alive(*end, now)).map(|(_, text)| text.to_owned()))
+    let looked = || {
+        let row = values.get(key)?;
+        if let Some((end, text)) = row.as_ref().map(redb::AccessGuard::value) {
+            return Ok(if alive(end, now) { Ok(text.to_owned()) } else { Err(Missing::Key) });
+        }
+        let next = values.range(family(key)..)?.next().transpose()?;
+        let related = next.is_some_and(|(next, _)| next.value().starts_with(family(key)));
+        Ok(Err(if related { Missing::Key } else { Missing::Family }))
+    };
+    looked().map_err(|error: redb::StorageError| Arc::new(error.into()))
 }
 
 #[cfg(test)]

@@ -49,6 +49,7 @@ behaves!(
     scans_are_ordered_and_limited,
     writes_survive_reopening,
     increments_add_up,
+    numbers_that_stand_together_add_up,
     counters_vanish_at_the_end_of_their_life
 );
 
@@ -369,7 +370,7 @@ async fn all(store: &Embedded) -> Vec<(String, String)> {
 
 /// Three batches, and what is there after each of them.
 async fn three_batches(store: &Embedded) -> [Vec<(String, String)>; 4] {
-    let add = |key: &str, by| Write::Add { key: key.into(), by, ttl: None };
+    let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
     let mut seen = [vec![], vec![], vec![], vec![]];
     seen[0] = all(store).await;
     store.apply(counting(1, vec![put("a", "1"), put("b", "ü"), add("n", 2)])).await.unwrap();
@@ -408,7 +409,7 @@ async fn wherever_a_crash_cuts_the_log_the_batches_before_it_hold_whole_and_once
     for _ in 0..2 {
         let store = opener(left.path()).0.open().unwrap();
         assert_eq!(all(&store).await, seen[3], "reading the log twice changes nothing");
-        store.apply(counting(3, vec![Write::Add { key: "n".into(), by: -1, ttl: None }])).await.unwrap();
+        store.apply(counting(3, vec![Write::Add { key: "n".into(), by: (-1).into(), ttl: None }])).await.unwrap();
         assert_eq!(store.get("n").await.unwrap().as_deref(), Some("4"), "a batch is counted once, over reopening too");
         store.close().await;
         assert_eq!(fs::metadata(left.path().join(LOG_FILE)).unwrap().len(), 0);

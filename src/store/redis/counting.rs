@@ -3,14 +3,24 @@
 use ::redis::{Cmd, cmd};
 
 use super::TTL_MOST;
+use crate::domain::counter::Counter;
 use crate::domain::keys;
 use crate::ports::Write;
 use crate::store::{Batch, Ticket};
 
 /// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
-/// for each counter the increment and the life (0: as it is). Text that is no whole number, and keys of other types, are
-/// replaced. The mark comes first: should a later line ever fail, an increment is lost and not repeated for ever.
+/// for each counter the increment and the life (0: as it is). Text that is no counter, and keys of other types, are
+/// replaced. The server adds to one number itself; sums of several are exact up to 2^53. The mark comes first: should a later line ever fail, an increment is lost and not repeated for ever.
 const SCRIPT: &str = r"
+local function sums(text, most)
+    if not text then return nil end
+    local found = {}
+    for number in string.gmatch(text .. ' ', '(.-) ') do
+        if #number > most or not (number == '0' or string.find(number, '^%-?[1-9]%d*$')) then return nil end
+        found[#found + 1] = number
+    end
+    return found
+end
 local number = tonumber(ARGV[1])
 if number > 0 then
     local last = tonumber(redis.call('GET', KEYS[1]) or 0)
@@ -20,10 +30,16 @@ end
 for i = 2, #KEYS do
     local key, by, life = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
     local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key)
-    if text and #text <= 18 and (text == '0' or string.find(text, '^%-?[1-9]%d*$')) then
+    local before, more = sums(text, 18), sums(by, 20)
+    if not before then
+        redis.call('SET', key, by)
+    elseif #before == 1 and #more == 1 then
         redis.call('INCRBY', key, by)
     else
-        redis.call('SET', key, by)
+        for at = 1, #more do
+            before[at] = string.format('%.0f', tonumber(before[at] or 0) + tonumber(more[at]))
+        end
+        redis.call('SET', key, table.concat(before, ' '), 'KEEPTTL')
     end
     if life ~= '0' then redis.call('PEXPIRE', key, life) end
 end
@@ -45,7 +61,7 @@ pub fn commands(batch: &Batch, spread: bool) -> Vec<(&str, Cmd)> {
 
 struct Count<'a> {
     key: &'a str,
-    by: i64,
+    by: Counter,
     life: u128,
 }
 
@@ -73,7 +89,7 @@ fn script(ticket: Option<&Ticket>, mark: Option<String>, adds: &[Count]) -> Cmd 
     }
     eval.arg(number).arg(keys::APPLIED_TTL.as_millis().to_string());
     for add in adds {
-        eval.arg(add.by).arg(add.life.to_string());
+        eval.arg(add.by.to_string()).arg(add.life.to_string());
     }
     eval
 }

@@ -65,6 +65,7 @@ behaves!(
     scans_are_ordered_and_limited,
     writes_survive_reopening,
     increments_add_up,
+    numbers_that_stand_together_add_up,
     counters_vanish_at_the_end_of_their_life
 );
 

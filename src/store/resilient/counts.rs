@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::overlay::after;
+use crate::domain::counter::Counter;
 use crate::domain::ids::Timestamp;
 use crate::ports::Write;
 
@@ -28,7 +29,7 @@ pub struct Counts {
 
 #[derive(Debug, Clone, Copy)]
 struct Sum {
-    by: i64,
+    by: Counter,
     expires: Option<Timestamp>,
 }
 
@@ -39,10 +40,10 @@ impl Counts {
     }
 
     /// Takes an increment; false when there is no room for it.
-    pub fn add(&mut self, key: &str, by: i64, ttl: Option<Duration>, now: Timestamp) -> bool {
+    pub fn add(&mut self, key: &str, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
         let expires = ttl.map(|ttl| after(now, ttl));
         if let Some(sum) = self.waiting.get_mut(key) {
-            sum.by = sum.by.saturating_add(by);
+            sum.by = sum.by.plus(by);
             sum.expires = expires.or(sum.expires);
             return true;
         }
@@ -85,19 +86,19 @@ impl Counts {
     }
 
     /// What the backend may not have counted yet; none when it has all.
-    pub fn of(&self, key: &str) -> Option<i64> {
+    pub fn of(&self, key: &str) -> Option<Counter> {
         let sums = [self.waiting.get(key), self.handed.get(key)];
-        sums.into_iter().flatten().map(|sum| sum.by).reduce(i64::saturating_add)
+        sums.into_iter().flatten().map(|sum| sum.by).reduce(Counter::plus)
     }
 
     /// The same for all keys with this prefix.
-    pub fn with_prefix(&self, prefix: &str) -> Vec<(String, i64)> {
-        let mut found: BTreeMap<&str, i64> = BTreeMap::new();
+    pub fn with_prefix(&self, prefix: &str) -> Vec<(String, Counter)> {
+        let mut found: BTreeMap<&str, Counter> = BTreeMap::new();
         for sums in [&self.waiting, &self.handed] {
             let from = (std::ops::Bound::Included(prefix), std::ops::Bound::Unbounded);
             for (key, sum) in sums.range::<str, _>(from).take_while(|(key, _)| key.starts_with(prefix)) {
                 let total = found.entry(key).or_default();
-                *total = total.saturating_add(sum.by);
+                *total = total.plus(sum.by);
             }
         }
         found.into_iter().map(|(key, by)| (key.to_owned(), by)).collect()
@@ -120,19 +121,19 @@ mod tests {
     const NOW: Timestamp = Timestamp(1_000);
 
     fn add(key: &str, by: i64) -> Write {
-        Write::Add { key: key.into(), by, ttl: None }
+        Write::Add { key: key.into(), by: by.into(), ttl: None }
     }
 
     #[test]
     fn a_batch_stays_as_it_is_until_it_is_taken() {
         let mut counts = Counts::new(10, 10_000);
-        assert!(counts.add("a", 2, None, NOW) && counts.add("a", 3, None, NOW));
+        assert!(counts.add("a", 2.into(), None, NOW) && counts.add("a", 3.into(), None, NOW));
         assert_eq!(counts.hand_over(NOW), (vec![add("a", 5)], 1));
-        assert!(counts.add("a", 1, None, NOW) && counts.add("b", 1, None, NOW));
+        assert!(counts.add("a", 1.into(), None, NOW) && counts.add("b", 1.into(), None, NOW));
         assert_eq!(counts.hand_over(NOW), (vec![add("a", 5)], 1));
-        assert_eq!(counts.of("a"), Some(6));
+        assert_eq!(counts.of("a"), Some(6.into()));
         counts.taken(1);
-        assert_eq!(counts.of("a"), Some(1));
+        assert_eq!(counts.of("a"), Some(1.into()));
         assert_eq!(counts.hand_over(NOW), (vec![add("a", 1), add("b", 1)], 2));
         counts.taken(2);
         assert_eq!((counts.of("a"), counts.len(), counts.bytes), (None, 0, 0));
@@ -142,39 +143,43 @@ mod tests {
     #[test]
     fn what_is_replaced_no_longer_waits_but_what_was_handed_over_does() {
         let mut counts = Counts::new(10, 10_000);
-        counts.add("a", 2, None, NOW);
+        counts.add("a", 2.into(), None, NOW);
         counts.hand_over(NOW);
-        counts.add("a", 3, None, NOW);
+        counts.add("a", 3.into(), None, NOW);
         counts.replace("a");
-        assert_eq!(counts.of("a"), Some(2));
+        assert_eq!(counts.of("a"), Some(2.into()));
     }
 
     #[test]
     fn the_longest_told_life_is_passed_on() {
         let mut counts = Counts::new(10, 10_000);
-        counts.add("a", 1, Some(Duration::from_millis(500)), NOW);
-        counts.add("a", 1, None, NOW);
+        counts.add("a", 1.into(), Some(Duration::from_millis(500)), NOW);
+        counts.add("a", 1.into(), None, NOW);
         let (writes, _) = counts.hand_over(Timestamp(1_100));
-        assert_eq!(writes, [Write::Add { key: "a".into(), by: 2, ttl: Some(Duration::from_millis(400)) }]);
+        assert_eq!(writes, [Write::Add { key: "a".into(), by: 2.into(), ttl: Some(Duration::from_millis(400)) }]);
     }
 
     #[test]
     fn the_number_and_the_bytes_are_bounded() {
         let mut counts = Counts::new(2, 10_000);
-        assert!(counts.add("a", 1, None, NOW) && counts.add("b", 1, None, NOW));
-        assert!(!counts.add("c", 1, None, NOW) && counts.add("a", 1, None, NOW));
+        assert!(counts.add("a", 1.into(), None, NOW) && counts.add("b", 1.into(), None, NOW));
+        assert!(!counts.add("c", 1.into(), None, NOW) && counts.add("a", 1.into(), None, NOW));
         let mut counts = Counts::new(10, 2 * weight("a"));
-        assert!(counts.add("a", 1, None, NOW) && counts.add("b", 1, None, NOW) && !counts.add("c", 1, None, NOW));
+        assert!(
+            counts.add("a", 1.into(), None, NOW)
+                && counts.add("b", 1.into(), None, NOW)
+                && !counts.add("c", 1.into(), None, NOW)
+        );
     }
 
     #[test]
     fn a_prefix_finds_both_kinds() {
         let mut counts = Counts::new(10, 10_000);
-        counts.add("p:1", 1, None, NOW);
+        counts.add("p:1", 1.into(), None, NOW);
         counts.hand_over(NOW);
         for key in ["p:1", "p:2", "q"] {
-            counts.add(key, 1, None, NOW);
+            counts.add(key, 1.into(), None, NOW);
         }
-        assert_eq!(counts.with_prefix("p:"), [("p:1".to_owned(), 2), ("p:2".to_owned(), 1)]);
+        assert_eq!(counts.with_prefix("p:"), [("p:1".to_owned(), 2.into()), ("p:2".to_owned(), 1.into())]);
     }
 }

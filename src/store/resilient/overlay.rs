@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::counts::Counts;
+use crate::domain::counter::Counter;
 use crate::domain::ids::Timestamp;
 use crate::domain::keys;
 use crate::ports::Write;
@@ -168,7 +169,7 @@ impl Overlay {
     }
 
     /// Adds to what is known here, or else to what waits to be added; false when there is no room.
-    fn add(&mut self, key: String, by: i64, ttl: Option<Duration>, now: Timestamp) -> bool {
+    fn add(&mut self, key: String, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
         let Some(entry) = self.entries.get(key.as_str()) else {
             self.last += 1;
             return self.counts.add(&key, by, ttl, now);
@@ -336,7 +337,7 @@ mod tests {
 
     #[test]
     fn increments_are_folded_into_what_is_known_and_else_kept_apart() {
-        let add = |key: &str, by| Write::Add { key: key.into(), by, ttl: None };
+        let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
         let mut overlay = Overlay::new(10, 10_000);
         overlay
             .take(vec![put("a", "5"), add("a", 2), put("b", "no number"), add("b", 2), delete("c"), add("c", 2)], NOW);
@@ -344,13 +345,13 @@ mod tests {
             assert_eq!(overlay.get(key, NOW), Seen::Live(sum), "{key}");
         }
         overlay.take(vec![add("d", 1), add("e", 1), put("e", "9"), add("d", 1)], NOW);
-        assert_eq!((overlay.get("d", NOW), overlay.counts.of("d")), (Seen::Unknown, Some(2)));
+        assert_eq!((overlay.get("d", NOW), overlay.counts.of("d")), (Seen::Unknown, Some(2.into())));
         assert_eq!((overlay.get("e", NOW), overlay.counts.of("e")), (Seen::Live("9"), None));
         let snapshot = overlay.snapshot(NOW);
         assert_eq!(snapshot.writes[0], add("d", 2));
         overlay.take(vec![add("d", 1)], NOW);
         overlay.settle(snapshot.through, snapshot.counts);
-        assert_eq!((overlay.len(), overlay.counts.of("d")), (1, Some(1)));
+        assert_eq!((overlay.len(), overlay.counts.of("d")), (1, Some(1.into())));
     }
 
     #[test]

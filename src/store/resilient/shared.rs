@@ -26,8 +26,8 @@ pub struct Shared<B> {
     pub progress: watch::Sender<Progress>,
     /// There is something to do.
     pub dirty: Notify,
-    /// There is so much to do that gathering ends.
-    pub plenty: Notify,
+    /// Gathering ends: there is so much to do, or somebody waits for it.
+    pub enough: Notify,
     pub closing: CancellationToken,
     /// A clock that never jumps.
     pub steady: Steady,
@@ -92,7 +92,7 @@ impl<B: Backend> Shared<B> {
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
-            plenty: Notify::new(),
+            enough: Notify::new(),
             closing: CancellationToken::new(),
         }
     }
@@ -121,7 +121,7 @@ impl<B: Backend> Shared<B> {
         }
         self.dirty.notify_one();
         if state.overlay.len() >= GATHERED_ENOUGH {
-            self.plenty.notify_one();
+            self.enough.notify_one();
         }
         Some(state.overlay.last())
     }

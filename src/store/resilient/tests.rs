@@ -333,6 +333,15 @@ async fn writes_that_gather_share_a_commit() {
 }
 
 #[tokio::test]
+async fn what_is_waited_for_does_not_wait_for_company() {
+    let world = World::new(Limits { gather: Duration::from_secs(60 * 60), ..QUICK }).await;
+    let joined = world.store.write(vec![put("a", "1")]);
+    assert!(world.store.commit(vec![put("b", "1")]).await);
+    assert!(joined.await, "what waited already goes with it");
+    world.close_and_read().await;
+}
+
+#[tokio::test]
 async fn a_dropped_future_changes_nothing() {
     let world = World::new(QUICK).await;
     drop(world.store.write(vec![put("a", "1")]));

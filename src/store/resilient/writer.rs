@@ -159,7 +159,7 @@ impl<B: Backend> Writer<B> {
     async fn gather(&self) {
         select! {
             () = sleep(self.shared.limits.gather) => {}
-            () = self.shared.plenty.notified() => {}
+            () = self.shared.enough.notified() => {}
             () = self.shared.closing.cancelled() => {}
         }
     }

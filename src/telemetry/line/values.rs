@@ -138,7 +138,12 @@ impl std::io::Write for Utf8<'_> {
 
 /// Makes `text` that of a value without secrets, cut so that it takes at most `most` bytes of a JSON string. Gives the bytes it
 /// takes.
-pub(super) fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor, text: &mut String) -> usize {
+pub(in crate::telemetry) fn bounded(
+    value: &dyn fmt::Display,
+    most: usize,
+    redactor: &Redactor,
+    text: &mut String,
+) -> usize {
     text.clear();
     let mut gathered = Gathered { text, most: most + redactor.longest(), full: false };
     // The only error is the one that ends the formatting of a value that is too long.
