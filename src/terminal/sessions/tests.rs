@@ -407,7 +407,8 @@ async fn what_an_earlier_version_left_too_much_of_makes_room_at_once() {
         let (owner, name) = (number % 8, format!("s{number}"));
         let place = Place::new(DOOR, format!("key-{owner}.{name}"));
         let touched_at = u64::try_from(number).unwrap() + 1;
-        let record = record::Record { name, number: touched_at + 100, touched_at, lines: 0, numbers: Vec::new() };
+        let record =
+            record::Record { name, number: touched_at + 100, touched_at, lines: 0, numbers: Vec::new(), preview: None };
         store.put(crate::domain::keys::sessions::session(&owner_of(&place), &place), record.to_json());
     }
     let sessions = sessions_in(&store);
