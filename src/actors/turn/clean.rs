@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -23,8 +24,7 @@ use crate::domain::tool::turn_tools::{Available, TurnTools};
 use crate::domain::tool::view::View;
 use crate::domain::tool::{Source, ToolKind};
 use crate::domain::turn::{GatePolicy, HistoryScope, Outcome, Policy, ReplyContract, Turn};
-use crate::ports::CleanQuestion;
-use std::sync::Arc;
+use crate::ports::{CleanQuestion, ProgressSink};
 
 /// The most clean calls one inside the other.
 const DEPTH_MAX: u32 = 2;
@@ -40,7 +40,12 @@ fn delegates(entry: &Entry) -> bool {
 
 impl Thinking<'_> {
     /// Runs a call, and has models asked for its tool meanwhile.
-    pub(super) async fn serving<T>(&self, number: usize, within: Duration, call: impl Future<Output = T>) -> T {
+    pub(super) async fn serving<T>(
+        &self,
+        (number, within): (usize, Duration),
+        progress: Option<ProgressSink>,
+        call: impl Future<Output = T>,
+    ) -> T {
         let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
         let until = (Instant::now() + within).min(self.deadline);
         let mut call = pin!(call);
@@ -53,16 +58,18 @@ impl Thinking<'_> {
             tokio::select! {
                 biased;
                 done = &mut call => return done,
-                () = self.give(wanted, until) => {}
+                () = self.give(wanted, until, progress.clone()) => {}
             }
         }
     }
 
-    async fn give(&self, wanted: Wanted, until: Instant) {
+    async fn give(&self, wanted: Wanted, until: Instant, watcher: Option<ProgressSink>) {
         // A tool that was given up hears nothing.
         match wanted {
             Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
-            Wanted::Answer(question, reply) => drop(reply.send(self.clean_call(question, until).await)),
+            Wanted::Answer(question, reply) => {
+                drop(reply.send(self.clean_call(question, until, watcher).await));
+            }
         }
     }
 
@@ -76,7 +83,12 @@ impl Thinking<'_> {
     }
 
     /// The answer to a question, or why there is none.
-    fn clean_call(&self, question: CleanQuestion, until: Instant) -> BoxFuture<'_, Result<String, String>> {
+    fn clean_call(
+        &self,
+        question: CleanQuestion,
+        until: Instant,
+        watcher: Option<ProgressSink>,
+    ) -> BoxFuture<'_, Result<String, String>> {
         let asked = async move {
             let CleanQuestion { row, text, tools } = question;
             if !self.rows().any(|known| known.key == row) {
@@ -98,6 +110,7 @@ impl Thinking<'_> {
                 deadline: until,
                 tools: self.tools.clone(),
                 depth: self.depth + 1,
+                watcher,
                 ..*self
             };
             let schema = Arc::clone(&self.running.schema);
