@@ -9,6 +9,7 @@ use super::Models;
 use crate::domain::api_key::ApiKey;
 use crate::domain::command::overview::Usage;
 use crate::domain::ids::{Person, Place};
+use crate::domain::tool::usable::UsableTool;
 use crate::domain::webhook::Webhook;
 
 /// The keys that open doors for programs. Each call returns at once.
@@ -39,11 +40,22 @@ pub trait UsageOf: Send + Sync {
     async fn usage(&self, person: &Person, place: &Place) -> Usage;
 }
 
-/// What an operator sees and changes of the running program.
+/// The tools that there are.
+#[async_trait]
+pub trait ToolsOf: Send + Sync {
+    /// The tools that may be used for this person where they speak in this place, as a turn of theirs would be decided, by name. In
+    /// the first moment of a process the stored lists of its servers are waited for.
+    async fn tools(&self, person: &Person, place: &Place) -> Vec<UsableTool>;
+}
+
+/// What programs and operators see, and operators change, of the running program.
 #[async_trait]
 pub trait Console: Send + Sync {
     /// What models are told about the bot.
     fn system_prompt(&self) -> String;
+
+    /// The names of the profiles of prompts that messages may ask for.
+    fn profiles(&self) -> Vec<String>;
 
     /// Changes one thing about a model row. It is kept, and in force within seconds.
     ///
