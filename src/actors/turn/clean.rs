@@ -1,5 +1,6 @@
 //! Clean calls: a tool has a model asked on behalf of the turn, which hears nothing of the conversation. They go the way of the turn itself,
-//! so rules, limits, account and deadline are those of the turn; nothing of them is shown as an answer, remembered, or asked about.
+//! so rules, limits, account and deadline are those of the turn; no word of them is shown as an answer, remembered, or asked about.
+//! Pictures that tools gave in them are posted with the answer, as those of the turn's own calls are.
 
 use std::future::Future;
 use std::pin::pin;
@@ -16,7 +17,7 @@ use crate::domain::command::preferences;
 use crate::domain::completion::{Item, Role};
 use crate::domain::dialogue::Dialogue;
 use crate::domain::history::History;
-use crate::domain::model::Row;
+use crate::domain::model::{Row, ToolMode};
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::round::Allowance;
 use crate::domain::tool::selection::Index;
@@ -82,6 +83,13 @@ impl Thinking<'_> {
         rows.into_iter().filter(|row| given.iter().any(|key| *key == row.key || key == "*"))
     }
 
+    /// Whether a row can be given tools at present.
+    fn takes_tools(&self, row: &str) -> bool {
+        let models = &self.running.models;
+        let is_off = |known: &Row| known.key == row && known.tools == ToolMode::Off;
+        !models.rows().iter().any(is_off) && models.takes_tools(row)
+    }
+
     /// The answer to a question, or why there is none.
     fn clean_call(
         &self,
@@ -97,6 +105,9 @@ impl Thinking<'_> {
             }
             if self.depth >= DEPTH_MAX {
                 return Err("a model that was asked like this asks no further one".to_owned());
+            }
+            if !tools.is_empty() && !self.takes_tools(&row) {
+                return Err(format!("{row} takes no tools; llm_list names the models that do"));
             }
             let offered = self.offered_alone(&tools, &text)?;
             let mut transcript = vec![Item::new(Role::User, text.clone())];

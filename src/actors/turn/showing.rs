@@ -15,7 +15,7 @@ use crate::domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
 use crate::ports::ProgressSink;
 use crate::ports::tools::Progress;
 
-/// The shortest time between two events about how far one call is.
+/// The shortest time between two words about how far one call is.
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 impl Thinking<'_> {
@@ -31,25 +31,32 @@ impl Thinking<'_> {
             return None;
         }
         let ours = ready.entry.tool.source == Source::BuiltIn;
-        let tenths = Tenths::default();
+        let (tenths, pace) = (Tenths::default(), Pace::default());
         if self.parts.events.streams(&self.turn.place.door) {
             let (events, turn, name) = (self.parts.events.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
-            let last: Mutex<Option<Instant>> = Mutex::default();
             return Some(Arc::new(move |Progress { done, total, message }| {
-                let words = message.filter(|_| ours).or_else(|| Some(format!("{} %", tenths.reached(done, total)?)));
-                let Some(words) = words else { return };
-                let last = &mut *last.lock();
-                if last.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY) {
-                    *last = Some(Instant::now());
-                    events.publish(&turn.place, &turn.id, || update(&name, number, ToolState::Running, &words));
-                }
+                let words = match message.filter(|_| ours) {
+                    Some(_) if !pace.is_due() => return,
+                    Some(message) => message,
+                    None => match tenths.reached(done, total) {
+                        Some(percent) => format!("{percent} %"),
+                        None => return,
+                    },
+                };
+                events.publish(&turn.place, &turn.id, || update(&name, number, ToolState::Running, &words));
             }));
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
         let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
         Some(Arc::new(move |Progress { done, total, message }| {
             match message.filter(|_| ours) {
-                Some(message) => slot.tell(&format!("{words}: {message}")),
+                Some(message) => {
+                    slot.tell(&format!("{words}: {message}"));
+                    // Who looks at the slot sees what is newest there.
+                    if !pace.is_due() {
+                        return;
+                    }
+                }
                 None => match tenths.reached(done, total) {
                     Some(percent) => slot.tell(&format!("{words} ({percent} %)")),
                     None => return,
@@ -58,6 +65,22 @@ impl Thinking<'_> {
             // An outbox that is down hears of the text that follows.
             let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
         }))
+    }
+}
+
+/// When words about a call were told last.
+#[derive(Default)]
+struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    /// Whether further words may be told now.
+    fn is_due(&self) -> bool {
+        let last = &mut *self.0.lock();
+        let due = last.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
     }
 }
 

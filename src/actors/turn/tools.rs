@@ -228,6 +228,10 @@ impl Thinking<'_> {
             }
         };
         if self.tools.called() >= self.running.settings.tools.max_calls {
+            tracing::info!(
+                event = "tool.called", turn = %self.turn.id, tool = &*ready.entry.name, role = self.role(),
+                outcome = "invalid", duration_ms = 0, "the turn has no calls left"
+            );
             return Ran::told(Told::text(Problem::Spent.to_string()));
         }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;

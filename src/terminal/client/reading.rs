@@ -49,12 +49,14 @@ pub(super) struct Turn<'a> {
     progress: bool,
     /// How often it was looked for after events were missed; none while nothing was.
     looks: Option<u32>,
+    /// What was found then: the answer once it is the same twice, since a long one is written piece by piece.
+    found: String,
 }
 
 impl<'a> Turn<'a> {
     fn of(message: &'a str, drawn: bool) -> Self {
         let (shown, came) = (Shown::nothing(drawn), Asked::Unanswered);
-        Self { message, shown, came, calls: BTreeSet::new(), progress: false, looks: None }
+        Self { message, shown, came, calls: BTreeSet::new(), progress: false, looks: None, found: String::new() }
     }
 
     /// Takes away how far a call was.
@@ -166,7 +168,8 @@ impl Client {
                     if self.look(turn, out).await? {
                         return Ok(Read::Over);
                     }
-                    look_at = Some(Instant::now() + LOOK_EVERY);
+                    let soon = if turn.found.is_empty() { LOOK_EVERY } else { LOOK_FIRST };
+                    look_at = Some(Instant::now() + soon);
                     continue;
                 }
             };
@@ -270,6 +273,10 @@ impl Client {
         }
         let apology = answers.iter().any(|line| line.apology);
         let text = answers.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+        if turn.found != text {
+            turn.found = text;
+            return Ok(last);
+        }
         turn.came = if apology { Asked::Unanswered } else { Asked::Answered };
         turn.clear(out).and_then(|()| turn.shown.update(&text, out)).map_err(written)?;
         Ok(true)

@@ -157,9 +157,6 @@ pub(super) async fn submit(
     if body.text.trim().is_empty() {
         return bad(NotTaken::Empty);
     }
-    if let Err(why) = chosen(&parts, &caller, body.profile.as_deref()) {
-        return refused(StatusCode::BAD_REQUEST, &why);
-    }
     let lineage = match lineage::of(&parts.us, &caller, &headers, &body, parts.sessions.now()) {
         Ok(lineage) => lineage,
         Err(refusal) => return *refusal,
@@ -252,6 +249,10 @@ async fn heard(
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
     };
+    // A message that was taken stays taken, whatever became of its profile since.
+    if !known {
+        chosen(parts, caller, profile.as_deref()).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    }
     // What another server's model writes is no command.
     let types = lineage.is_none();
     let Done { said, row, text } = match (types, known) {

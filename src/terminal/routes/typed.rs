@@ -199,9 +199,9 @@ async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Re
         0 => "nothing of calls of tools is shown".to_owned(),
         shown => format!("{shown} characters of each call of a tool, and of its result, are shown"),
     };
-    let wanted = match given {
+    let wanted = match given.to_ascii_lowercase().as_str() {
         "" => return Ok(told(parts.sessions.preview(place).await)),
-        "off" | "OFF" => Some(0),
+        "off" => Some(0),
         number => number.parse().ok().filter(|number| *number <= PREVIEW_MAX),
     };
     let usage = || bad(format!("!tool_preview_length takes 0 to {PREVIEW_MAX} characters, or off"));
