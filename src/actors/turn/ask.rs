@@ -18,10 +18,12 @@ use crate::domain::dialogue::{Asked, Dialogue};
 use crate::domain::ending::Ending;
 use crate::domain::model::Row;
 use crate::domain::partial::{Partial, Plain};
+use crate::domain::prompt::tail;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
 use crate::domain::turn_event::TurnUpdate;
-use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
+use crate::ports::tools::Progress;
+use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind, ProgressSink};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -39,6 +41,8 @@ const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 const GROWTH: usize = 32;
 /// Or when so much time has passed since the last copy.
 const WRITE_EVERY: Duration = Duration::from_millis(50);
+/// How many characters of what a clean call wrote so far are shown.
+const WATCHED_CHARS: usize = 160;
 
 impl Thinking<'_> {
     /// Asks until a model answers, each row with the request for it. The error is the last failure.
@@ -65,7 +69,7 @@ impl Thinking<'_> {
             parts.timeline.asked(&turn.id, "model", &row.key);
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = dialogue.request(&row, takes_tools);
-            parts.timeline.prompted(&turn.id, &row.key, &request);
+            let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
             let call =
@@ -73,7 +77,7 @@ impl Thinking<'_> {
             let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
             let result = self.complete(&row.key, &request, shown, flow).await;
             drop(lease);
-            parts.timeline.completed(&turn.id, &row.key, &result);
+            parts.timeline.completed(&turn.id, kept, &result);
             call.ended(&result);
             let error = match result {
                 Ok(completion) => return Ok((completion, asked)),
@@ -118,9 +122,10 @@ impl Thinking<'_> {
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
-            ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => {
-                Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
-            }
+            ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => match &self.watcher {
+                Some(watcher) => watched(row, flow, Arc::clone(watcher)),
+                None => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
+            },
         };
         models.stream(row, request, heard).await
     }
@@ -176,6 +181,22 @@ impl Thinking<'_> {
             events.publish(&turn.place, &turn.id, || TurnUpdate::Draft { text: text.to_owned(), anew });
         })
     }
+}
+
+/// Reads along with a clean call, and tells whoever waits for it how it goes on.
+fn watched(row: &str, flow: Flow, watcher: ProgressSink) -> DeltaSink {
+    let (row, written) = (row.to_owned(), Mutex::<String>::default());
+    Arc::new(move |delta: Delta<'_>| {
+        flow.add(delta.chars());
+        let Delta::Text(more) = delta else { return };
+        let end = {
+            let written = &mut *written.lock();
+            let whole = format!("{written}{more}");
+            *written = tail(&whole, WATCHED_CHARS);
+            written.clone()
+        };
+        watcher(Progress { done: 0.0, total: None, message: Some(format!("{row}: {end}")) });
+    })
 }
 
 /// A draft that grows, and how much of it stands in its slot.
