@@ -43,6 +43,7 @@ pub(crate) mod in_flight;
 pub(crate) mod in_force;
 pub(crate) mod interjections;
 pub(crate) mod standings;
+pub(crate) mod usable_tools;
 
 pub(crate) mod journal;
 

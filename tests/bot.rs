@@ -24,6 +24,9 @@ mod talk;
 #[path = "bot/sessions.rs"]
 mod sessions;
 
+#[path = "bot/api_keys.rs"]
+mod api_keys;
+
 #[path = "bot/agents.rs"]
 mod agents;
 

@@ -129,8 +129,7 @@ impl Meter {
 
     async fn write_down(&self, person: &Person, row: &str, made: &Embeddings) {
         let mut effort = Effort { model: Some(row.to_owned()), usage: made.usage, ..Effort::default() };
-        // The prices of a row are those of its own model.
-        ledger::charge(&mut effort, None, made.usage);
+        ledger::charge(&mut effort, self.live.now().embeddings_price(row), made.usage);
         let writes = ledger::of_member(person, Some(person.door.as_str()), Tally::of(&effort), self.clock.now());
         // Where the store is degraded, memory holds it.
         self.store.write(writes.into_iter().map(Into::into).collect()).await;

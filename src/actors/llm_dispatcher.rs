@@ -11,6 +11,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use meter::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
@@ -28,6 +29,8 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::model::Row;
 use crate::domain::refusals::Refusals;
 use crate::ports::Subject;
+
+mod meter;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -60,6 +63,8 @@ pub struct LlmDispatcher {
 pub struct LlmDispatcherState {
     breakers: HashMap<String, Breaker<Option<TurnId>, Option<Person>>>,
     refusals: HashMap<String, Refusals<Option<TurnId>, Option<Person>>>,
+    /// The metrics of each row.
+    meters: HashMap<String, Meter>,
     origin: Instant,
     /// Who waits for a permit; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
@@ -85,6 +90,7 @@ impl Actor for LlmDispatcher {
         Ok(LlmDispatcherState {
             breakers: HashMap::new(),
             refusals: HashMap::new(),
+            meters: HashMap::new(),
             origin: Instant::now(),
             waiting: FairQueue::default(),
             looking: false,
@@ -210,7 +216,10 @@ impl LlmDispatcher {
     }
 
     fn report(&self, state: &mut LlmDispatcherState, report: &Report) {
-        self.tell(report);
+        if !state.meters.contains_key(&report.row) {
+            state.meters.insert(report.row.clone(), Meter::of(&report.row));
+        }
+        self.tell(&state.meters[&report.row], report);
         let Report { turn, person, row, result, .. } = report;
         let refusals = state.refusals.entry(row.clone()).or_default();
         let breaker = state.breakers.entry(row.clone()).or_default();
@@ -259,7 +268,7 @@ impl LlmDispatcher {
     }
 
     /// Says in the log, the time line and the metrics how a call went.
-    fn tell(&self, report: &Report) {
+    fn tell(&self, meter: &Meter, report: &Report) {
         let Report { turn, row, tries, took, streamed, result, .. } = report;
         let ms = ids::millis(*took);
         let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
@@ -306,28 +315,14 @@ impl LlmDispatcher {
             }
         }
         if let Some(usage) = usage.ok().or(*streamed) {
-            count_tokens(row, usage);
+            meter.used(usage);
         }
-        let mut labels = vec![("gen_ai_operation_name", "chat".to_owned()), ("gen_ai_request_model", row.clone())];
-        labels.extend(result.as_ref().err().map(|error| ("error_type", error.kind.as_str().to_owned())));
-        metrics::histogram!("gen_ai_client_operation_duration_seconds", &labels).record(*took);
+        meter.ended(*took, result.as_ref().err().map(|error| error.kind.as_str()));
     }
 
     /// Dollars, when the row has prices.
     fn cost(&self, row: &str, usage: Usage) -> Option<f64> {
         Some(self.live.now().price(row)?.dollars(usage))
-    }
-}
-
-#[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
-fn count_tokens(row: &str, usage: Usage) {
-    for (kind, tokens) in [("input", usage.prompt), ("output", usage.completion)] {
-        let labels = [
-            ("gen_ai_operation_name", "chat".to_owned()),
-            ("gen_ai_request_model", row.to_owned()),
-            ("gen_ai_token_type", kind.to_owned()),
-        ];
-        metrics::histogram!("gen_ai_client_token_usage", &labels).record(tokens as f64);
     }
 }
 

@@ -140,6 +140,12 @@ impl Running {
         self.models.rows().iter().find(|known| known.key == row)?.price
     }
 
+    /// The price of the embeddings of a row, when it has one.
+    #[must_use]
+    pub fn embeddings_price(&self, row: &str) -> Option<Price> {
+        self.models.rows().iter().find(|known| known.key == row)?.embeddings_price.map(Price::of_input)
+    }
+
     /// Settings that differ from those of the start and are only read there.
     #[must_use]
     pub fn fixed_at_start(&self, before: &Self) -> Vec<&'static str> {

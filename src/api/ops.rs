@@ -45,7 +45,7 @@ pub fn router(options: ApiOptions) -> Router {
         .route("/api/v1/turns/{number}", get(turn))
         .route("/api/v1/actor", get(actor))
         .route("/api/v1/samples", get(samples))
-        .route("/api/v1/tools", get(tools))
+        .route("/api/v1/tool_servers", get(tool_servers))
         .with_state(state.clone())
         .merge(dashboard::router())
         .merge(options.routes)
@@ -156,7 +156,7 @@ async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRe
     Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
 
-async fn tools(State(pages): State<Pages>) -> Json<Tooling> {
+async fn tool_servers(State(pages): State<Pages>) -> Json<Tooling> {
     Json(pages.vitals.tooling())
 }
 

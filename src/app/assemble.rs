@@ -27,6 +27,7 @@ use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
 use crate::actors::toolbox::{Caller, Toolbox, Toolset};
 use crate::actors::turn_events::TurnEvents;
+use crate::actors::usable_tools::UsableTools;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
@@ -133,10 +134,12 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
+    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
+    let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
-        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, us)),
+        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, &toolbox, us)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -147,9 +150,8 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let bound = listener.bound();
     let (exit, exited) = watch::channel(None);
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
-    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
     let parts = Parts {
-        toolbox: toolbox(&built_in, !live.now().servers.entries.is_empty()),
+        toolbox,
         live,
         files: Arc::new(reread),
         built_in,
@@ -193,7 +195,7 @@ fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     events: &TurnEvents,
-    (dice, sessions, vitals, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, Identity),
+    (dice, sessions, vitals, toolbox, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, &Arc<Toolbox>, Identity),
 ) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
@@ -220,6 +222,7 @@ fn programs(
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
         models: Arc::clone(in_force) as _,
+        tools: Arc::new(UsableTools { live: in_force.live.clone(), toolbox: Arc::clone(toolbox) }),
         vitals: Arc::clone(vitals) as _,
         usage: Arc::new(usage),
         console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),

@@ -83,7 +83,7 @@ pub(super) async fn ask_health(configured: SocketAddr) -> Result<(), String> {
 pub(super) async fn ask_tooling(settings: &Settings) -> Result<Tooling, String> {
     // Nobody else is told the key.
     ask_health(settings.http.addr).await?;
-    let answer = ask(settings.http.addr, "/api/v1/tools", settings.http.api_keys.first()).await?;
+    let answer = ask(settings.http.addr, "/api/v1/tool_servers", settings.http.api_keys.first()).await?;
     answer.json().await.map_err(|error| root_cause(&error))
 }
 

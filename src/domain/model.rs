@@ -42,6 +42,9 @@ pub struct Row {
     /// The name of the model at the same endpoint that makes embeddings; none makes none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<String>,
+    /// Dollars for a million tokens that are made into embeddings; none when not configured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub embeddings_price: Option<f64>,
     /// Prices, when configured.
     pub price: Option<Price>,
 }
@@ -73,6 +76,7 @@ impl Row {
             vision: false,
             native_mcp: false,
             embeddings: None,
+            embeddings_price: None,
             price: None,
         }
     }
@@ -114,6 +118,12 @@ pub struct Price {
 }
 
 impl Price {
+    /// Of tokens that only go in, such as those of embeddings.
+    #[must_use]
+    pub const fn of_input(dollars: f64) -> Self {
+        Self { input: dollars, output: 0.0, cached: dollars }
+    }
+
     /// What these tokens cost, in dollars.
     #[must_use]
     pub fn dollars(&self, usage: Usage) -> f64 {

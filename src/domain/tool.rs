@@ -32,6 +32,8 @@ pub mod turn_tools;
 
 pub mod view;
 
+pub mod usable;
+
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;

@@ -10,9 +10,15 @@ use crate::ports::ModelError;
 
 mod body;
 
+mod chunk;
+
+mod lenient;
+
 mod merge;
 
 mod read;
+
+mod usage;
 
 /// Chat completions.
 pub struct ChatCompletions;

@@ -242,7 +242,7 @@ impl ModelClient {
         self.wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;
-        self.wire.read(answer, &|| request.chars(self.row.vision))
+        answer.read(self.wire, &|| request.chars(self.row.vision))
     }
 
     async fn embed(&self, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {

@@ -1,5 +1,5 @@
 //! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
-//! what is kept of a success is a whole JSON object without an error in it, also when the answer was streamed. It is parsed here
+//! what is kept of a success is a whole JSON object without an error in it, or a stream that was put together. It is parsed here
 //! and nowhere else: the library above gets an empty body, so it never reads, and never logs, what it does not understand.
 
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use crate::llm::wire::Wire;
+use crate::llm::wire::{Answer, Wire};
 use crate::llm::{provider_error, sse};
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
 
@@ -154,12 +154,12 @@ pub(super) struct Call {
     wire: &'static dyn Wire,
     /// The sink of a streamed answer; none when the answer is asked for in one piece.
     heard: Option<DeltaSink>,
-    answer: Arc<Mutex<Option<Value>>>,
+    answer: Arc<Mutex<Option<Answer>>>,
 }
 
 impl Call {
     /// The answer that was read; none before one came.
-    pub fn answer(&self) -> Option<Value> {
+    pub fn answer(&self) -> Option<Answer> {
         self.answer.lock().take()
     }
 
@@ -169,24 +169,30 @@ impl Call {
     /// The failure, named.
     pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
         let request = self.transport.client.post(url).headers(headers).json(body).build().map_err(broken);
-        let answer = async { self.exchange(request?).await };
+        let answer = async { whole(body_of(self.executed(request?).await?).await?).await };
         answer.await.map_err(|error| self.transport.clean(error))
     }
 
-    async fn exchange(&self, request: reqwest::Request) -> Result<Value, ModelError> {
+    async fn exchange(&self, request: reqwest::Request) -> Result<Answer, ModelError> {
+        let response = self.executed(request).await?;
+        match &self.heard {
+            None => whole(body_of(response).await?).await.map(Answer::Json),
+            Some(heard) => {
+                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
+                sse::read(source, self.wire, heard).await
+            }
+        }
+    }
+
+    /// The response of success.
+    async fn executed(&self, request: reqwest::Request) -> Result<reqwest::Response, ModelError> {
         let response = self.transport.client.execute(request).await.map_err(broken)?;
         let status = response.status();
         if !status.is_success() {
             let retry_after = retry_after(response.headers());
             return Err(refused(status, retry_after, &start_of(response).await));
         }
-        match &self.heard {
-            None => whole(body_of(response).await?).await,
-            Some(heard) => {
-                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
-                sse::read(source, self.wire, heard).await
-            }
-        }
+        Ok(response)
     }
 }
 

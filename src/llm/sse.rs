@@ -8,10 +8,11 @@
 //! Each byte is read once and each frame parsed once, a long one on a thread of its own. Between slices of a long piece other
 //! tasks have their turn.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::{Stream, StreamExt};
+use futures_util::{FutureExt, Stream, StreamExt};
 use serde::de::IgnoredAny;
 use serde_json::Value;
 use tokio::task::yield_now;
@@ -19,7 +20,7 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::llm::http::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
 use crate::llm::provider_error::{self, ProviderError};
-use crate::llm::wire::{Assembly, Wire};
+use crate::llm::wire::{Answer, Assembly, Piece, Unusable, Wire};
 use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -46,32 +47,36 @@ const SCALAR_BYTES: usize = 64;
 /// After so many bytes other tasks have their turn.
 const SLICE_BYTES: usize = 16 * 1024;
 
-/// Reads the body of a successful response to a streaming request, and gives the answer as it would have come in one piece. A
-/// provider may also answer with plain JSON, which is returned as it is.
+/// How much is read after the closing mark, and for how long, so that the connection can carry the next request.
+const REST_BYTES: usize = 64 * 1024;
+const REST_TIME: Duration = Duration::from_secs(2);
+
+/// Reads the body of a successful response to a streaming request, and gives the answer. A provider may also answer with plain
+/// JSON, which is returned as it is.
 ///
 /// # Errors
 /// The stream broke, stalled, carried an error, ended early, or grew without bound.
-pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Value, ModelError>
+pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Answer, ModelError>
 where
-    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
     // How long a model thinks before its first word is bounded by the caller's timeout alone.
-    let mut begun = Vec::new();
+    let mut begun = Bytes::new();
     let first = loop {
         let Some(bytes) = source.next().await else {
             return Err(ModelError::new(ModelErrorKind::Malformed, "the answer is empty"));
         };
         let bytes = bytes?;
         let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
-        begun.extend_from_slice(&bytes);
+        begun = if begun.is_empty() { bytes } else { [begun, bytes].concat().into() };
         if first.is_some() || begun.len() > BLANK_RUN {
             break first;
         }
     };
     if matches!(first, Some(b'{' | b'[')) {
-        plain(source, begun).await
+        plain(source, begun.into()).await.map(Answer::Json)
     } else {
-        frames(source, &begun, wire, heard).await
+        frames(source, &begun, wire, heard).await.map(Answer::Streamed)
     }
 }
 
@@ -92,12 +97,23 @@ where
     whole(body).await
 }
 
-async fn frames<S>(mut source: S, begun: &[u8], wire: &dyn Wire, heard: &DeltaSink) -> Result<Value, ModelError>
+async fn frames<S>(
+    mut source: S,
+    begun: &[u8],
+    wire: &dyn Wire,
+    heard: &DeltaSink,
+) -> Result<Box<dyn Assembly>, ModelError>
 where
-    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
-    let mut reading =
-        Reading { heard, frames: Frames::default(), assembly: wire.assembly(), blanks: Blanks::default(), slice: 0 };
+    let mut reading = Reading {
+        wire,
+        heard,
+        frames: Frames::default(),
+        assembly: wire.assembly(),
+        blanks: Blanks::default(),
+        slice: 0,
+    };
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
     // When the wait for what follows the finish reason ends, whatever keeps coming.
@@ -134,8 +150,35 @@ where
         }
         break;
     }
-    let answer = reading.assembly.into_answer();
-    answer.ok_or_else(|| ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"))
+    if done {
+        read_rest(source);
+    }
+    let Reading { assembly, .. } = reading;
+    if assembly.is_answer() {
+        return Ok(assembly);
+    }
+    Err(ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"))
+}
+
+/// Reads what follows the closing mark, which is most often the end alone. A connection whose answer was not read to its end
+/// carries no other; nothing waits for it.
+fn read_rest<S>(mut source: S)
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
+{
+    if let Some(None | Some(Err(_))) = source.next().now_or_never() {
+        return;
+    }
+    let rest = async move {
+        let mut read = 0;
+        while let Some(Ok(bytes)) = source.next().await {
+            read += bytes.len();
+            if read > REST_BYTES {
+                break;
+            }
+        }
+    };
+    tokio::spawn(timeout(REST_TIME, rest));
 }
 
 fn stalled() -> ModelError {
@@ -144,6 +187,7 @@ fn stalled() -> ModelError {
 
 /// What has become of a stream so far.
 struct Reading<'a> {
+    wire: &'a dyn Wire,
     heard: &'a DeltaSink,
     frames: Frames,
     assembly: Box<dyn Assembly>,
@@ -158,7 +202,11 @@ impl Reading<'_> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match self.frames.feed(line)? {
                 Some(Frame::Done) => return Ok(true),
-                Some(Frame::Data(data)) => self.chunk(parsed(data).await?)?,
+                Some(Frame::Data(data)) => {
+                    if !self.chunk(data).await? {
+                        return Err(not_json());
+                    }
+                }
                 None => {}
             }
             self.slice += line.len();
@@ -172,20 +220,42 @@ impl Reading<'_> {
 
     /// Takes in a last frame that nothing closed; true when it is the closing mark.
     async fn end(&mut self) -> Result<bool, ModelError> {
-        match self.frames.feed(b"\n") {
-            // Half a frame is what a cut leaves behind.
-            Ok(Some(Frame::Data(data))) => parsed(data).await.map_or(Ok(()), |chunk| self.chunk(chunk)).map(|()| false),
-            Ok(Some(Frame::Done)) => Ok(true),
-            Ok(None) | Err(_) => Ok(false),
-        }
+        let last = match self.frames.feed(b"\n") {
+            Ok(Some(Frame::Data(data))) => data.into_owned(),
+            Ok(Some(Frame::Done)) => return Ok(true),
+            Ok(None) | Err(_) => return Ok(false),
+        };
+        // Half a frame is what a cut leaves behind.
+        self.chunk(last.into()).await?;
+        Ok(false)
     }
 
-    fn chunk(&mut self, chunk: Value) -> Result<(), ModelError> {
-        if let Some(provider_error) = provider_error::inside(&chunk) {
-            // A finished answer is not undone by what went wrong behind it.
-            return if self.assembly.is_finished() { Ok(()) } else { Err(broken_off(&provider_error)) };
+    /// Takes in a frame, a long one on a thread for blocking work; false when it is not JSON.
+    async fn chunk(&mut self, frame: Cow<'_, str>) -> Result<bool, ModelError> {
+        if frame.len() <= LONG_ANSWER {
+            let taken = self.assembly.take(&frame);
+            return self.tell(taken);
         }
-        let piece = self.assembly.take(chunk)?;
+        let (mut assembly, frame) = (std::mem::replace(&mut self.assembly, self.wire.assembly()), frame.into_owned());
+        let taking = move || {
+            let taken = assembly.take(&frame).map(Piece::into_owned);
+            (assembly, taken)
+        };
+        let (assembly, taken) = tokio::task::spawn_blocking(taking).await.map_err(|_| not_json())?;
+        self.assembly = assembly;
+        self.tell(taken)
+    }
+
+    /// Tells what a frame brought; false when it was not JSON.
+    fn tell(&mut self, taken: Result<Piece<'_>, Unusable>) -> Result<bool, ModelError> {
+        let piece = match taken {
+            Ok(piece) => piece,
+            Err(Unusable::NotJson) => return Ok(false),
+            // A finished answer is not undone by what went wrong behind it.
+            Err(Unusable::Failed(_)) if self.assembly.is_finished() => return Ok(true),
+            Err(Unusable::Failed(error)) => return Err(broken_off(&error)),
+            Err(Unusable::OutOfBounds(error)) => return Err(error),
+        };
         if piece.hidden > 0 {
             (self.heard)(Delta::Hidden(piece.hidden));
         }
@@ -193,7 +263,7 @@ impl Reading<'_> {
             self.blanks.check(piece.text.as_bytes())?;
             (self.heard)(Delta::Text(&piece.text));
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -218,37 +288,50 @@ struct Frames {
     nesting: Nesting,
 }
 
-enum Frame {
+enum Frame<'a> {
     /// One JSON value, unless the peer wrote something else.
-    Data(String),
+    Data(Cow<'a, str>),
     /// The closing mark.
     Done,
 }
 
-/// The one parse of a frame. Long ones are parsed on a thread for blocking work.
-async fn parsed(data: String) -> Result<Value, ModelError> {
-    let parse = |data: &str| serde_json::from_str(data).ok();
-    let parsed = if data.len() <= LONG_ANSWER {
-        parse(&data)
-    } else {
-        tokio::task::spawn_blocking(move || parse(&data)).await.ok().flatten()
-    };
-    parsed.ok_or_else(|| malformed("a frame of the stream is not JSON"))
+impl Frame<'_> {
+    fn into_owned(self) -> Frame<'static> {
+        match self {
+            Self::Data(data) => Frame::Data(Cow::Owned(data.into_owned())),
+            Self::Done => Frame::Done,
+        }
+    }
 }
 
 impl Frames {
     /// Takes in a line or a piece of one. A frame is whole as soon as its brackets are closed: some servers leave out the blank
-    /// line.
-    fn feed(&mut self, piece: &[u8]) -> Result<Option<Frame>, ModelError> {
+    /// line. A frame that came as one line is not copied.
+    fn feed<'a>(&mut self, piece: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
         if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
             return Err(malformed(&format!("a frame is larger than {FRAME_BYTES} bytes")));
         }
-        self.line.extend_from_slice(piece);
         if !piece.ends_with(b"\n") {
+            self.line.extend_from_slice(piece);
             return Ok(None);
         }
-        let line = std::mem::take(&mut self.line);
-        let line = String::from_utf8_lossy(&line);
+        if self.line.is_empty() {
+            return self.bytes(piece);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(piece);
+        Ok(self.bytes(&line)?.map(Frame::into_owned))
+    }
+
+    /// Takes in a whole line.
+    fn bytes<'a>(&mut self, line: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
+        match String::from_utf8_lossy(line) {
+            Cow::Borrowed(line) => self.line(line),
+            Cow::Owned(line) => Ok(self.line(&line)?.map(Frame::into_owned)),
+        }
+    }
+
+    fn line<'a>(&mut self, line: &'a str) -> Result<Option<Frame<'a>>, ModelError> {
         let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']);
         if line.is_empty() {
             return Ok(self.close());
@@ -263,8 +346,9 @@ impl Frames {
     }
 
     /// Takes in the data of one line.
-    fn data(&mut self, data: &str) -> Result<Option<Frame>, ModelError> {
-        if self.data.is_empty() {
+    fn data<'a>(&mut self, data: &'a str) -> Result<Option<Frame<'a>>, ModelError> {
+        let first = self.data.is_empty();
+        if first {
             let word = data.trim();
             if word.is_empty() {
                 return Ok(None);
@@ -277,7 +361,7 @@ impl Frames {
                 && !word.starts_with(['{', '['])
                 && serde_json::from_str::<IgnoredAny>(word).is_ok()
             {
-                return Ok(Some(Frame::Data(word.to_owned())));
+                return Ok(Some(Frame::Data(word.into())));
             }
         } else {
             self.data.push('\n');
@@ -286,12 +370,17 @@ impl Frames {
         if self.lines > FRAME_LINES {
             return Err(malformed(&format!("a frame has more than {FRAME_LINES} lines of data")));
         }
+        let closed = self.nesting.closes_in(data.as_bytes());
+        if first && closed {
+            self.begin_anew();
+            return Ok(Some(Frame::Data(data.into())));
+        }
         self.data.push_str(data);
-        Ok(self.nesting.closes_in(data.as_bytes()).then(|| self.whole()))
+        Ok(closed.then(|| self.whole()))
     }
 
     /// A blank line: the frame must be whole now.
-    fn close(&mut self) -> Option<Frame> {
+    fn close(&mut self) -> Option<Frame<'static>> {
         if self.data.trim().is_empty() {
             self.data.clear();
             return None;
@@ -300,9 +389,13 @@ impl Frames {
     }
 
     /// The frame that is whole now.
-    fn whole(&mut self) -> Frame {
+    fn whole(&mut self) -> Frame<'static> {
+        self.begin_anew();
+        Frame::Data(Cow::Owned(std::mem::take(&mut self.data)))
+    }
+
+    fn begin_anew(&mut self) {
         (self.lines, self.nesting) = (0, Nesting::default());
-        Frame::Data(std::mem::take(&mut self.data))
     }
 }
 
@@ -337,6 +430,10 @@ impl Nesting {
         }
         closed && !self.in_text
     }
+}
+
+fn not_json() -> ModelError {
+    malformed("a frame of the stream is not JSON")
 }
 
 fn malformed(message: &str) -> ModelError {

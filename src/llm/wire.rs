@@ -3,12 +3,16 @@
 //!
 //! To add a wire: a module beside [`super::chat`] that implements both traits, and the row of `models.json` that chooses it.
 
+use std::borrow::Cow;
+use std::fmt;
+
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use serde_json::Value;
 
 use crate::domain::completion::{Completion, Request};
 use crate::llm::account::Account;
+use crate::llm::provider_error::ProviderError;
 use crate::ports::ModelError;
 
 /// The library's client for one call.
@@ -57,7 +61,7 @@ pub trait Wire: Send + Sync {
     /// Begins to put a streamed answer together.
     fn assembly(&self) -> Box<dyn Assembly>;
 
-    /// Reads an answer. `prompt_chars` measures what was sent, for an answer without usage.
+    /// Reads an answer of one piece. `prompt_chars` measures what was sent, for an answer without usage.
     ///
     /// # Errors
     /// There is no message in it.
@@ -66,11 +70,30 @@ pub trait Wire: Send + Sync {
 
 /// What one frame of a stream brought.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Piece {
+pub struct Piece<'a> {
     /// Text that people may read.
-    pub text: String,
+    pub text: Cow<'a, str>,
     /// Characters that they may not: thoughts, arguments of tools.
     pub hidden: usize,
+}
+
+impl Piece<'_> {
+    /// The same without its frame.
+    #[must_use]
+    pub fn into_owned(self) -> Piece<'static> {
+        Piece { text: Cow::Owned(self.text.into_owned()), hidden: self.hidden }
+    }
+}
+
+/// Why a frame brought nothing.
+#[derive(Debug)]
+pub enum Unusable {
+    /// It is not JSON.
+    NotJson,
+    /// It carries an error of the provider.
+    Failed(ProviderError),
+    /// The answer grew beyond its bounds.
+    OutOfBounds(ModelError),
 }
 
 /// A streamed answer that is being put together.
@@ -78,8 +101,8 @@ pub trait Assembly: Send {
     /// Takes in one frame.
     ///
     /// # Errors
-    /// The answer grew beyond its bounds.
-    fn take(&mut self, frame: Value) -> Result<Piece, ModelError>;
+    /// See [`Unusable`].
+    fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable>;
 
     /// The model has said why it stopped.
     fn is_finished(&self) -> bool;
@@ -87,6 +110,39 @@ pub trait Assembly: Send {
     /// It has, and nothing of the answer is to follow.
     fn is_quiet(&self) -> bool;
 
-    /// The answer as it would have come in one piece; none when nothing of one came.
-    fn into_answer(self: Box<Self>) -> Option<Value>;
+    /// Something of an answer came.
+    fn is_answer(&self) -> bool;
+
+    /// The answer. `prompt_chars` measures what was sent, for an answer without usage.
+    fn into_completion(self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion;
+}
+
+/// An answer that came whole.
+pub enum Answer {
+    /// In one piece.
+    Json(Value),
+    /// As a stream.
+    Streamed(Box<dyn Assembly>),
+}
+
+impl Answer {
+    /// The completion in it.
+    ///
+    /// # Errors
+    /// There is no message in it.
+    pub fn read(self, wire: &dyn Wire, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
+        match self {
+            Self::Json(answer) => wire.read(answer, prompt_chars),
+            Self::Streamed(assembly) => Ok(assembly.into_completion(prompt_chars)),
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Json(_) => "Json",
+            Self::Streamed(_) => "Streamed",
+        })
+    }
 }

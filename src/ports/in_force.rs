@@ -9,6 +9,7 @@ use super::Models;
 use crate::domain::api_key::ApiKey;
 use crate::domain::command::overview::Usage;
 use crate::domain::ids::{Person, Place};
+use crate::domain::tool::usable::UsableTool;
 use crate::domain::webhook::Webhook;
 
 /// The keys that open doors for programs. Each call returns at once.
@@ -37,6 +38,14 @@ pub trait ModelsInForce: Send + Sync {
 pub trait UsageOf: Send + Sync {
     /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
     async fn usage(&self, person: &Person, place: &Place) -> Usage;
+}
+
+/// The tools that there are.
+#[async_trait]
+pub trait ToolsOf: Send + Sync {
+    /// The tools that may be used for this person where they speak in this place, as a turn of theirs would be decided, by name. In
+    /// the first moment of a process the stored lists of its servers are waited for.
+    async fn tools(&self, person: &Person, place: &Place) -> Vec<UsableTool>;
 }
 
 /// What an operator sees and changes of the running program.

@@ -29,7 +29,7 @@ use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
 use crate::domain::lineage::Identity;
-use crate::ports::{Console, Intake, ModelsInForce, TurnEventLog, UsageOf, Vitals};
+use crate::ports::{Console, Intake, ModelsInForce, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
 /// A decision, as a client submits it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -54,6 +54,8 @@ pub struct Parts {
     pub events: Arc<dyn TurnEventLog>,
     /// The models that may be asked.
     pub models: Arc<dyn ModelsInForce>,
+    /// The tools that may be used.
+    pub tools: Arc<dyn ToolsOf>,
     /// What is known of the program.
     pub vitals: Arc<dyn Vitals>,
     /// What was used.
@@ -72,6 +74,7 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/sessions/{session}", get(manage::show).patch(manage::rename).delete(manage::delete))
         .route("/api/v1/messages/{message}", delete(manage::cancel))
         .route("/api/v1/models", get(about::models))
+        .route("/api/v1/tools", get(about::tools))
         .route("/api/v1/usage", get(about::usage))
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/openapi.json", get(manage::openapi))

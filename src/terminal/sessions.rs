@@ -4,6 +4,7 @@ mod index;
 mod memory;
 mod names;
 mod record;
+mod room;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,6 +45,9 @@ pub enum NotTaken {
     /// Another session of the same person has this name.
     #[error("there is a session of this name already")]
     NameTaken,
+    /// So many sessions begin at this moment that it could not be given a number.
+    #[error("too many sessions begin at this moment; try again in a second")]
+    Crowded,
     /// It is the session of another person, who alone speaks in it.
     #[error("only its owner speaks in that session; choose a name of your own")]
     NotTheirs,
@@ -100,7 +104,7 @@ impl Sessions {
         if text.trim().is_empty() {
             return Err(NotTaken::Empty);
         }
-        self.load_or_begin(place).await;
+        self.load_or_begin(place).await?;
         let (posted, writes) = {
             let mut inner = self.inner.lock();
             let number = inner.next_id(self.clock.now());
@@ -196,11 +200,12 @@ impl Sessions {
     }
 
     /// The same, and begins a session again that something is said in after it was over.
-    async fn load_or_begin(&self, place: &Place) {
+    async fn load_or_begin(&self, place: &Place) -> Result<(), NotTaken> {
         if self.record(place).await.is_none() {
-            self.begin_again(place).await;
+            self.begin_again(place).await?;
         }
         self.load(place).await;
+        Ok(())
     }
 
     /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
@@ -234,14 +239,20 @@ impl Sessions {
         kept.into_iter().chain(gone).chain([about]).collect()
     }
 
-    async fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
-        self.load_or_begin(place).await;
+    async fn create(
+        &self,
+        place: &Place,
+        piece: &Piece,
+        reply_to: Option<&MessageId>,
+        nonce: &str,
+    ) -> Result<MessageId, PostError> {
+        self.load_or_begin(place).await.map_err(|why| PostError::Transient(why.to_string()))?;
         let (id, writes) = {
             let mut inner = self.inner.lock();
             let number = inner.next_id(self.clock.now());
             let session = inner.session(place, self.clock.now());
             if let Some(known) = session.posted_as(nonce) {
-                return known.id.clone();
+                return Ok(known.id.clone());
             }
             let id = MessageId::new(DOOR, number.to_string());
             let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
@@ -255,7 +266,7 @@ impl Sessions {
             (id, writes)
         };
         drop(self.store.write(writes));
-        id
+        Ok(id)
     }
 
     async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
@@ -313,7 +324,7 @@ impl Poster for Sessions {
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
             PostRequest::Create { place, piece, reply_to, nonce } => {
-                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce).await)
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce).await?)
             }
             PostRequest::Edit { place, message, piece } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());

@@ -81,6 +81,18 @@ impl Event {
     /// The event as it is sent at this moment.
     #[must_use]
     pub fn of(event: &TurnEvent, now: Timestamp) -> Self {
+        Self::laid_out(event, now).0
+    }
+
+    /// The same, and whether it is sent so at any moment: an answer that counts down to a moment is not.
+    #[must_use]
+    pub fn laid_out(event: &TurnEvent, now: Timestamp) -> (Self, bool) {
+        let mut lasting = true;
+        let mut words = |parts: &[Part]| {
+            let (text, lasts) = in_words(parts, now);
+            lasting = lasts;
+            text
+        };
         let update = match &event.update {
             TurnUpdate::Accepted => Update::Accepted,
             TurnUpdate::Queued { ahead } => Update::Queued { ahead: *ahead },
@@ -95,11 +107,11 @@ impl Event {
                 expires_at: expires_at.0,
                 decision: *decision,
             },
-            TurnUpdate::Final { parts, .. } => Update::Final { text: in_words(parts, now) },
-            TurnUpdate::Apology { parts, .. } => Update::Apology { text: in_words(parts, now) },
+            TurnUpdate::Final { parts, .. } => Update::Final { text: words(parts) },
+            TurnUpdate::Apology { parts, .. } => Update::Apology { text: words(parts) },
             TurnUpdate::Done => Update::Done,
         };
-        Self { number: event.number, turn: event.turn.id.to_string(), update }
+        (Self { number: event.number, turn: event.turn.id.to_string(), update }, lasting)
     }
 
     /// Events up to this number are gone.
@@ -109,11 +121,14 @@ impl Event {
     }
 }
 
-/// An answer as text. A terminal shows no marks of a platform, so they are spelled out.
-fn in_words(parts: &[Part], now: Timestamp) -> String {
+/// An answer as text, and whether it is that at any moment. A terminal shows no marks of a platform, so they are spelled out.
+fn in_words(parts: &[Part], now: Timestamp) -> (String, bool) {
     let pieces = lay_out(parts, &Capabilities::text_only(TEXT_LIMIT));
     let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();
-    template::spelled_out(&texts.join("\n"), now)
+    let text = texts.join("\n");
+    let spelled = template::spelled_out(&text, now);
+    let lasting = spelled == text;
+    (spelled, lasting)
 }
 
 #[cfg(test)]
@@ -169,7 +184,7 @@ mod tests {
         let card = Card { title: Some("staffai".to_owned()), text: "All parts are up.".to_owned(), ..Card::default() };
         let file = File::new("you.json", "application/json", *b"{\"a\": 1}");
         let piece = Piece { text: "Everything:".to_owned(), cards: vec![card], files: vec![file], ..Piece::default() };
-        let told = in_words(&piece.into_parts(), NOW);
+        let told = in_words(&piece.into_parts(), NOW).0;
         for part in ["Everything:", "**staffai**\nAll parts are up.", "{\"a\": 1}"] {
             assert!(told.contains(part), "{part}: {told}");
         }

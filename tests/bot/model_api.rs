@@ -1,7 +1,6 @@
 //! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -10,13 +9,13 @@ use futures_util::StreamExt;
 use serde_json::{Value, json};
 use staffai::ports::{Fault, Faults, Input};
 
-use crate::ledger::counted;
+use crate::api_keys::with_embedder;
 use crate::model::{Act, Ask, End, Streamed};
-use crate::support::{Setup, World, own_address, story};
+use crate::support::{Setup, World, story};
 
 /// A key that opens everything.
-const KEY: &str = "sk-of-the-house";
-const WORDS: &str = "The tide comes in twice a day.";
+pub const KEY: &str = "sk-of-the-house";
+pub const WORDS: &str = "The tide comes in twice a day.";
 
 #[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
 fn python() -> std::path::PathBuf {
@@ -55,18 +54,18 @@ fn script(ask: &Ask) -> Act {
     }
 }
 
-fn body(text: &str, stream: bool) -> Value {
+pub fn body(text: &str, stream: bool) -> Value {
     json!({"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": stream})
 }
 
 /// A world whose bot listens and answers.
-async fn begin(setup: Setup) -> World {
+pub async fn begin(setup: Setup) -> World {
     let world = World::with(setup).await;
     world.becomes("ready").await;
     world
 }
 
-async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
+pub async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
     let request = reqwest::Client::new().post(format!("{}{path}", world.http())).json(body);
     request.send().await.unwrap()
 }
@@ -74,7 +73,7 @@ async fn post(world: &World, path: &str, body: &Value) -> reqwest::Response {
 #[test]
 fn official_clients_need_no_more_than_another_address_and_key() {
     story(async {
-        let (setup, _folder) = with_embedder();
+        let (setup, _folder) = with_embedder(&json!({}));
         let world = begin(setup.set("STAFFAI_API_KEYS", KEY)).await;
         world.model.does(script);
         let python = python();
@@ -194,45 +193,6 @@ fn a_response_is_gone_on_from_also_after_a_kill_and_by_its_holder_alone() {
     });
 }
 
-/// A row that makes embeddings too, and the folder that it is read from.
-fn with_embedder() -> (Setup, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    let rows = folder.path().join("models.json");
-    let text =
-        json!({"models": {"scripted": {"enabled": true, "temperature": 0.7, "embeddings": "embedder"}}}).to_string();
-    std::fs::write(&rows, text).unwrap();
-    (Setup::new().set("STAFFAI_MODELS", rows.display()), folder)
-}
-
-#[test]
-fn embeddings_count_in_the_limits_and_in_the_ledger_of_their_key() {
-    story(async {
-        let (setup, _folder) = with_embedder();
-        let world = begin(setup.set("RATE_LIMIT_COUNT", "2")).await;
-        let ask = json!({"model": "embedder", "input": ["a", "bcd"]});
-        for status in [200, 200, 429] {
-            let answer = post(&world, "/v1/embeddings", &ask).await;
-            assert_eq!(answer.status(), status);
-            assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
-            let told: Value = answer.json().await.unwrap();
-            match status {
-                200 => assert_eq!(told["data"][1], json!({"object": "embedding", "index": 1, "embedding": [3.0, 0.5]})),
-                _ => assert_eq!(told["error"]["code"], "rate_limit_exceeded"),
-            }
-        }
-        let chat = post(&world, "/v1/chat/completions", &body("hello", false)).await;
-        assert_eq!(chat.status(), 429, "they are counted together");
-        for wrong in [json!({"input": []}), json!({"input": [""]}), json!({"input": "x", "model": "gpt-99"})] {
-            assert!(post(&world, "/v1/embeddings", &wrong).await.status().is_client_error(), "{wrong}");
-        }
-        world.stop().await;
-        let kept = counted(&world).await;
-        let sums: Vec<u64> =
-            kept.iter().filter(|(key, _)| key.contains("local") && key.ends_with("in")).map(|(_, sum)| *sum).collect();
-        assert!(!sums.is_empty() && sums.iter().all(|sum| *sum == 12), "{kept:?}");
-    });
-}
-
 #[test]
 fn what_is_not_there_is_told_in_the_words_of_the_wire() {
     story(async {
@@ -276,60 +236,6 @@ fn a_row_without_tools_says_so_to_a_client_that_brings_some() {
 }
 
 #[test]
-fn further_addresses_answer_the_same_and_listed_sites_may_ask() {
-    story(async {
-        let address = own_address();
-        let taken = std::net::TcpListener::bind(address).unwrap();
-        let setup = Setup::new().set("STAFFAI_HTTP__LISTENERS", address).set("STAFFAI_API_KEYS", KEY);
-        let world = begin(setup.set("STAFFAI_HTTP__ORIGINS", "https://chat.example")).await;
-        world.model.always(Act::content(WORDS));
-        // Another program holds the address for a while.
-        drop(taken);
-        let url = format!("http://{address}/v1/chat/completions");
-        let client = reqwest::Client::new();
-        let until = tokio::time::Instant::now() + Duration::from_secs(25);
-        let answer = loop {
-            let request = client.post(&url).bearer_auth(KEY).header("origin", "https://chat.example");
-            match request.json(&body("hello", false)).send().await {
-                Ok(answer) => break answer,
-                Err(error) => assert!(tokio::time::Instant::now() < until, "{error}"),
-            }
-            tokio::time::sleep(Duration::from_millis(100)).await;
-        };
-        assert_eq!(answer.status(), 200);
-        assert_eq!(answer.headers()["access-control-allow-origin"], "https://chat.example");
-        for (origin, status, allowed) in [("https://chat.example", 204, true), ("https://other.example", 403, false)] {
-            let request = client.request(reqwest::Method::OPTIONS, format!("{}/v1/chat/completions", world.http()));
-            let request = request.header("origin", origin).header("access-control-request-method", "POST");
-            let answer = request.header("access-control-request-headers", "authorization").send().await.unwrap();
-            assert_eq!(answer.status(), status, "{origin}");
-            assert_eq!(answer.headers().contains_key("access-control-allow-origin"), allowed, "{origin}");
-        }
-        let tree = client.get(format!("{}/api/v1/tree", world.http())).bearer_auth(KEY);
-        let tree = tree.header("origin", "https://chat.example").send().await.unwrap();
-        assert!(!tree.headers().contains_key("access-control-allow-origin"), "only programs' endpoints are opened");
-        assert!(tree.text().await.unwrap().contains("listener:0"));
-    });
-}
-
-#[test]
-fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
-    story(async {
-        let world = begin(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
-        world.model.always(Act::content(WORDS));
-        for status in [200, 200, 429] {
-            let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
-            assert_eq!(answer.status(), status);
-            let wait = answer.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
-            assert_eq!(wait.is_some_and(|wait| wait > 0), status == 429, "{wait:?}");
-            assert_eq!(answer.headers().contains_key("x-should-retry"), status == 429);
-            let told: Value = answer.json().await.unwrap();
-            assert_eq!(told["error"]["code"] == "rate_limit_exceeded", status == 429, "{told}");
-        }
-    });
-}
-
-#[test]
 fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves() {
     story(async {
         let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "30s").set("STAFFAI_LLM__TIMEOUT", "30s");
@@ -353,49 +259,6 @@ fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves
         let answer = post(&world, "/v1/chat/completions", &body("again", false)).await;
         assert_eq!(answer.status(), 200);
         assert_eq!(world.model.calls(), asked + 1, "nobody is answered who is gone");
-    });
-}
-
-#[test]
-fn keys_are_made_and_revoked_while_the_service_runs() {
-    story(async {
-        let world = World::without_bot(Setup::new()).await;
-        world.model.always(Act::content(WORDS));
-        let _process = world.process("service").await;
-        world.becomes("ready").await;
-        let staffai = |arguments: &[&str]| {
-            let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
-            command.args(arguments).env_clear().envs(world.variables(&[])).current_dir(world.dir.path());
-            let done = command.stdin(Stdio::null()).output().unwrap();
-            assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
-            String::from_utf8(done.stdout).unwrap().trim().to_owned()
-        };
-        let key = staffai(&["key", "add", "laptop", "--days", "30"]);
-        assert!(key.starts_with("sk-staffai-") && staffai(&["key", "list"]).contains("laptop  rights: chat"));
-        let kept = std::fs::read_to_string(world.dir.path().join("data/keys.json")).unwrap();
-        assert!(!kept.contains(&key), "only a hash is kept");
-        let ask = async |bearer: Option<&str>, path: &str| {
-            let mut request = reqwest::Client::new().get(format!("{}{path}", world.http()));
-            if let Some(key) = bearer {
-                request = request.bearer_auth(key);
-            }
-            request.send().await.unwrap().status().as_u16()
-        };
-        let becomes = async |bearer: Option<&str>, path: &str, status: u16| {
-            let until = tokio::time::Instant::now() + Duration::from_secs(25);
-            while ask(bearer, path).await != status {
-                assert!(tokio::time::Instant::now() < until, "{path} does not become {status}");
-                tokio::time::sleep(Duration::from_millis(100)).await;
-            }
-        };
-        becomes(None, "/v1/models", 401).await;
-        assert_eq!(ask(Some(&key), "/v1/models").await, 200);
-        assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
-        staffai(&["key", "revoke", "laptop"]);
-        becomes(Some(&key), "/v1/models", 401).await;
-        assert_eq!(ask(None, "/api/v1/tree").await, 401, "the last key is gone, and the door is still shut");
-        std::fs::remove_file(world.dir.path().join("data/keys.json")).unwrap();
-        becomes(None, "/api/v1/tree", 200).await;
     });
 }
 

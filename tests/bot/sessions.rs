@@ -202,6 +202,36 @@ fn an_apology_before_a_kill_is_read_as_one_after_it() {
     });
 }
 
+#[test]
+fn a_key_sees_the_tools_that_its_model_is_offered_and_no_others() {
+    story(async {
+        let rules = r#"[{tools = "roll_dice", users = ["ci"], doors = ["terminal"], verdict = "deny"}, {tools = "calculator", verdict = "ask"}]"#;
+        let setup = patient().set("STAFFAI_API_KEYS", OPERATOR).set("STAFFAI_TOOLS__RULES", rules);
+        let world = World::without_bot(setup.set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        let client = |key: String| Client { world: &world, key };
+        let made = |name: &str| client(staffai(&world, &["key", "add", name, "--right", "chat", "--right", "tools"]));
+        let (laptop, ci, desk) = (client(staffai(&world, &["key", "add", "laptop"])), made("ci"), made("desk"));
+        let _process = world.process("bot").await;
+        world.becomes("ready").await;
+        for (client, dice) in [(&ci, false), (&desk, true)] {
+            let told = client.gets("tools").await;
+            let tools = told["tools"].as_array().unwrap();
+            let names: Vec<&str> = tools.iter().map(|tool| tool["name"].as_str().unwrap()).collect();
+            client.says("main", "hello").await;
+            assert_eq!(names, world.model.last().tools());
+            assert_eq!(names.contains(&"roll_dice"), dice, "{told}");
+            let asks = tools.iter().filter(|tool| tool["asks"] == true).map(|tool| &tool["name"]);
+            assert_eq!(asks.collect::<Vec<_>>(), ["calculator"]);
+        }
+        assert_eq!(laptop.gets("tools").await, json!({"tools": []}));
+        assert_eq!(ci.asks(reqwest::Method::GET, "tool_servers", None).await.0, 403);
+        assert_eq!(client(OPERATOR.to_owned()).gets("tool_servers").await["servers"], json!([]));
+    });
+}
+
 #[cfg(feature = "databases")]
 #[test]
 fn a_statement_is_run_by_the_tool_and_its_results_are_told() {

@@ -72,7 +72,7 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
 /// What is kept about the caller, as a sentence and as a document.
 pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
     let mut kept = find(parts, command).await;
-    read_lines(parts, &mut kept).await;
+    read_lines(parts, &command.caller.person, &mut kept).await;
     let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
     (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
 }
@@ -118,9 +118,11 @@ async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<Str
     }
 }
 
-/// Reads the lines of transcripts one after the other, as many as an export shows.
-async fn read_lines(parts: &CommandParts, kept: &mut Kept) {
+/// Reads the lines of transcripts one after the other, as many as an export shows, and then some of those that no record of a session
+/// names, where there is room.
+async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
     let mut bytes = 0;
+    let mut named = BTreeSet::new();
     for (session, record) in &kept.sessions {
         for key in line_keys(parts, session, record).await {
             let line = if bytes < LINES_SHOWN_BYTES { parts.store.get(&key).await } else { None };
@@ -131,6 +133,20 @@ async fn read_lines(parts: &CommandParts, kept: &mut Kept) {
                 }
                 None => kept.lines_left_out += usize::from(bytes >= LINES_SHOWN_BYTES),
             }
+            named.insert(key);
+        }
+    }
+    if bytes >= LINES_SHOWN_BYTES {
+        return;
+    }
+    // What is named is not much, so this brings little besides.
+    let all = parts.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
+    for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
+        if bytes < LINES_SHOWN_BYTES {
+            bytes += line.len();
+            kept.lines.push(line);
+        } else {
+            kept.lines_left_out += 1;
         }
     }
 }

@@ -387,6 +387,28 @@ async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn lines_that_no_session_names_are_exported_and_forgotten() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (person, place) = (person("7"), place("s101"));
+    let record = json!({"name": "s101", "number": 101, "touched_at": 1, "lines": 1, "numbers": [1]});
+    world.store.inner.put(keys::sessions::session(&person, &place), record.to_string());
+    for line in 1..=3 {
+        world.store.inner.put(keys::sessions::line(&person, &place, line), format!("{{\"text\":\"{line}\"}}"));
+    }
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    let (request, reply) = world.asked().await;
+    let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+    reply.send(Ok(PostResult::Done)).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&piece.files[0].bytes).unwrap();
+    assert_eq!(document["session_lines"], json!([{"text": "1"}, {"text": "2"}, {"text": "3"}]));
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert!(!world.store.inner.entries.lock().keys().any(|key| key.starts_with(keys::sessions::LINES_PREFIX)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn commands_are_offered_until_they_are_and_again_when_they_change() {
     let mut world = world(Duration::ZERO, false).await;
     let tries: Mutex<Vec<Instant>> = Mutex::default();

@@ -112,6 +112,10 @@ pub struct MemoryStore {
     pub broken_scans: AtomicUsize,
     /// It fails: nothing of what it kept is found.
     pub degraded: AtomicBool,
+    /// The next reads fail, and then it is back.
+    pub failing_reads: AtomicUsize,
+    /// Others change a value just before the next replacements.
+    pub lost_replaces: AtomicUsize,
     /// What counts for members.
     pub book: Mutex<MemberWindows>,
     /// Answers about limits wait while this is not set.
@@ -126,6 +130,8 @@ impl MemoryStore {
             durable: watch::channel(true).0,
             broken_scans: AtomicUsize::new(0),
             degraded: AtomicBool::new(false),
+            failing_reads: AtomicUsize::new(0),
+            lost_replaces: AtomicUsize::new(0),
             book: Mutex::default(),
             answering: watch::channel(true).0,
             clock: ManualClock::new(),
@@ -152,7 +158,9 @@ impl MemoryStore {
 
 impl Store for MemoryStore {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
-        let value = self.entries.lock().get(key).cloned().filter(|_| !self.degraded.load(Ordering::SeqCst));
+        let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
+        let value = self.entries.lock().get(key).cloned().filter(|_| !fails);
         async move { value }.boxed()
     }
 
@@ -190,8 +198,11 @@ impl Store for MemoryStore {
 
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
         let mut entries = self.entries.lock();
+        let lost = self.lost_replaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
         let replaced = if self.degraded.load(Ordering::SeqCst) {
             Replaced::Away
+        } else if lost.is_ok() {
+            Replaced::Other
         } else if entries.get(key).map(String::as_str) == seen {
             entries.insert(key.to_owned(), value.to_owned());
             Replaced::Done
@@ -212,7 +223,7 @@ impl Store for MemoryStore {
     }
 
     fn status(&self) -> StoreStatus {
-        let degraded = self.degraded.load(Ordering::SeqCst);
+        let degraded = self.degraded.load(Ordering::SeqCst) || self.failing_reads.load(Ordering::SeqCst) > 0;
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
     }
 

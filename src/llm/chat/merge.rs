@@ -3,10 +3,17 @@
 //!
 //! Lists are bounded, and an item finds the one that it goes on with by its number, so that no delta costs more than its length.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value, json};
 
-use super::read::{CALLS_MAX, text_of};
-use crate::llm::wire::{Assembly, Piece};
+use super::chunk::{Chunk, Delta, Fields};
+use super::lenient::{Loose, Read};
+use super::read::{self, CALLS_MAX, text_of};
+use super::usage::Reported;
+use crate::domain::completion::Completion;
+use crate::llm::provider_error;
+use crate::llm::wire::{Assembly, Piece, Unusable};
 use crate::ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
@@ -22,8 +29,8 @@ const ITEMS_MAX: usize = CALLS_MAX;
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     message: Map<String, Value>,
-    finish: Option<Value>,
-    usage: Option<Value>,
+    finish: Option<String>,
+    usage: Option<Reported>,
     /// A frame had an empty list of choices and usage, as it does where a filter blocked the prompt.
     blocked: bool,
     /// The chunk with the finish reason had no text: nothing of the answer follows.
@@ -34,29 +41,28 @@ pub(super) struct Merged {
 struct TooMany;
 
 impl Assembly for Merged {
-    fn take(&mut self, mut chunk: Value) -> Result<Piece, ModelError> {
-        let usage = chunk.get_mut("usage").map(Value::take).filter(Value::is_object);
-        let without_choices = chunk.get("choices").and_then(Value::as_array).is_some_and(Vec::is_empty);
-        self.blocked |= without_choices && usage.is_some();
-        self.usage = usage.or(self.usage.take());
-        let Some(mut choice) = first(&mut chunk) else { return Ok(Piece::default()) };
-        if let Some(usage) = choice.remove("usage").filter(Value::is_object) {
-            self.usage = Some(usage);
+    fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable> {
+        let Read(chunk) = serde_json::from_str::<Read<Chunk<'a>>>(frame).map_err(|_| Unusable::NotJson)?;
+        if chunk.suspicious
+            && let Some(error) = provider_error::inside(&serde_json::from_str(frame).map_err(|_| Unusable::NotJson)?)
+        {
+            return Err(Unusable::Failed(error));
         }
+        self.blocked |= chunk.choices.empty && chunk.usage.is_some();
+        self.usage = chunk.usage.or(self.usage);
+        let Some(choice) = chunk.choices.ours.filter(|choice| choice.whole) else { return Ok(Piece::default()) };
+        self.usage = choice.usage.or(self.usage);
         // The whole message instead of a delta is what some servers send in one only chunk.
-        let whole = || if self.message.is_empty() { Some("message") } else { None };
-        let delta = choice.remove("delta").filter(|delta| !delta.is_null()).or_else(|| choice.remove(whole()?));
+        let delta = match choice.delta {
+            Delta::Absent if self.message.is_empty() => choice.message,
+            delta => delta,
+        };
         let mut piece = Piece::default();
-        if let Some(Value::Object(delta)) = delta {
-            piece.text = text_of(delta.get("content")).0;
-            piece.hidden =
-                delta.iter().filter(|(name, _)| !SAID.contains(&name.as_str())).map(|(_, value)| chars(value)).sum();
-            merge(&mut self.message, delta).map_err(|TooMany| too_many())?;
+        if let Delta::Fields(fields) = delta {
+            piece = self.grow(fields).map_err(|TooMany| Unusable::OutOfBounds(too_many()))?;
         }
-        let finish =
-            choice.remove("finish_reason").filter(|reason| reason.as_str().is_some_and(|text| !text.is_empty()));
-        if let Some(finish) = finish {
-            self.finish = Some(finish);
+        if let Some(finish) = choice.finish {
+            self.finish = Some(finish.into_owned());
             self.quiet = piece.text.is_empty();
         }
         Ok(piece)
@@ -70,12 +76,28 @@ impl Assembly for Merged {
         self.quiet
     }
 
-    fn into_answer(mut self: Box<Self>) -> Option<Value> {
-        // There is more of a message than who speaks.
-        let begun = self.message.keys().any(|name| name != "role");
-        if !begun && self.finish.is_none() {
-            return self.blocked.then(|| json!({"choices": [], "usage": self.usage}));
+    fn is_answer(&self) -> bool {
+        self.blocked || self.has_begun()
+    }
+
+    fn into_completion(mut self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion {
+        if !self.has_begun() {
+            return read::blocked(self.usage, prompt_chars);
         }
+        let reason = self.finish.take();
+        let usage = self.usage;
+        read::message(self.into_message(), reason.as_deref(), usage, prompt_chars)
+    }
+}
+
+impl Merged {
+    /// There is more of a message than who speaks.
+    fn has_begun(&self) -> bool {
+        self.finish.is_some() || self.message.keys().any(|name| name != "role")
+    }
+
+    /// The whole message, as it can be echoed.
+    fn into_message(mut self) -> Map<String, Value> {
         if let Some(Value::Array(calls)) = self.message.get_mut("tool_calls") {
             for call in calls.iter_mut().filter_map(Value::as_object_mut) {
                 // Numbers belong to deltas; strict servers refuse them in an echo.
@@ -83,21 +105,36 @@ impl Assembly for Merged {
             }
         }
         self.message.entry("role").or_insert_with(|| json!("assistant"));
-        let choice = Map::from_iter([
-            ("index".to_owned(), json!(0)),
-            ("message".to_owned(), Value::Object(self.message)),
-            ("finish_reason".to_owned(), self.finish.unwrap_or_default()),
-        ]);
-        let answer = Map::from_iter([
-            ("choices".to_owned(), Value::Array(vec![Value::Object(choice)])),
-            ("usage".to_owned(), self.usage.unwrap_or_default()),
-        ]);
-        Some(Value::Object(answer))
+        self.message
+    }
+
+    /// Takes in a delta.
+    fn grow<'a>(&mut self, fields: Fields<'a>) -> Result<Piece<'a>, TooMany> {
+        let mut piece = Piece::default();
+        match fields.content {
+            Loose::Absent => {}
+            Loose::Text(text) => {
+                add_text(&mut self.message, "content", &text)?;
+                piece.text = text;
+            }
+            Loose::Other(value) => {
+                piece.text = Cow::Owned(text_of(Some(&value)).0);
+                add_value(&mut self.message, "content", value)?;
+            }
+        }
+        // What the model does not write unseen: who it is.
+        add_loose(&mut self.message, "role", fields.role)?;
+        for (name, value) in fields.others {
+            piece.hidden += match &value {
+                Loose::Absent => 0,
+                Loose::Text(text) => text.chars().count(),
+                Loose::Other(value) => chars(value),
+            };
+            add_loose(&mut self.message, &name, value)?;
+        }
+        Ok(piece)
     }
 }
-
-/// Fields of a delta that are not written by the model unseen: what it says, and who it is.
-const SAID: [&str; 2] = ["content", "role"];
 
 /// The characters of all texts in a value.
 fn chars(value: &Value) -> usize {
@@ -109,29 +146,44 @@ fn chars(value: &Value) -> usize {
     }
 }
 
-/// The choice that we asked for; a chunk without choices brings usage or nothing.
-fn first(chunk: &mut Value) -> Option<Map<String, Value>> {
-    let choices = chunk.get_mut("choices")?.as_array_mut()?;
-    let ours = |choice: &&mut Value| choice.get("index").and_then(Value::as_u64).unwrap_or(0) == 0;
-    match choices.iter_mut().find(ours)?.take() {
-        Value::Object(choice) => Some(choice),
-        _ => None,
+fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(), TooMany> {
+    delta.into_iter().try_for_each(|(name, more)| add_value(into, &name, more))
+}
+
+fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>) -> Result<(), TooMany> {
+    match more {
+        Loose::Absent => Ok(()),
+        Loose::Text(text) => add_text(into, name, &text),
+        Loose::Other(value) => add_value(into, name, value),
     }
 }
 
-fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(), TooMany> {
-    for (name, more) in delta {
-        if more.is_null() {
-            // A name that was told once stays, even without a value.
-            into.entry(name).or_insert(Value::Null);
-            continue;
-        }
-        match into.get_mut(&name) {
-            None | Some(Value::Null) => {
-                let fresh = if more.is_array() { grown(&name, Value::Array(Vec::new()), more)? } else { more };
-                into.insert(name, fresh);
-            }
-            Some(there) => *there = grown(&name, there.take(), more)?,
+/// Adds a text to the one of this name.
+fn add_text(into: &mut Map<String, Value>, name: &str, more: &str) -> Result<(), TooMany> {
+    match into.get_mut(name) {
+        Some(Value::String(there)) => add_to(there, name, more),
+        Some(Value::Null) | None => drop(into.insert(name.to_owned(), more.into())),
+        Some(there) => *there = grown(name, there.take(), more.into())?,
+    }
+    Ok(())
+}
+
+fn add_to(there: &mut String, name: &str, more: &str) {
+    if WHOLE.contains(&name) && !more.is_empty() {
+        there.clear();
+    }
+    there.push_str(more);
+}
+
+/// Adds a value to the one of this name.
+fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(), TooMany> {
+    match into.get_mut(name) {
+        // A name that was told once stays, even without a value.
+        Some(_) if more.is_null() => {}
+        Some(there) if !there.is_null() => *there = grown(name, there.take(), more)?,
+        Some(_) | None => {
+            let fresh = if more.is_array() { grown(name, Value::Array(Vec::new()), more)? } else { more };
+            into.insert(name.to_owned(), fresh);
         }
     }
     Ok(())
@@ -140,11 +192,10 @@ fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(),
 /// One value after what came next of it.
 fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
     Ok(match (there, more) {
-        (Value::String(there), Value::String(more)) => Value::String(match WHOLE.contains(&name) {
-            true if more.is_empty() => there,
-            true => more,
-            false => there + &more,
-        }),
+        (Value::String(mut there), Value::String(more)) => {
+            add_to(&mut there, name, &more);
+            Value::String(there)
+        }
         (Value::Object(mut there), Value::Object(more)) => {
             merge(&mut there, more)?;
             Value::Object(there)

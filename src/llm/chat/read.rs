@@ -4,14 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value, json};
 
-use crate::domain::completion::{self, Completion, Finish, ToolCall, Usage};
+use super::usage::{Reported, usage_of};
+use crate::domain::completion::{Completion, Finish, ToolCall};
 use crate::ports::{ModelError, ModelErrorKind};
 
 #[cfg(test)]
 mod tests;
-
-/// A reported number of tokens above this is nonsense: no model has a window of this size.
-const SANE_TOKENS: u64 = 10_000_000;
 
 /// The most characters kept of a finish reason that we do not know: it becomes a label.
 const REASON_CHARS: usize = 40;
@@ -27,38 +25,51 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
     let Value::Object(mut answer) = answer else {
         return Err(malformed("the answer is not a JSON object"));
     };
+    let usage = answer.get("usage").and_then(Reported::of);
     if answer.get("choices").and_then(Value::as_array).is_some_and(Vec::is_empty) {
-        return Ok(blocked(&answer, prompt_chars));
+        return Ok(blocked(usage, prompt_chars));
     }
     let Some(mut choice) = first_choice(&mut answer) else {
         return Err(malformed("the answer has no choices"));
     };
-    let Some(mut raw @ Value::Object(_)) = choice.remove("message") else {
+    let Some(Value::Object(raw)) = choice.remove("message") else {
         return Err(malformed("the first choice has no message"));
     };
-    let finish = finish_of(&choice, &raw);
+    let reason = choice.get("finish_reason").and_then(Value::as_str);
+    Ok(message(raw, reason, usage, prompt_chars))
+}
+
+/// The completion of a whole message, which is kept as it came.
+pub(super) fn message(
+    raw: Map<String, Value>,
+    finish_reason: Option<&str>,
+    usage: Option<Reported>,
+    prompt_chars: &dyn Fn() -> usize,
+) -> Completion {
+    let mut raw = Value::Object(raw);
+    let finish = finish_of(finish_reason, &raw);
     name_calls(&mut raw);
     let (content, refused_part) = text_of(raw.get("content"));
     let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let answer_chars = content.chars().count() + call_chars(&raw);
-    Ok(Completion {
+    Completion {
         finish,
         calls: calls_of(&raw),
-        usage: usage_of(answer.get("usage"), prompt_chars, answer_chars),
+        usage: usage_of(usage, prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
         raw,
-    })
+    }
 }
 
 /// With an empty list of choices a provider says that its filter blocked the prompt.
-fn blocked(answer: &Map<String, Value>, prompt_chars: &dyn Fn() -> usize) -> Completion {
+pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize) -> Completion {
     Completion {
         content: String::new(),
         refusal: None,
         calls: Vec::new(),
         finish: Finish::Filtered,
-        usage: usage_of(answer.get("usage"), prompt_chars, 0),
+        usage: usage_of(usage, prompt_chars, 0),
         raw: json!({"role": "assistant", "content": ""}),
     }
 }
@@ -150,8 +161,8 @@ fn call_chars(message: &Value) -> usize {
         .sum()
 }
 
-fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
-    let Some(reason) = choice.get("finish_reason").and_then(Value::as_str).filter(|reason| !reason.is_empty()) else {
+fn finish_of(reason: Option<&str>, message: &Value) -> Finish {
+    let Some(reason) = reason.filter(|reason| !reason.is_empty()) else {
         let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
         return if calls { Finish::ToolCalls } else { Finish::Other("none".to_owned()) };
     };
@@ -164,48 +175,6 @@ fn finish_of(choice: &Map<String, Value>, message: &Value) -> Finish {
         filtered if filtered.starts_with("content_filter") => Finish::Filtered,
         _ => Finish::Other(reason.chars().take(REASON_CHARS).collect()),
     }
-}
-
-fn usage_of(usage: Option<&Value>, prompt_chars: &dyn Fn() -> usize, answer_chars: usize) -> Usage {
-    let reported = |names: &[&str]| names.iter().find_map(|name| sane(usage?.get(name)?));
-    let prompt = reported(&["prompt_tokens", "input_tokens"]);
-    let completion = reported(&["completion_tokens", "output_tokens"]);
-    // No tokens at all for some text is what servers say that do not count.
-    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
-    let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
-    let prompt_tokens = prompt.unwrap_or_else(|| completion::estimated_tokens(prompt_chars()));
-    Usage {
-        prompt: prompt_tokens,
-        completion: completion.unwrap_or_else(|| completion::estimated_tokens(answer_chars)),
-        cached: usage.and_then(cached).unwrap_or(0).min(prompt_tokens),
-        estimated: prompt.is_none() || completion.is_none(),
-    }
-}
-
-/// Tokens that the provider had cached: the usual place first, then those of some providers.
-fn cached(usage: &Value) -> Option<u64> {
-    const PLACES: [&[&str]; 5] = [
-        &["prompt_tokens_details", "cached_tokens"],
-        &["input_tokens_details", "cached_tokens"],
-        &["cached_tokens"],
-        &["prompt_cache_hit_tokens"],
-        &["cache_read_input_tokens"],
-    ];
-    PLACES.iter().find_map(|place| sane(place.iter().try_fold(usage, |value, name| value.get(name))?))
-}
-
-/// A token count that can be true. Some providers write whole numbers as `12.0`.
-fn sane(value: &Value) -> Option<u64> {
-    let tokens = match value.as_u64() {
-        Some(tokens) => tokens,
-        None => whole(value.as_f64()?)?,
-    };
-    (tokens <= SANE_TOKENS).then_some(tokens)
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the comparison before it")]
-fn whole(number: f64) -> Option<u64> {
-    (number.fract() == 0.0 && (0.0..=1e9).contains(&number)).then_some(number as u64)
 }
 
 fn malformed(message: &str) -> ModelError {

@@ -172,6 +172,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             vision: fields.flag("vision").unwrap_or(false),
             native_mcp: fields.flag("native_mcp").unwrap_or(false),
             embeddings: fields.read("embeddings", "the name of a model, or null", text),
+            embeddings_price: fields.read("embeddings_price_per_million", "dollars, 0 or more", dollars),
             timeout: fields
                 .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
                 .unwrap_or(timeout),
@@ -293,9 +294,12 @@ fn duration(value: &Value) -> Option<Duration> {
     (!duration.is_zero() && duration <= LONGEST_TIMEOUT).then_some(duration)
 }
 
+fn dollars(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|dollars| *dollars >= 0.0)
+}
+
 /// Tokens that were cached cost what others cost, unless the row says less.
 fn price(value: &Value) -> Option<Price> {
-    let dollars = |value: &Value| value.as_f64().filter(|dollars| *dollars >= 0.0);
     let input = dollars(value.get("input")?)?;
     let output = dollars(value.get("output")?)?;
     let cached = match value.get("cached").filter(|value| !value.is_null()) {

@@ -125,7 +125,8 @@ fn the_documented_row() {
       "fast": {"model_id": "gpt-5-mini", "type": "OPENAI", "host": "http://litellm:4000", "env_key": "LITELLM_API_KEY", "max_context": 20,
            "enabled": true, "tool_call_available": true, "llm_call_timeout": 60, "description": "default", "schema_with_tools": true,
            "tools": "native", "tool_history": 0, "stream": true, "vision": false, "native_mcp": false, "temperature": 0.7,
-           "fallback": ["local"], "price_per_million": {"input": 0.15, "output": 0.6, "cached": 0.08}}}}"#;
+           "fallback": ["local"], "price_per_million": {"input": 0.15, "output": 0.6, "cached": 0.08},
+           "embeddings": "small", "embeddings_price_per_million": 0.02}}}"#;
     let registry = built(text, "fast").unwrap();
     let fast = Row {
         fallback: vec!["local".into()],
@@ -133,6 +134,8 @@ fn the_documented_row() {
         schema_with_tools: true,
         max_context: Some(20),
         price: Some(crate::domain::model::Price { input: 0.15, output: 0.6, cached: 0.08 }),
+        embeddings: Some("small".to_owned()),
+        embeddings_price: Some(0.02),
         ..row("fast")
     };
     assert_eq!(registry.rows(), [fast, row("local")]);
@@ -167,7 +170,8 @@ fn rows_are_taken_when_they_stand_alone_or_are_named() {
 #[test]
 fn every_error_is_told_at_once_with_its_place() {
     let text = r#"{"version": 2, "models": {
-      "a": {"host": "gpu:11434", "temperature": 3, "max_context": -1, "llm_call_timeout": 0, "enabled": "yes", "type": "OLLAMA"},
+      "a": {"host": "gpu:11434", "temperature": 3, "max_context": -1, "llm_call_timeout": 0, "enabled": "yes", "type": "OLLAMA",
+           "embeddings_price_per_million": -1},
       "b": {"host": "http://me:hunter2@gpu", "fallback": ["ghost", "b"], "price_per_million": {"input": -1, "output": 1}},
       "c": {"type": "GEMINI"}, "d": {"host": "http://d", "env_key": "UNSET"}, "e": {"host": "http://e", "env_key": "BLANK"},
       "f": {"host": "http://f", "env_key": "BROKEN"}, "g": 7, "a": {}, "off": {"enabled": false}}}"#;
@@ -177,6 +181,7 @@ fn every_error_is_told_at_once_with_its_place() {
         "m.json: row a: type: ",
         "m.json: row a: host: ",
         "m.json: row a: enabled: ",
+        "m.json: row a: embeddings_price_per_million: ",
         "m.json: row a: llm_call_timeout: ",
         "m.json: row a: temperature: ",
         "m.json: row a: max_context: ",

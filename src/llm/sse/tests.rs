@@ -63,7 +63,7 @@ struct Read {
 
 async fn run<S>(source: S) -> Read
 where
-    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
     let heard = Arc::new(Mutex::new((String::new(), 0)));
     let told = Arc::clone(&heard);
@@ -72,14 +72,14 @@ where
         Delta::Hidden(chars) => told.lock().1 += chars,
     });
     let result = read(source, &ChatCompletions, &sink).await;
-    let result = result.and_then(|answer| ChatCompletions.read(answer, &|| 40));
+    let result = result.and_then(|answer| answer.read(&ChatCompletions, &|| 40));
     let (heard, hidden) = heard.lock().clone();
     Read { heard, hidden, result }
 }
 
 fn pieces(
     all: impl IntoIterator<Item = impl Into<Vec<u8>>>,
-) -> impl Stream<Item = Result<Bytes, ModelError>> + Send + Unpin {
+) -> stream::Iter<std::vec::IntoIter<Result<Bytes, ModelError>>> {
     let all: Vec<_> = all.into_iter().map(|piece| Ok(Bytes::from(piece.into()))).collect();
     stream::iter(all)
 }

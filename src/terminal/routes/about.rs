@@ -1,12 +1,17 @@
-//! What a program may know before it asks: models, what it used, how the bot is.
+//! What a program may know before it asks: models, tools, what it used, how the bot is.
+
+use std::collections::BTreeMap;
 
 use axum::extract::State;
+use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde_json::{Value, json};
+use tokio::task::spawn_blocking;
 
 use super::Parts;
-use crate::domain::api_key::Caller;
+use super::problem::refused;
+use crate::domain::api_key::{Caller, Right};
 use crate::domain::command::overview::Usage;
 use crate::domain::ids::{Person, Place};
 use crate::domain::ledger::Tally;
@@ -34,10 +39,28 @@ pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extens
     Json(json!({"models": rows}))
 }
 
-/// What the holder of the key used, and how they stand against their limits. While there are no keys each session counts by itself.
-pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
+/// The tools that may be used for the caller's messages; none for a key without the right to.
+pub(super) async fn tools(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
+    let (person, place) = asker(&caller);
+    let tools = if caller.may(Right::Tools) { parts.tools.tools(&person, &place).await } else { Vec::new() };
+    // With their schemas this may take longer than a task may hold its thread.
+    let written = spawn_blocking(move || serde_json::to_vec(&BTreeMap::from([("tools", tools)])));
+    match written.await {
+        Ok(Ok(written)) => ([(header::CONTENT_TYPE, "application/json")], written).into_response(),
+        Ok(Err(_)) | Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the tools cannot be written down"),
+    }
+}
+
+/// Who asks, and where, when no session is named. While there are no keys each session counts by itself.
+fn asker(caller: &Caller) -> (Person, Place) {
     let person = caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name()));
-    let Usage { standing, sums } = parts.usage.usage(&person, &Place::new(DOOR, caller.name())).await;
+    (person, Place::new(DOOR, caller.name()))
+}
+
+/// What the holder of the key used, and how they stand against their limits.
+pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
+    let (person, place) = asker(&caller);
+    let Usage { standing, sums } = parts.usage.usage(&person, &place).await;
     let tally = |tally: &Tally| {
         json!({
             "messages": tally.messages,

@@ -15,7 +15,7 @@ use crate::domain::api_key::Caller;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Incoming;
 use crate::terminal::DOOR;
-use crate::terminal::sessions::{Found, NotTaken, Sessions};
+use crate::terminal::sessions::{Found, Sessions};
 
 /// How long a session that is deleted waits until nothing is remembered of it.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(10);
@@ -61,8 +61,7 @@ pub(super) async fn rename(
     let Some(found) = parts.sessions.find(&caller, &session).await else { return unknown() };
     match parts.sessions.rename(&found, &name).await {
         Ok(()) => Json(json!({"session": name, "number": found.number})).into_response(),
-        Err(why @ NotTaken::NameTaken) => problem::refused(StatusCode::CONFLICT, &why.to_string()),
-        Err(why) => problem::refused(StatusCode::BAD_REQUEST, &why.to_string()),
+        Err(why) => problem::refused(problem::status_of(why), &why.to_string()),
     }
 }
 

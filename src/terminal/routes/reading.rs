@@ -165,18 +165,27 @@ pub(super) struct Answers(Arc<Mutex<VecDeque<LaidOut>>>);
 
 struct LaidOut {
     event: Weak<TurnEvent>,
-    /// Whoever comes first lays it out, on a thread for blocking work.
-    text: Arc<OnceCell<Arc<str>>>,
+    /// Whoever comes first lays it out, on a thread for blocking work. None where it counts down to a moment: each reader comes at another one.
+    text: Arc<OnceCell<Option<Arc<str>>>>,
 }
 
 impl Answers {
     async fn laid_out(&self, event: Arc<TurnEvent>, now: Timestamp) -> Option<Arc<str>> {
         let cell = self.cell(&event);
-        let laying = async || tokio::task::spawn_blocking(move || json(&Event::of(&event, now))).await;
-        cell.get_or_try_init(laying).await.ok().cloned()
+        let lay = {
+            let event = Arc::clone(&event);
+            move || {
+                let (event, lasting) = Event::laid_out(&event, now);
+                lasting.then(|| json(&event))
+            }
+        };
+        if let Some(text) = cell.get_or_try_init(|| tokio::task::spawn_blocking(lay)).await.ok()? {
+            return Some(Arc::clone(text));
+        }
+        tokio::task::spawn_blocking(move || json(&Event::of(&event, now))).await.ok()
     }
 
-    fn cell(&self, event: &Arc<TurnEvent>) -> Arc<OnceCell<Arc<str>>> {
+    fn cell(&self, event: &Arc<TurnEvent>) -> Arc<OnceCell<Option<Arc<str>>>> {
         let mut kept = self.0.lock();
         // What nobody reads any more is not read again.
         kept.retain(|known| known.event.strong_count() > 0);
@@ -189,5 +198,32 @@ impl Answers {
         let text = Arc::default();
         kept.push_back(LaidOut { event: Arc::downgrade(event), text: Arc::clone(&text) });
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::domain::ids::{MessageId, TurnId};
+    use crate::domain::outgoing::Part;
+    use crate::domain::turn::Effort;
+    use crate::terminal::DOOR;
+
+    fn answer(text: &str) -> Arc<TurnEvent> {
+        let parts = [Part::Text { text: text.to_owned() }].as_slice().into();
+        let update = TurnUpdate::Final { parts, effort: Effort::default() };
+        Arc::new(TurnEvent { number: 1, turn: TurnId::of(&MessageId::new(DOOR, "9")), update })
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_laid_out_once_unless_it_counts_down_to_a_moment() {
+        let answers = Answers::default();
+        let read = async |event: &Arc<TurnEvent>, second: u64| {
+            answers.laid_out(Arc::clone(event), Timestamp(second * 1_000)).await.unwrap()
+        };
+        let (plain, counting) = (answer("hello"), answer("again <t:60:R>"));
+        assert!(Arc::ptr_eq(&read(&plain, 1).await, &read(&plain, 50).await));
+        assert!(read(&counting, 10).await.contains("again in 50 s"));
+        assert!(read(&counting, 50).await.contains("again in 10 s"), "not what the first reader was told");
     }
 }

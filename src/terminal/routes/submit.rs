@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::problem::refused;
+use super::problem::{refused, status_of};
 use super::typed::{self, Done, Refused};
 use super::{Parts, lineage, waiting};
 use crate::domain::api_key::Caller;
@@ -150,7 +150,7 @@ pub(super) async fn submit(
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
         return refused(StatusCode::BAD_REQUEST, "Idempotency-Key has 1 to 128 visible characters");
     }
-    let bad = |why: NotTaken| refused(StatusCode::BAD_REQUEST, &why.to_string());
+    let bad = |why: NotTaken| refused(status_of(why), &why.to_string());
     if body.text.trim().is_empty() {
         return bad(NotTaken::Empty);
     }
@@ -251,7 +251,7 @@ async fn heard(
         return Ok((Some(Heard { incoming, message, command: true }), said));
     }
     let posted = parts.sessions.says(caller, place, (&text, row), key).await;
-    let posted = posted.map_err(|why| (StatusCode::BAD_REQUEST, why.to_string()))?;
+    let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
     let message = posted.id.id.to_string();
     Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))
 }

@@ -11,10 +11,13 @@ use super::*;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::domain::command::overview::Usage;
+use crate::domain::completion::{ToolSpec, WrittenJson};
 use crate::domain::gate::Decision;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::incoming::Incoming;
 use crate::domain::lineage::Identity;
+use crate::domain::tool::Effect;
+use crate::domain::tool::usable::UsableTool;
 use crate::ports::{Batch, Models, NotAccepted};
 
 /// Nothing was used.
@@ -24,6 +27,18 @@ struct Unused;
 impl UsageOf for Unused {
     async fn usage(&self, _person: &Person, _place: &Place) -> Usage {
         Usage::default()
+    }
+}
+
+/// One tool for everybody.
+struct Hammer;
+
+#[async_trait]
+impl ToolsOf for Hammer {
+    async fn tools(&self, _person: &Person, _place: &Place) -> Vec<UsableTool> {
+        let parameters = WrittenJson::new(&serde_json::json!({"type": "object"}));
+        let spec = ToolSpec { name: "hammer".to_owned(), description: "Hits.".to_owned(), parameters };
+        vec![UsableTool { spec: Arc::new(spec), effect: Effect::Changes, asks: true }]
     }
 }
 
@@ -90,6 +105,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         intake: Arc::new(Closed),
         events: Arc::new(Silent),
         models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
+        tools: Arc::new(Hammer),
         vitals: Arc::new(NoVitals),
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
@@ -173,6 +189,7 @@ async fn a_key_for_another_door_does_not_come_through_this_one() {
 async fn what_there_is_to_know_has_the_form_of_the_document() {
     for (path, schema) in [
         ("/api/v1/models", "Models"),
+        ("/api/v1/tools", "Tools"),
         ("/api/v1/usage", "Usage"),
         ("/api/v1/health", "Health"),
         ("/api/v1/sessions", "Sessions"),
@@ -183,6 +200,19 @@ async fn what_there_is_to_know_has_the_form_of_the_document() {
         let mut schema = document()["components"]["schemas"][schema].clone();
         schema["components"] = document()["components"].clone();
         assert!(jsonschema::is_valid(&schema, &body), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_the_right_to_tools_sees_none() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    for (rights, tools) in [(vec![Right::Chat], 0), (vec![Right::Chat, Right::Tools], 1)] {
+        let caller = Caller::Key(Arc::new(ApiKey { rights, ..(*key).clone() }));
+        let answer = asked(&caller, "GET", "/api/v1/tools", "").await;
+        assert_eq!(answer.status(), 200);
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        assert_eq!(body["tools"].as_array().unwrap().len(), tools, "{body}");
     }
 }
 

@@ -1,7 +1,6 @@
 //! Which session is meant, and who may see it. A session belongs to the holder of a key or, while there are no keys, to nobody in
 //! particular; whoever operates the bot sees all.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::future::ready;
 
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use super::memory::MESSAGES_MAX;
 use super::record::{Line, Record};
+use super::room::OWN_MAX;
 use super::{DOOR, NotTaken, Sessions};
 use crate::domain::api_key::{Caller, HOLDERS, Right, is_name};
 use crate::domain::ids::{Person, Place};
@@ -23,10 +23,6 @@ use crate::ports::{StoreStatus, Write};
 pub(super) const FIRST_NUMBER: u64 = 101;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
-/// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
-pub(super) const OWN_MAX: usize = 200;
-/// The most sessions that are kept of all together; whoever has most makes room.
-pub(super) const KEPT_MAX: usize = 1_000;
 /// How many records are read side by side.
 const READ_AT_ONCE: usize = 64;
 /// What stands between the name of a holder and that of a session, in no name of a session.
@@ -106,7 +102,7 @@ pub(super) fn owner_of(place: &Place) -> Person {
     }
 }
 
-fn holder(place: &Place) -> Option<&str> {
+pub(super) fn holder(place: &Place) -> Option<&str> {
     place.id.rsplit_once(OF).map(|(holder, _)| holder)
 }
 
@@ -165,7 +161,7 @@ impl Sessions {
         match self.find(caller, given).await {
             Some(found) if own(&found) => Ok(found),
             Some(_) => Err(NotTaken::NotTheirs),
-            None => Ok(self.begin(caller, given).await),
+            None => self.begin(caller, given).await,
         }
     }
 
@@ -243,29 +239,6 @@ impl Sessions {
         Ok(())
     }
 
-    /// Ends a session: nothing of it is kept.
-    pub(in crate::terminal) async fn remove(&self, place: &Place) {
-        let writes = self.gone(place).await;
-        self.inner.lock().remove(place);
-        self.store.commit(writes).await;
-        self.change_index(|index| index.remove([place.id.as_str()])).await;
-    }
-
-    /// The writes that take a session out of the store.
-    async fn gone(&self, place: &Place) -> Vec<Write> {
-        let person = owner_of(place);
-        let stored = self.record(place).await;
-        let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
-        if let Some(known) = self.inner.lock().record(place) {
-            numbers.extend(known.numbers);
-        }
-        if let Some(record) = stored.filter(|record| !record.is_numbered()) {
-            numbers.extend(self.lines_of(place, &record).await.into_iter().map(|(number, _)| number));
-        }
-        let lines = numbers.into_iter().map(|number| Write::Delete { key: keys::line(&person, place, number) });
-        lines.chain([Write::Delete { key: keys::session(&person, place) }]).collect()
-    }
-
     /// A session as it is stored.
     pub(super) async fn record(&self, place: &Place) -> Option<Record> {
         match self.store.get(&keys::session(&owner_of(place), place)).await {
@@ -296,7 +269,12 @@ impl Sessions {
             let lines = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
             return lines.filter_map(ready).collect().await;
         }
-        let prefix = keys::lines_in(&person, place);
+        self.stored_lines(place).await
+    }
+
+    /// The messages of a session that are stored, whether its record names them or not.
+    pub(super) async fn stored_lines(&self, place: &Place) -> Vec<(u64, Line)> {
+        let prefix = keys::lines_in(&owner_of(place), place);
         let stored = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
         let line = |(key, value): &(String, String)| {
             Some((key.strip_prefix(&prefix)?.parse().ok()?, serde_json::from_str(value).ok()?))
@@ -311,15 +289,33 @@ impl Sessions {
         records.map(|(record, place)| (place, record)).collect().await
     }
 
+    /// The same; none when the store was away meanwhile, and it is not known which of them are over.
+    pub(super) async fn all_records(&self, places: Vec<Place>) -> Option<Vec<(Place, Record)>> {
+        if !self.is_ready() {
+            return None;
+        }
+        let read = async |place: Place| match self.record(&place).await {
+            Some(record) => Some(Some((place, record))),
+            None => self.is_ready().then_some(None),
+        };
+        let read: Vec<Option<Option<(Place, Record)>>> =
+            stream::iter(places).map(read).buffered(READ_AT_ONCE).collect().await;
+        let known: Option<Vec<Option<(Place, Record)>>> = read.into_iter().collect();
+        Some(known.filter(|_| self.is_ready())?.into_iter().flatten().collect())
+    }
+
     /// Begins a session anew that something is said in after it was over.
-    pub(super) async fn begin_again(&self, place: &Place) {
+    ///
+    /// # Errors
+    /// Too many others begin at the same moment.
+    pub(super) async fn begin_again(&self, place: &Place) -> Result<(), NotTaken> {
         let name = place.id.rsplit(OF).next().unwrap_or_default();
         let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
         let _alone = self.beginning.lock().await;
         if self.record(place).await.is_some() {
-            return;
+            return Ok(());
         }
-        self.enter(place, name).await;
+        self.enter(place, name).await.map(drop)
     }
 
     async fn by_name(&self, caller: &Caller, given: &str) -> Option<Found> {
@@ -330,11 +326,11 @@ impl Sessions {
         Some(found(&place, &record))
     }
 
-    async fn begin(&self, caller: &Caller, name: &str) -> Found {
+    async fn begin(&self, caller: &Caller, name: &str) -> Result<Found, NotTaken> {
         let _alone = self.beginning.lock().await;
         // Another request may have begun it meanwhile.
         if let Some(found) = self.by_name(caller, name).await {
-            return found;
+            return Ok(found);
         }
         let mut place = place_of(caller, name);
         // A session that was renamed keeps its place.
@@ -344,51 +340,19 @@ impl Sessions {
             }
             place = place_of(caller, &format!("{name}{AGAIN}{again}"));
         }
-        let record = self.enter(&place, name.to_owned()).await;
-        found(&place, &record)
+        let record = self.enter(&place, name.to_owned()).await?;
+        Ok(found(&place, &record))
     }
 
     /// Writes down that a session begins.
-    async fn enter(&self, place: &Place, name: String) -> Record {
+    async fn enter(&self, place: &Place, name: String) -> Result<Record, NotTaken> {
         self.sweep().await;
         self.make_room(holder(place)).await;
         let now = self.now().0;
-        let number = self.number(place, &name, now).await;
+        let number = self.number(place, &name, now).await?;
         let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new() };
         self.put(place, &record).await;
-        record
-    }
-
-    /// Sessions of the same holder make room for theirs, and else those of whoever has most.
-    async fn make_room(&self, own: Option<&str>) {
-        let index = self.index().await;
-        let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
-        let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
-        for place in &all {
-            *many.entry(holder(place)).or_default() += 1;
-        }
-        let most = || many.iter().max_by_key(|(_, many)| **many).map(|(holder, _)| *holder);
-        let of = match many.get(&own) {
-            Some(many) if *many >= OWN_MAX => Some(own),
-            _ if all.len() >= KEPT_MAX => most(),
-            _ => None,
-        };
-        let Some(of) = of else { return };
-        let theirs: Vec<Place> = all.iter().filter(|place| holder(place) == of).cloned().collect();
-        let there = self.records(theirs.clone()).await;
-        // A store that was away told of none.
-        if self.store.status() != StoreStatus::Ready {
-            return;
-        }
-        let over = theirs.iter().filter(|place| !there.iter().any(|(known, _)| known == *place));
-        let over: BTreeSet<&str> = over.map(|place| place.id.as_str()).collect();
-        if over.is_empty() {
-            if let Some((quietest, _)) = there.iter().min_by_key(|(_, record)| record.touched_at) {
-                self.remove(quietest).await;
-            }
-        } else {
-            self.change_index(|index| index.remove(over.iter().copied())).await;
-        }
+        Ok(record)
     }
 
     /// Writes down a session; it is visible to others when this returns.

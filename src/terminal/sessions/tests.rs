@@ -1,5 +1,5 @@
 use super::memory::{ALL_BYTES, MESSAGES_MAX, SESSION_BYTES, SESSIONS_MAX, bytes_of};
-use super::names::OWN_MAX;
+use super::room::{KEPT_MAX, OWN_MAX};
 use super::*;
 use crate::actors::testing::ports::{ManualClock, MemoryStore};
 use crate::domain::api_key::{ApiKey, Caller, KeyRing, Right};
@@ -261,6 +261,8 @@ async fn lists_names_and_numbers_look_through_no_keys() {
     assert_eq!(sessions.count(&Caller::Local).await, 2);
     assert_eq!(sessions.names(&Caller::Local).await.len(), 2);
     assert_eq!(sessions.texts(&one.place).await, ["hello", "aye"]);
+    // Whoever ends one looks for all that was said in it.
+    store.broken_scans.store(0, std::sync::atomic::Ordering::SeqCst);
     sessions.remove(&one.place).await;
     assert_eq!(sessions.names(&Caller::Local).await, [("two".to_owned(), 102)]);
     assert!(!store.entries.lock().values().any(|value| value.contains("cats")), "its name is gone too");
@@ -374,4 +376,81 @@ async fn an_apology_is_kept_as_one_and_lines_of_the_version_before_are_answers()
     let line = r#"{"id":"7","ours":true,"text":"sorry","at":1,"answers":"6","nonce":"6-0"}"#;
     let line: record::Line = serde_json::from_str(line).unwrap();
     assert!(!line.apology);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_is_given_no_number_of_its_own_does_not_begin() {
+    let store = Arc::new(MemoryStore::new());
+    let (one, two) = (sessions_in(&store), sessions_in(&store));
+    one.hears("a", "hello").await;
+    two.count(&Caller::Local).await;
+    // Other processes are faster for longer than one tries.
+    store.lost_replaces.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(two.open(&Caller::Local, "b").await, Err(NotTaken::Crowded));
+    let failed = two.perform(&create(&Place::new(DOOR, "b"), "n", "x")).await;
+    assert!(matches!(failed, Err(PostError::Transient(_))), "{failed:?}");
+    // Again and again, and then not any more.
+    store.lost_replaces.store(40, std::sync::atomic::Ordering::SeqCst);
+    assert_eq!(one.open(&Caller::Local, "c").await.unwrap().number, 102);
+    assert_eq!(two.open(&Caller::Local, "d").await.unwrap().number, 103);
+    let named = |name: &str, number: u64| (name.to_owned(), number);
+    let all = [named("a", 101), named("c", 102), named("d", 103)];
+    assert_eq!((one.names(&Caller::Local).await, two.names(&Caller::Local).await), (all.to_vec(), all.to_vec()));
+}
+
+#[tokio::test]
+async fn what_an_earlier_version_left_too_much_of_makes_room_at_once() {
+    let store = Arc::new(MemoryStore::new());
+    for number in 0..KEPT_MAX + 60 {
+        let (owner, name) = (number % 8, format!("s{number}"));
+        let place = Place::new(DOOR, format!("key-{owner}.{name}"));
+        let touched_at = u64::try_from(number).unwrap() + 1;
+        let record = record::Record { name, number: touched_at + 100, touched_at, lines: 0, numbers: Vec::new() };
+        store.put(crate::domain::keys::sessions::session(&owner_of(&place), &place), record.to_json());
+    }
+    let sessions = sessions_in(&store);
+    sessions.open(&Caller::Local, "new").await.unwrap();
+    let names = sessions.names(&Caller::Local).await;
+    assert_eq!(names.len(), KEPT_MAX);
+    let is_there = |name: &str| names.iter().any(|(known, _)| known == name);
+    assert!(is_there("new") && is_there("s1059") && !is_there("s0") && !is_there("s8"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_read_that_fails_takes_no_session_out_of_the_index() {
+    let store = Arc::new(MemoryStore::new());
+    let clock = Arc::new(ManualClock::new());
+    let kept_for: KeptFor = Arc::new(|| Duration::from_secs(60));
+    let sessions = Sessions::new(Arc::clone(&clock) as _, Arc::clone(&store) as _, kept_for);
+    for name in ["a", "b"] {
+        sessions.hears(name, "hi").await;
+    }
+    // Old enough to be asked about when another one begins.
+    tokio::time::advance(Duration::from_secs(61)).await;
+    let places = [Place::new(DOOR, "a"), Place::new(DOOR, "b")].to_vec();
+    for failing in 1..=2 {
+        store.failing_reads.store(failing, std::sync::atomic::Ordering::SeqCst);
+        assert!(sessions.all_records(places.clone()).await.is_none(), "{failing}");
+        store.failing_reads.store(0, std::sync::atomic::Ordering::SeqCst);
+    }
+    for failing in 1..8 {
+        store.failing_reads.store(failing, std::sync::atomic::Ordering::SeqCst);
+        sessions.sweep().await;
+        store.failing_reads.store(0, std::sync::atomic::Ordering::SeqCst);
+        let index = store.entries.lock()[crate::domain::keys::sessions::INDEX].clone();
+        assert!(index.contains("\"a\"") && index.contains("\"b\""), "{failing}: {index}");
+    }
+    assert_eq!(sessions.all_records(places).await.unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn a_session_that_is_ended_takes_lines_along_that_its_record_does_not_name() {
+    let store = Arc::new(MemoryStore::new());
+    let sessions = sessions_in(&store);
+    let place = sessions.hears("a", "hello").await.place;
+    // Another process wrote it at the same moment, and its record was replaced.
+    let stray = crate::domain::keys::sessions::line(&owner_of(&place), &place, 7);
+    store.put(stray, r#"{"id":"7","text":"stray","at":1}"#);
+    sessions.remove(&place).await;
+    assert!(!store.entries.lock().keys().any(|key| key.starts_with("staffai:said:")), "nothing of it is kept");
 }

@@ -10,11 +10,12 @@ fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
 }
 
 fn said(merged: &mut Merged, chunk: Value) -> String {
-    merged.take(chunk).unwrap().text
+    merged.take(&chunk.to_string()).unwrap().text.into_owned()
 }
 
 fn message_of(merged: Merged) -> Value {
-    Box::new(merged).into_answer().unwrap()["choices"][0]["message"].take()
+    assert!(merged.is_answer());
+    Value::Object(merged.into_message())
 }
 
 #[test]
@@ -129,7 +130,7 @@ fn nonsense_is_no_reason_to_panic() {
         json!({"choices": [{"delta": "x"}]}),
         json!({"choices": [{"delta": {"content": 7, "tool_calls": {"a": [1]}}}]}),
     ] {
-        drop(Merged::default().take(chunk));
+        drop(Merged::default().take(&chunk.to_string()));
     }
     let clash = merged([
         json!({"a": "x", "tool_calls": [1]}),
@@ -143,8 +144,8 @@ fn nonsense_is_no_reason_to_panic() {
 fn lists_are_bounded() {
     let call = |index: usize| json!({"index": index, "id": format!("c{index}"), "function": {"name": "f"}});
     let delta = |most: usize| json!({"choices": [{"delta": {"tool_calls": (0..most).map(call).collect::<Vec<_>>()}}]});
-    assert!(Merged::default().take(delta(ITEMS_MAX)).is_ok());
-    assert!(Merged::default().take(delta(ITEMS_MAX + 1)).is_err());
+    assert!(Merged::default().take(&delta(ITEMS_MAX).to_string()).is_ok());
+    assert!(Merged::default().take(&delta(ITEMS_MAX + 1).to_string()).is_err());
 }
 
 #[test]
@@ -155,13 +156,13 @@ fn deltas_of_calls_cost_in_proportion_to_their_length() {
             let index = ITEMS_MAX - 1 - turn % ITEMS_MAX;
             json!({"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": "x"}}]}}]})
         };
-        (0..size).map(piece).collect::<Vec<Value>>()
+        (0..size).map(|turn| piece(turn).to_string()).collect::<Vec<String>>()
     };
     cost::grows_linearly(2 * ITEMS_MAX, deltas, |deltas| {
         let mut merged = Merged::default();
-        for delta in deltas {
+        for delta in &deltas {
             drop(merged.take(delta));
         }
-        drop(Box::new(merged).into_answer());
+        drop(Box::new(merged).into_completion(&|| 0));
     });
 }

@@ -1,6 +1,7 @@
 use serde_json::json;
 
 use super::*;
+use crate::domain::completion::Usage;
 
 /// What was sent in these tests, in characters.
 const PROMPT: usize = 400;
