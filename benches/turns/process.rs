@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::arithmetic::as_f64;
 use crate::rig::Rig;
 
 /// Clock ticks a second in /proc; Linux tells user space no other number.
