@@ -30,6 +30,11 @@ impl Roster {
         self.actors.lock().get(path).cloned()
     }
 
+    /// How many actors live.
+    pub(super) fn many(&self) -> usize {
+        self.actors.lock().len()
+    }
+
     /// What this makes of each actor, by path; at most so many.
     pub(super) fn find_map_all<T>(&self, of: impl Fn(&Stats) -> Option<T>, most: usize) -> Vec<T> {
         self.actors.lock().values().filter_map(|stats| of(stats)).take(most).collect()

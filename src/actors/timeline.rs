@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+pub(super) use self::transcripts::KEPT;
 use self::transcripts::Transcripts;
 pub use self::transcripts::{Excerpt, Texts};
 use crate::domain::completion::Usage;
@@ -51,7 +52,7 @@ struct Book {
     numbers: HashMap<TurnId, u64>,
     spent: Vec<Spend>,
     /// Turns up to this number are told by their moments alone: a member wished to be forgotten after they were accepted.
-    bare: u64,
+    forgotten_through: u64,
 }
 
 struct Line {
@@ -163,7 +164,7 @@ impl Timeline {
         });
     }
 
-    /// It asks a model, or runs a tool: `kind` is `model` or `tool`.
+    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
     pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
         self.with(turn, |line, now| {
             if line.steps.len() < STEPS {

@@ -454,6 +454,17 @@ mod tests {
     }
 
     #[test]
+    fn actors_of_one_kind_have_one_supervisor() {
+        // Samples, labels and folds of pages gather actors by their kind alone.
+        fn kinds(row: &'static Row) -> Vec<ActorKind> {
+            std::iter::once(row.kind).chain(row.children.iter().flat_map(kinds)).collect()
+        }
+        let all = kinds(&TREE);
+        let distinct: std::collections::HashSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len(), "a kind has two rows: {all:?}");
+    }
+
+    #[test]
     fn a_supervisor_has_longer_to_stop_than_any_of_its_children() {
         every(&TREE, &|row| {
             let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();

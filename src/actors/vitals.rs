@@ -14,14 +14,14 @@ use super::handle::{HUNG, LifeState, Stats};
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::samples::Samples;
-use super::timeline::{Texts, Timeline};
+use super::timeline::{self, Texts, Timeline};
 use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
 use crate::ports;
 use crate::ports::samples::{Counters, Figures};
-use crate::ports::turn_detail::{Told, TurnDetail};
+use crate::ports::turn_detail::{TextAccess, TurnDetail};
 use crate::ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
 use crate::ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
 
@@ -77,9 +77,9 @@ impl Vitals for TreeVitals {
     }
 
     fn turn(&self, number: u64) -> Option<TurnDetail> {
-        let Texts { turn, told, calls } = self.timeline.texts(number)?;
-        let log = if told == Told::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
-        Some(TurnDetail { texts: told, calls, log })
+        let Texts { turn, access, calls } = self.timeline.texts(number)?;
+        let log = if access == TextAccess::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
+        Some(TurnDetail { texts: access, calls, log })
     }
 
     fn forget_texts(&self) {
@@ -89,6 +89,7 @@ impl Vitals for TreeVitals {
 
     fn sample(&self) {
         self.timeline.age_texts();
+        self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
         let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
         self.samples.take(&self.roster, figures, self.clock.now());
     }

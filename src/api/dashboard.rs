@@ -25,7 +25,7 @@ pub const FILES: [(&str, &str, &str); 17] = [
     ("/dashboard/spark.js", SCRIPT, include_str!("dashboard/spark.js")),
     ("/dashboard/travel.js", SCRIPT, include_str!("dashboard/travel.js")),
     ("/dashboard/detail.js", SCRIPT, include_str!("dashboard/detail.js")),
-    ("/dashboard/told.js", SCRIPT, include_str!("dashboard/told.js")),
+    ("/dashboard/transcript.js", SCRIPT, include_str!("dashboard/transcript.js")),
     ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
     ("/dashboard/theme.js", SCRIPT, include_str!("dashboard/theme.js")),

@@ -120,7 +120,8 @@ async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejectio
     let Ok(Path(number)) = number else {
         return (StatusCode::BAD_REQUEST, Json(json!({"error": "a turn has a number"}))).into_response();
     };
-    match pages.vitals.turn(number) {
+    // The log is searched for it.
+    match spawn_blocking(move || pages.vitals.turn(number)).await.ok().flatten() {
         Some(detail) => Json(detail).into_response(),
         None => (StatusCode::NOT_FOUND, Json(json!({"error": "no turn of that number is remembered"}))).into_response(),
     }

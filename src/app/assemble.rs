@@ -261,9 +261,10 @@ fn vitals(
     board.meet(PartKind::Store, STORE);
     let running = live.now();
     let log = &running.settings.log;
-    let timeline = match log.content || log.messages {
-        true => Timeline::showing_texts(Box::new(move |text, most| mask.excerpt(text, most))),
-        false => Timeline::default(),
+    let timeline = if log.content || log.messages {
+        Timeline::showing_texts(Box::new(move |text, most| mask.excerpt(text, most)))
+    } else {
+        Timeline::default()
     };
     TreeVitals {
         roster: Arc::default(),

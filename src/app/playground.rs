@@ -20,12 +20,11 @@ use super::system::{self, SystemClock};
 use super::{Cli, Format, exit, keys};
 use crate::api::Api;
 use crate::api::front::Behind;
-use crate::config::edges::Http;
 use crate::config::sources::Sources;
-use crate::config::{Examined, Loaded};
+use crate::config::{Examined, Loaded, Settings};
 use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::playground::chaos::{Chaos, Spells};
-use crate::playground::neighbours::{Neighbours, USUAL};
+use crate::playground::neighbours::{self, Neighbours};
 use crate::playground::page;
 use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
@@ -47,6 +46,9 @@ const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How often the keys are read again.
 const KEYS_EVERY: Duration = Duration::from_secs(1);
+
+/// The most ports at which model servers are looked for.
+const PLACES_MAX: usize = 16;
 
 /// How long what is under way at the page may take at the end.
 const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(2);
@@ -105,7 +107,7 @@ pub async fn run(cli: &Cli) -> u8 {
     let ((keeper, asks), end) = (Keeper::new(), CancellationToken::new());
     let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
     let at = loaded.settings.http.addr.to_string();
-    let places = places(&loaded.settings.http, demo.is_some());
+    let places = places(&loaded.settings, demo.is_some());
     let code = serve((&args(cli), at, places), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
     end.cancel();
     // It ends with the write that is under way, and a last one.
@@ -187,9 +189,11 @@ async fn say(demo: bool, service: &Service, address: std::net::SocketAddr) {
 }
 
 /// Where model servers are looked for. Where a model is configured nobody needs another one, and this program is none of them.
-fn places(http: &Http, demo: bool) -> Vec<(&'static str, u16)> {
+fn places(settings: &Settings, demo: bool) -> Vec<(&'static str, u16)> {
+    let http = &settings.http;
     let own = |port: u16| http.addr.port() == port || http.listeners.iter().any(|listener| listener.port() == port);
-    USUAL.into_iter().filter(|(_, port)| demo && !own(*port)).collect()
+    let ports = settings.llm.local_ports.iter().filter(|port| demo && !own(**port)).take(PLACES_MAX);
+    ports.map(|port| (neighbours::name_of(*port), *port)).collect()
 }
 
 fn birth(service: &Service, demo: Option<&Demo>) -> Birth {

@@ -170,6 +170,9 @@ pub struct Llm {
     /// Time one call may take.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// Ports of this machine where the playground looks for model servers.
+    #[serde(deserialize_with = "read::ports")]
+    pub local_ports: Vec<u16>,
     /// Words a reply should stay within.
     #[serde(deserialize_with = "read::at_least_one")]
     pub words: u32,

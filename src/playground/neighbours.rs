@@ -13,7 +13,13 @@ use tokio::time::{Instant, timeout};
 use super::chaos::{BotOrder, BotProcess, Refused};
 
 /// Where they listen unless told otherwise.
-pub const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
+const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
+
+/// What usually listens at this port.
+#[must_use]
+pub fn name_of(port: u16) -> &'static str {
+    USUAL.iter().find(|(_, usual)| *usual == port).map_or("A model server", |(name, _)| name)
+}
 
 /// The longest that one may take to tell its models.
 const TELLS_WITHIN: Duration = Duration::from_millis(1_500);

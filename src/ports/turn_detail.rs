@@ -2,23 +2,25 @@
 
 use serde::Serialize;
 
+use crate::domain::ids::Timestamp;
+
 /// What was said to and by models for one turn, and what the log has of it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TurnDetail {
-    /// Whether texts are told.
-    pub texts: Told,
+    /// Whether texts may be seen.
+    pub texts: TextAccess,
     /// Its calls of models in their order, the first six, for ten minutes; none when they are not told.
     pub calls: Vec<ModelCall>,
     /// Its lines of the log, the oldest first, at most a hundred; without content and secrets as the log itself.
     pub log: Vec<String>,
 }
 
-/// Whether the texts of a turn are told.
+/// Whether the texts of a turn may be seen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Told {
+pub enum TextAccess {
     /// They are, as far as they are kept.
-    Shown,
+    Visible,
     /// The operator does not allow it.
     #[default]
     Withheld,
@@ -33,6 +35,9 @@ pub trait TurnLog: Send + Sync {
 
     /// Drops all that are kept.
     fn forget(&self);
+
+    /// Drops those that were written before this moment.
+    fn forget_before(&self, moment: Timestamp);
 }
 
 /// One call of a model. Long texts are cut.

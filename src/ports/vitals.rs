@@ -1,8 +1,70 @@
 //! What is told about the whole program, as plain data that is shown as JSON.
 
+use std::time::Duration;
+
 use serde::Serialize;
 
+use super::samples::Samples;
+use super::turn_detail::TurnDetail;
+use crate::domain::command::Tooling;
 use crate::domain::ids::Timestamp;
+
+/// The state of the whole program. Each call returns at once what is known; none of them waits.
+pub trait Vitals: Send + Sync {
+    /// The root supervisor lives.
+    fn alive(&self) -> bool;
+
+    /// Whether messages are answered now, and how each part is.
+    fn readiness(&self) -> Readiness;
+
+    /// The living tree, from its root. Of actors of one kind below one supervisor so many have a row of their own, those above the
+    /// others in the order of paths; one row stands for the rest. Actors with children always have their own.
+    fn tree(&self, of_a_kind: usize) -> TreeNode;
+
+    /// The actor at this path in detail, if there is one.
+    fn actor(&self, _path: &str) -> Option<ActorDetail> {
+        None
+    }
+
+    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
+    fn turns(&self) -> Turns;
+
+    /// The turn of this number in detail, while it is among those whose time lines are known.
+    fn turn(&self, _number: u64) -> Option<TurnDetail> {
+        None
+    }
+
+    /// A member wished to be forgotten: what is kept of texts is dropped.
+    fn forget_texts(&self) {}
+
+    /// Takes a sample of the tree and the counters; to be called at equal distances.
+    fn sample(&self) {}
+
+    /// The samples of the last minutes that were taken after this moment.
+    fn samples(&self, _after: Timestamp) -> Samples {
+        Samples::default()
+    }
+
+    /// How the tool servers are, and what they offer.
+    fn tooling(&self) -> Tooling {
+        Tooling::default()
+    }
+
+    /// Memory in use by this process, in bytes; none where the system does not say.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
+    /// Processor time that this process used so far; none where the system does not say.
+    fn cpu(&self) -> Option<Duration> {
+        None
+    }
+
+    /// Time since the root supervisor started.
+    fn uptime(&self) -> Duration {
+        Duration::ZERO
+    }
+}
 
 /// Whether messages are answered now, and how each part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -263,7 +325,7 @@ pub struct TurnTimes {
 /// One call of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Step {
-    /// `model` or `tool`.
+    /// `model`, `tool`, or `gate` for the decision of a person.
     pub kind: String,
     /// The model row or the tool.
     pub name: String,

@@ -222,6 +222,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_dashboard_explains_its_counters_in_the_words_of_the_metrics() {
+        let tiles = include_str!("../api/dashboard/tiles.js");
+        let names =
+            ["limit_refused", "shed", "turns_lost", "turns_doubled"].map(|name| format!("staffai_{name}_total"));
+        for metric in METRICS.iter().filter(|metric| names.iter().any(|name| name == metric.name)) {
+            let meaning = metric.help.split(", by").next().unwrap_or_default();
+            assert!(
+                tiles.contains(metric.name) && tiles.contains(&format!("\"{meaning}\"")),
+                "{}: {meaning}",
+                metric.name
+            );
+        }
+    }
+
+    #[test]
     fn a_page_has_helps_zeros_and_buckets() {
         let recorder = recorder().unwrap();
         metrics::with_local_recorder(&recorder, || {

@@ -89,7 +89,9 @@ impl Writer {
         std::thread::Builder::new()
             .name("log".to_owned())
             .spawn(move || {
-                shared.write_all(out, kept.as_ref(), |out, shed| report_shed(out, shed, clock.as_ref(), format));
+                shared.write_all(out, (kept.as_ref(), clock.as_ref()), |out, shed| {
+                    report_shed(out, shed, clock.as_ref(), format)
+                });
                 shared.queue.lock().ended = true;
                 shared.emptied.notify_all();
             })
@@ -151,14 +153,14 @@ impl Shared {
     fn write_all(
         &self,
         mut out: Box<dyn Write + Send>,
-        kept: Option<&TurnLines>,
+        (kept, clock): (Option<&TurnLines>, &dyn Clock),
         report: impl Fn(&mut dyn Write, u64),
     ) {
         let mut batch = Vec::new();
         loop {
             let (lines, shed, closing) = self.next(&mut batch);
             if let Some(kept) = kept {
-                kept.push(&batch);
+                kept.push(&batch, clock.now());
             }
             let _ = out.write_all(&batch);
             if shed > 0 {

@@ -157,6 +157,11 @@ fn what_is_denied_does_not_run_and_the_model_says_so() {
         world.settles(&asked, "Denied by").await;
         assert!(world.result_told().contains("Do not call it again"), "{}", world.result_told());
         world.rolled_nothing();
+        // Its path tells that it waited, and for what.
+        let turns = world.json("/api/v1/turns").await.1;
+        let steps = turns["turns"][0]["steps"].as_array().cloned().unwrap_or_default();
+        let gate = steps.iter().find(|step| step["kind"] == "gate").unwrap_or_else(|| panic!("no gate in {turns}"));
+        assert!(gate["failed"] == "denied" && gate["to_ms"].is_u64(), "{gate}");
     });
 }
 

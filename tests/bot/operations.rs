@@ -50,8 +50,9 @@ fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
             let asked = world.says("Ada", "general", "@staffai my canary-word is secret");
             let answer = world.words_to(asked).await;
             let (status, told) = world.json("/api/v1/turns/1").await;
-            assert_eq!((status, &told["texts"]), (200, &json!(if content { "shown" } else { "withheld" })), "{told}");
+            assert_eq!((status, &told["texts"]), (200, &json!(if content { "visible" } else { "withheld" })), "{told}");
             assert_eq!(told.to_string().contains("canary-word"), content, "{told}");
+            assert!(told["log"][0].as_str().is_some_and(|line| line.starts_with("a line of discord:")), "{told}");
             let counted = world.json("/api/v1/turns").await.1["turns"][0]["counted"].clone();
             assert_eq!(
                 (&counted["messages"], &counted["tokens"], &counted["of_messages"]),
@@ -67,7 +68,7 @@ fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
             assert_eq!(told, json!({"texts": "forgotten", "calls": [], "log": []}));
             world.answer_to(world.says("Ben", "general", "@staffai my own-word stays")).await;
             let told = world.json("/api/v1/turns/2").await.1;
-            assert!(told["texts"] == "shown" && told.to_string().contains("own-word"), "{told}");
+            assert!(told["texts"] == "visible" && told.to_string().contains("own-word"), "{told}");
         }
     });
 }

@@ -15,12 +15,13 @@ use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use staffai::config::Settings;
 use staffai::config::sources::Sources;
+use staffai::domain::ids::Timestamp;
 use staffai::playground::guild::files::File;
 use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
 use staffai::playground::guild::{Member, Message};
 use staffai::playground::limits::Budgets;
 use staffai::playground::service::{Options, Service};
-use staffai::ports::{Clock, Dice, Faults, NoFaults};
+use staffai::ports::{Clock, Dice, Faults, NoFaults, TurnLog};
 use staffai::telemetry::{self, Redaction};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
@@ -137,6 +138,19 @@ impl Setup {
     }
 }
 
+/// A log that has one line of each turn, and drops nothing by itself.
+struct OneLine;
+
+impl TurnLog for OneLine {
+    fn of(&self, turn: &str) -> Vec<String> {
+        vec![format!("a line of {turn}")]
+    }
+
+    fn forget(&self) {}
+
+    fn forget_before(&self, _moment: Timestamp) {}
+}
+
 /// A message that somebody wrote.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
@@ -231,7 +245,7 @@ impl World {
             faults: Arc::clone(&self.faults),
             page: None,
             metrics: metrics(),
-            logged: Arc::new(staffai::telemetry::TurnLines::default()),
+            logged: Arc::new(OneLine),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let (told, telling) = oneshot::channel();

@@ -50,7 +50,10 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
 
     browser.say("@staffai show me some code");
     browser.answer("fn main()");
+    // What still grows is drawn anew, and its picker with it.
+    browser.until("!document.querySelector('#messages .growing')");
     browser.act("fn main()", "React");
+    browser.until("document.querySelector('.picker button')");
     browser.click(".picker button");
     browser.until("document.querySelector('.reaction')");
     browser.say("@staffai formula");

@@ -47,6 +47,12 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     browser.answer("finishes the letter. The end.");
     assert_eq!(answers(&browser), 1);
     counts(&browser, 1);
+    // Its path says what broke and what came of it.
+    browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
+    browser.until(
+        "document.querySelector('#board .turn[open] .path li.failed')?.innerText.includes('cut off, and asked again')",
+    );
+    assert!(browser.run("return document.querySelectorAll('#board .turn[open] .path li.failed').length") == 1);
 
     // An actor that is clicked.
     browser.until(&row("gateway"));

@@ -265,11 +265,16 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     assert!(path.contains(" in, ") && path.contains("ms"), "{path}");
     browser.until("document.querySelectorAll('#board .turn[open] .said').length >= 3");
     browser.run("document.querySelectorAll('#board .turn[open] .said').forEach(one => one.open = true)");
-    let said = browser.run("return document.querySelector('#board .turn[open] .told-of-turn').innerText");
+    let said = browser.run("return document.querySelector('#board .turn[open] .texts-of-turn').innerText");
     for part in ["roll 2d6", "wants", "roll_dice", "raw answer", "llm.called", "Log: "] {
         assert!(said.as_str().is_some_and(|said| said.contains(part)), "no {part} in {said}");
     }
 }
+
+/// The tiles and columns of the board that have no tooltip.
+const UNEXPLAINED: &str = "return [...document.querySelectorAll('.tile, .turn-head > *, .node > :not(.branch), .parts li > *, .meters li > *, .spent li > *, \
+                           .key > *, .legend > *, .spark-row, .part-head h3, .chaos-counts strong, #board .pill, .detail .facts, .detail .law')]\
+                           .filter(one => !one.closest('[title]')?.title).map(one => one.className || one.tagName)";
 
 fn the_board_shows_it(browser: &Browser) {
     for actor in ["journal", "outbox:discord", "shard:0"] {
@@ -280,6 +285,9 @@ fn the_board_shows_it(browser: &Browser) {
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
     browser.run("document.querySelector('#board .turn summary').click()");
     browser.until("document.querySelector('#board .more-of-turn').innerText.includes('staffai-demo')");
+    browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");
+    browser.until("document.querySelector('.detail .spark-row') && document.querySelector('.parts li') && document.querySelector('.spent li')");
+    assert_eq!(browser.run(UNEXPLAINED), Value::from(Vec::<String>::new()));
     assert_eq!(
         browser.run("return [...document.querySelectorAll('.tile.fine dd')].map(one => one.innerText).join()"),
         "0,0"

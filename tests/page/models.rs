@@ -8,12 +8,12 @@ use axum::routing::{get, post};
 use serde_json::{Value, json};
 
 use crate::browser::Browser;
-use crate::{LAST, playground};
+use crate::{LAST, playground_with};
 
-/// Serves one model at a port where the page looks; the first of these that nobody has.
-fn model_server() {
-    let listener = [4000, 1234, 11434].into_iter().find_map(|port| TcpListener::bind((Ipv4Addr::LOCALHOST, port)).ok());
-    let listener = listener.expect("a port that is free");
+/// Serves one model; gives its port.
+fn model_server() -> u16 {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port that is free");
+    let port = listener.local_addr().expect("an address").port();
     listener.set_nonblocking(true).expect("a listener");
     let answer = async |axum::Json(asked): axum::Json<Value>| {
         let content = json!({"type": "text", "response": "The tide is out, says the harbour's own model.", "data": ""})
@@ -44,6 +44,7 @@ fn model_server() {
             axum::serve(listener, router).await
         })
     });
+    port
 }
 
 impl Browser {
@@ -66,20 +67,23 @@ impl Browser {
 #[test]
 fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     let home = tempfile::tempdir().expect("a folder");
-    model_server();
-    let (_program, url) = playground(home.path());
+    let port = model_server().to_string();
+    let (_program, url) = playground_with(home.path(), &[("STAFFAI_LLM__LOCAL_PORTS", &port)]);
     let browser = Browser::open(home.path());
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('models').innerText.includes('tide-7b')");
     assert_eq!(browser.finds("an offer"), Vec::<String>::new());
     browser.say("@staffai what is this?");
     browser.answer("playground");
+    let before = browser.run_async(IN_FORCE);
     browser.click("#models .press");
     browser.until("document.getElementById('models').innerText.includes('Answers come from tide-7b')");
+    // The page says so once the bot has it in force, and not before.
+    assert_ne!(browser.run_async(IN_FORCE), before);
     // Nobody pretends that this one can be told to fail.
     browser.until("![...document.querySelectorAll('.trouble')].some(one => one.dataset.trouble === 'model_down')");
-    // The bot reads its configuration in a moment; until then the demo model answers.
-    browser.until_said("@staffai what does the tide do?", "own model");
+    browser.say("@staffai what does the tide do?");
+    browser.answer("own model");
     assert_eq!(browser.complaints(), Vec::<String>::new());
     // A further life of the bot asks it as well.
     browser.click("[data-trouble=kill_bot]");
@@ -88,4 +92,24 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     browser.click("#models .press");
     browser.until("document.getElementById('models').innerText.includes('Use it')");
     browser.until_said("@staffai what is this?", "playground");
+}
+
+/// The version of the bot's configuration, for use in scripts that wait.
+const IN_FORCE: &str = "const done = arguments[0]; fetch('/readyz').then(told => told.json()).then(told => done(told.configuration.version))";
+
+/// Whether the tour would begin here if nobody did anything, for use in scripts that wait.
+const BEGINS: &str = "const done = arguments[0]; import('/playground/tour.js').then(tour => done(tour.begins()))";
+
+#[test]
+fn the_tour_does_not_begin_by_itself_where_a_real_model_answers() {
+    let address = format!("http://127.0.0.1:{}", model_server());
+    let real = [("LITELLM_API_URL", address.as_str()), ("LITELLM_MODEL", "tide-7b"), ("LITELLM_API_KEY", "sk-1")];
+    for (variables, begins) in [(&real[..], false), (&[][..], true)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (_program, url) = playground_with(folder.path(), variables);
+        let browser = Browser::open_untouched(folder.path());
+        browser.go(&format!("{url}/"));
+        browser.until("document.querySelector('.idea') && document.querySelector('[data-trouble=kill_bot]')");
+        assert_eq!(browser.run_async(BEGINS), begins);
+    }
 }

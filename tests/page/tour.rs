@@ -48,7 +48,22 @@ fn whoever_takes_over_ends_the_tour_at_once() {
     let said = "document.querySelectorAll('#messages > .message .head .tag').length";
     // The answers to what was asked before still come, and nothing else does.
     browser.until(&format!("{said} === 3"));
-    browser.run_async("setTimeout(arguments[0], 4000)");
+    browser.run_async("const done = arguments[0]; import('/playground/tour.js').then(tour => tour.ended()).then(done)");
     assert_eq!(browser.run(&format!("return {said}")), 3);
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn on_a_phone_the_first_idea_shows_the_crash_and_then_the_answer() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.resize(390, 844);
+    browser.go(&format!("{url}/"));
+    browser.until("document.querySelector('.idea') && document.querySelectorAll('[data-trouble]').length === 6");
+    browser.run("document.querySelector('.idea').click()");
+    browser.until("document.querySelector('#tree-panel.open li.hurt')");
+    browser.until("!document.querySelector('#tree-panel.open')");
+    browser.answer("The end.");
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }

@@ -61,6 +61,8 @@ pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
     let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
     let deleted = parts.store.write(writes);
     parts.forgotten.wish(person, None, command.at);
+    // A turn that began meanwhile may have read what was there.
+    parts.vitals.forget_texts();
     let lines = forget_lines(parts, person, &kept.sessions).await;
     let facts = parts.facts.wipe(person, None).await;
     let durable = noted && rewritten && facts && lines && deleted.await;

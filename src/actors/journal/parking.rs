@@ -56,6 +56,7 @@ impl Journal {
             event = "turn.parked", turn = %id, tool = gate.tool, args_sha256 = gate.hash.0,
             "a turn waits for a decision"
         );
+        self.timeline.asked(id, "gate", &gate.tool);
         // What it took so far is known. A limiter that is down leaves the estimate, which ages out.
         let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
         let _ = self.rate_limiter.cast(RateLimiterMsg::Settle { turn: counted, effort: took });
@@ -114,6 +115,8 @@ impl Journal {
         };
         if let Some(parked) = &mut entry.parked {
             self.tell(&parked.case.gate, &decision);
+            let refused = (!matches!(decision, Decision::Approved { .. })).then(|| decision.as_str());
+            self.timeline.returned(&id, &parked.case.gate.tool, refused);
             parked.case.decision = Some(decision);
         }
         entry.stage = Stage::Open { offers: 0 };

@@ -161,3 +161,48 @@ fn a_kind_runs_when_all_of_it_run_and_shows_its_last_error() {
     let sum = &sums["staffai/conversations/conversation"];
     assert_eq!((sum.count, sum.running, sum.last_error.as_deref()), (2, 1, Some("no")));
 }
+
+/// Tells on which threads samples were taken.
+#[derive(Default)]
+struct Threads(parking_lot::Mutex<Vec<std::thread::ThreadId>>);
+
+impl Vitals for Threads {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        Signs.readiness()
+    }
+
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
+        Signs.tree(of_a_kind)
+    }
+
+    fn turns(&self) -> Turns {
+        Signs.turns()
+    }
+
+    fn sample(&self) {
+        self.0.lock().push(std::thread::current().id());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sample_of_many_actors_is_taken_where_nobody_waits_for_it() {
+    let ops = at("ops");
+    let mut stage = Stage::new();
+    let (roster, listener) = (Arc::clone(&stage.roster), Arc::new(ScriptedListener::default()));
+    let threads = Arc::new(Threads::default());
+    stage.actor(row(LEAF), &ops, Ops { listener, roster: Arc::clone(&roster), vitals: Arc::clone(&threads) as _ });
+    let _tree = stage.go().await;
+    tokio::time::sleep(samples::EVERY + samples::EVERY / 2).await;
+    let here = std::thread::current().id();
+    assert_eq!(*threads.0.lock(), [here]);
+    for number in 0..=SAMPLED_AT_ONCE {
+        roster.enter(Arc::clone(conversation(&number.to_string()).stats()));
+    }
+    tokio::time::sleep(samples::EVERY * 2).await;
+    let seen = threads.0.lock().clone();
+    assert!(seen.len() >= 2 && seen[1..].iter().all(|thread| *thread != here), "{seen:?}");
+}

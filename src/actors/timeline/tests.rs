@@ -6,7 +6,7 @@ use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::limits::Limits;
 use crate::domain::turn::{Policy, Trigger};
-use crate::ports::turn_detail::Told;
+use crate::ports::turn_detail::TextAccess;
 
 const DOOR: Door = Door::new("discord");
 
@@ -151,7 +151,7 @@ async fn texts_are_kept_only_where_they_are_shown_and_for_a_while() {
         timeline.prompted(&turn.id, "fast", &request);
         let texts = timeline.texts(1).unwrap();
         assert_eq!((texts.turn, texts.calls.len()), (turn.id, usize::from(shown)));
-        assert_eq!(texts.told, if shown { Told::Shown } else { Told::Withheld });
+        assert_eq!(texts.access, if shown { TextAccess::Visible } else { TextAccess::Withheld });
         assert!(texts.calls.iter().all(|call| call.prompt[0].text == "hello, ***"));
         assert!(timeline.texts(0).is_none() && timeline.texts(2).is_none());
         pass(601_000).await;
@@ -171,8 +171,8 @@ async fn a_wish_to_be_forgotten_takes_all_texts_up_to_then() {
     timeline.prompted(&before.id, "fast", &request);
     timeline.accepted(&after);
     timeline.prompted(&after.id, "fast", &request);
-    let of = |number| timeline.texts(number).map(|texts| (texts.told, texts.calls.len()));
-    assert_eq!((of(1), of(2)), (Some((Told::Forgotten, 0)), Some((Told::Shown, 1))));
+    let of = |number| timeline.texts(number).map(|texts| (texts.access, texts.calls.len()));
+    assert_eq!((of(1), of(2)), (Some((TextAccess::Forgotten, 0)), Some((TextAccess::Visible, 1))));
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What models were asked and what they answered, for the newest turns of the last minutes. It is kept where the operator allows texts
+//! What models were asked and what they answered, for the newest turns of the last minutes. They are kept where the operator allows texts
 //! on pages, and nowhere else than in memory.
 
 use std::collections::VecDeque;
@@ -11,16 +11,18 @@ use super::Timeline;
 use crate::domain::completion::{Completion, Item, Request, ToolCall};
 use crate::domain::ids::TurnId;
 use crate::ports::ModelError;
-use crate::ports::turn_detail::{ModelCall, PromptPart, Told};
+use crate::ports::turn_detail::{ModelCall, PromptPart, TextAccess};
 
 /// The turns whose texts are kept, the newest.
 const TURNS: usize = 40;
 /// How long a text is kept. Another process on the same store that forgets a member does not reach this one.
-const KEPT: Duration = Duration::from_secs(600);
+pub(in crate::actors) const KEPT: Duration = Duration::from_secs(600);
 /// The calls of one turn that are kept, the first.
 const CALLS: usize = 6;
 /// Bytes of one part of a prompt.
 const PART_BYTES: usize = 2 * 1024;
+/// Bytes of the name of a tool, which a model wrote.
+const NAME_BYTES: usize = 256;
 /// Bytes of one prompt beside its first part: the last parts that fit in.
 const PROMPT_BYTES: usize = 6 * 1024;
 /// Bytes of one answer.
@@ -33,40 +35,50 @@ pub type Excerpt = Box<dyn Fn(&str, usize) -> String + Send + Sync>;
 pub struct Texts {
     /// The turn.
     pub turn: TurnId,
-    /// Whether texts are told.
-    pub told: Told,
+    /// Whether texts may be seen.
+    pub access: TextAccess,
     /// Its calls of models.
     pub calls: Vec<ModelCall>,
 }
 
+/// A call whose texts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallNumber(u64);
+
 /// The texts. All of them are lost with the process.
 pub(super) struct Transcripts {
     excerpt: Excerpt,
-    turns: Mutex<VecDeque<Kept>>,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// The calls that were kept so far.
+    calls: u64,
+    newest: VecDeque<(TurnId, Vec<Kept>)>,
 }
 
 struct Kept {
-    turn: TurnId,
+    number: CallNumber,
     since: Instant,
-    calls: Vec<ModelCall>,
+    call: ModelCall,
 }
 
 impl Timeline {
-    /// A model is asked this. It is kept where texts are shown.
-    pub fn prompted(&self, turn: &TurnId, row: &str, request: &Request) {
-        let Some(transcripts) = &self.transcripts else { return };
+    /// A model is asked this. It is kept where texts may be seen; what it gives belongs to the answer.
+    pub fn prompted(&self, turn: &TurnId, row: &str, request: &Request) -> Option<CallNumber> {
+        let transcripts = self.transcripts.as_ref()?;
         let call = transcripts.call(row, request);
         // Held until it is written down, so that nothing is kept of a turn from before a wish to be forgotten.
         let book = self.book.lock();
-        if book.numbers.get(turn).is_some_and(|number| *number >= book.bare) {
-            transcripts.asked(turn, call);
-        }
+        let number = book.numbers.get(turn)?;
+        if *number >= book.forgotten_through { transcripts.asked(turn, call) } else { None }
     }
 
-    /// A model answered this, or failed. It is kept where texts are shown.
-    pub fn completed(&self, turn: &TurnId, row: &str, result: &Result<Completion, ModelError>) {
-        if let Some(transcripts) = &self.transcripts {
-            transcripts.answered(turn, row, result);
+    /// A model answered this call, or failed.
+    pub fn completed(&self, turn: &TurnId, call: Option<CallNumber>, result: &Result<Completion, ModelError>) {
+        if let (Some(transcripts), Some(call)) = (&self.transcripts, call) {
+            transcripts.answered(turn, call, result);
         }
     }
 
@@ -74,16 +86,19 @@ impl Timeline {
     /// may hold their words.
     pub fn forget_texts(&self) {
         let mut book = self.book.lock();
-        book.bare = book.forgotten + book.turns.len() as u64;
+        book.forgotten_through = book.forgotten + book.turns.len() as u64;
         if let Some(transcripts) = &self.transcripts {
-            transcripts.turns.lock().clear();
+            transcripts.turns.lock().newest.clear();
         }
     }
 
     /// Drops the texts that are too old.
     pub(in crate::actors) fn age_texts(&self) {
         if let Some(transcripts) = &self.transcripts {
-            transcripts.turns.lock().retain(|kept| kept.since.elapsed() < KEPT);
+            transcripts.turns.lock().newest.retain_mut(|(_, calls)| {
+                calls.retain(|kept| kept.since.elapsed() < KEPT);
+                !calls.is_empty()
+            });
         }
     }
 
@@ -92,14 +107,14 @@ impl Timeline {
         let book = self.book.lock();
         let at = usize::try_from(number.checked_sub(book.forgotten + 1)?).ok()?;
         let turn = book.turns.get(at)?.id.clone();
-        let told = match (&self.transcripts, number <= book.bare) {
-            (None, _) => Told::Withheld,
-            (Some(_), true) => Told::Forgotten,
-            (Some(_), false) => Told::Shown,
+        let access = match (&self.transcripts, number <= book.forgotten_through) {
+            (None, _) => TextAccess::Withheld,
+            (Some(_), true) => TextAccess::Forgotten,
+            (Some(_), false) => TextAccess::Visible,
         };
         drop(book);
         let calls = self.transcripts.as_ref().map(|transcripts| transcripts.of(&turn)).unwrap_or_default();
-        Some(Texts { turn, told, calls })
+        Some(Texts { turn, access, calls })
     }
 }
 
@@ -112,26 +127,28 @@ impl Transcripts {
         ModelCall { model: model.to_owned(), prompt: self.prompt(&request.messages), ..ModelCall::default() }
     }
 
-    fn asked(&self, turn: &TurnId, call: ModelCall) {
-        let mut turns = self.turns.lock();
-        if let Some(kept) = turns.iter_mut().rev().find(|kept| kept.turn == *turn) {
-            if kept.calls.len() < CALLS {
-                kept.calls.push(call);
+    fn asked(&self, turn: &TurnId, call: ModelCall) -> Option<CallNumber> {
+        let Turns { calls, newest } = &mut *self.turns.lock();
+        if !newest.iter().any(|(id, _)| id == turn) {
+            if newest.len() >= TURNS {
+                newest.pop_front();
             }
-            return;
+            newest.push_back((turn.clone(), Vec::new()));
         }
-        if turns.len() >= TURNS {
-            turns.pop_front();
+        let (_, kept) = newest.iter_mut().rev().find(|(id, _)| id == turn)?;
+        if kept.len() >= CALLS {
+            return None;
         }
-        turns.push_back(Kept { turn: turn.clone(), since: Instant::now(), calls: vec![call] });
+        *calls += 1;
+        let number = CallNumber(*calls);
+        kept.push(Kept { number, since: Instant::now(), call });
+        Some(number)
     }
 
-    /// The last call to this model has ended.
-    fn answered(&self, turn: &TurnId, model: &str, result: &Result<Completion, ModelError>) {
-        let mut turns = self.turns.lock();
-        let calls = turns.iter_mut().rev().find(|kept| kept.turn == *turn).map(|kept| &mut kept.calls);
-        let open = |call: &&mut ModelCall| call.model == model && call.answer.is_none() && call.error.is_none();
-        let Some(call) = calls.into_iter().flatten().rev().find(open) else { return };
+    fn answered(&self, turn: &TurnId, number: CallNumber, result: &Result<Completion, ModelError>) {
+        let newest = &mut self.turns.lock().newest;
+        let calls = newest.iter_mut().rev().find(|(id, _)| id == turn).map(|(_, calls)| calls);
+        let Some(Kept { call, .. }) = calls.into_iter().flatten().find(|kept| kept.number == number) else { return };
         match result {
             Ok(completion) => {
                 call.answer = Some((self.excerpt)(&completion.content, ANSWER_BYTES));
@@ -145,7 +162,8 @@ impl Transcripts {
     /// The calls of a turn, in their order.
     fn of(&self, turn: &TurnId) -> Vec<ModelCall> {
         let turns = self.turns.lock();
-        turns.iter().rev().find(|kept| kept.turn == *turn).map(|kept| kept.calls.clone()).unwrap_or_default()
+        let calls = turns.newest.iter().rev().find(|(id, _)| id == turn).map(|(_, calls)| calls);
+        calls.into_iter().flatten().map(|kept| kept.call.clone()).collect()
     }
 
     /// The first part, and of the others the last ones that fit in.
@@ -180,7 +198,7 @@ impl Transcripts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::completion::Role;
+    use crate::domain::completion::{Finish, Role, Usage};
     use crate::domain::ids::{Door, MessageId};
 
     fn turn(id: &str) -> TurnId {
@@ -199,8 +217,8 @@ mod tests {
         })
     }
 
-    fn asked(transcripts: &Transcripts, turn: &TurnId, request: &Request) {
-        transcripts.asked(turn, transcripts.call("fast", request));
+    fn asked(transcripts: &Transcripts, turn: &TurnId, request: &Request) -> Option<CallNumber> {
+        transcripts.asked(turn, transcripts.call("fast", request))
     }
 
     #[tokio::test]
@@ -226,14 +244,36 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_goes_to_the_last_call_of_its_model() {
+    async fn an_answer_goes_to_its_own_call_also_where_several_run_at_once() {
         let (transcripts, turn) = (Transcripts::new(excerpt()), turn("1"));
         let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
-        asked(&transcripts, &turn, &request);
-        let failed = Err(ModelError::new(crate::ports::ModelErrorKind::Timeout, "too slow"));
-        transcripts.answered(&turn, "fast", &failed);
-        asked(&transcripts, &turn, &request);
+        let numbers: Vec<_> = (0..3).map(|_| asked(&transcripts, &turn, &request).unwrap()).collect();
+        let failed = |why: &str| Err(ModelError::new(crate::ports::ModelErrorKind::Timeout, why));
+        transcripts.answered(&turn, numbers[0], &failed("too slow"));
+        transcripts.answered(&turn, numbers[2], &failed("too late"));
         let errors: Vec<_> = transcripts.of(&turn).into_iter().map(|call| call.error).collect();
-        assert_eq!(errors, [Some("too slow".to_owned()), None]);
+        assert_eq!(errors, [Some("too slow".to_owned()), None, Some("too late".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn the_name_of_a_tool_is_a_text_of_the_model_and_bounded_and_masked() {
+        let (transcripts, turn) = (Transcripts::new(excerpt()), turn("1"));
+        let number = asked(&transcripts, &turn, &Request { messages: Vec::new(), ..Request::default() }).unwrap();
+        let call = ToolCall {
+            id: "1".to_owned(),
+            name: format!("hunter2{}", "x".repeat(1 << 20)),
+            arguments: "{}".to_owned(),
+        };
+        let completion = Completion {
+            content: String::new(),
+            refusal: None,
+            calls: vec![call],
+            finish: Finish::Stop,
+            usage: Usage::default(),
+            raw: serde_json::Value::Null,
+        };
+        transcripts.answered(&turn, number, &Ok(completion));
+        let tools = &transcripts.of(&turn)[0].tools;
+        assert!(tools[0].starts_with("***xxx") && tools[0].len() <= NAME_BYTES + 3, "{}", tools[0].len());
     }
 }

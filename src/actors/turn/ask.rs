@@ -65,7 +65,7 @@ impl Thinking<'_> {
             parts.timeline.asked(&turn.id, "model", &row.key);
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = dialogue.request(&row, takes_tools);
-            parts.timeline.prompted(&turn.id, &row.key, &request);
+            let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
             let call =
@@ -73,7 +73,7 @@ impl Thinking<'_> {
             let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
             let result = self.complete(&row.key, &request, shown, flow).await;
             drop(lease);
-            parts.timeline.completed(&turn.id, &row.key, &result);
+            parts.timeline.completed(&turn.id, kept, &result);
             call.ended(&result);
             let error = match result {
                 Ok(completion) => return Ok((completion, asked)),

@@ -99,8 +99,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   };
 }
 
-function section(title, note, ...children) {
+function section(title, about, note, ...children) {
   const heading = make("h3", "", title);
+  heading.title = about;
   const sum = make("p", "sum");
   const head = make("header", "part-head", heading, sum, ...note);
   return { sum, element: make("section", "part", head, ...children) };
@@ -124,10 +125,11 @@ function build(root) {
   all.hidden = true;
   const parts = make("ul", "parts");
   const key = make("p", "key", ...STRETCHES.map(([kind, label, title]) => entry(kind, label, title)), entry("visible", "first words", "from here on members can read along"));
-  const tree = section("Supervision tree", [], treeBox, legend());
-  const turns = section("Last turns", [], key, axis, none, turnList, all);
-  const about = section("Parts", [], parts);
-  const money = section("Limits and costs", [], meters, spent);
+  state.title = "ready, or degraded when it answers although the store, a model or a tool server is down; down when no shard is connected";
+  const tree = section("Supervision tree", "who exists, who watches whom, and how each is; click an actor for its history", [], treeBox, legend());
+  const turns = section("Last turns", "each bar is a turn, from its acceptance to the last part of its answer; click one for its path", [], key, axis, none, turnList, all);
+  const about = section("Parts", "what readiness looks at: doors, shards, models, the store, tool servers", [], parts);
+  const money = section("Limits and costs", "how much of each bound is in use, and what models took", [], meters, spent);
   // Where there is one column only, what happens now comes first.
   [turns, tree, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
   const left = make("div", "column-of-parts", tree.element, about.element);
@@ -146,10 +148,18 @@ function entry(kind, label, title) {
 
 function legend() {
   const entries = [
-    [make("i", "dot good"), "running"], [make("i", "dot busy"), "starting"], [make("i", "dot bad"), "failed"],
-    [make("i", "chip depth", "n"), "waiting"], [make("i", "chip again", "↻ n"), "restarts"], [make("i", "figure", "n"), "handled"],
+    [make("i", "dot good"), "running", "the actor handles its messages"],
+    [make("i", "dot busy"), "starting", "it starts, waits for its restart, or hangs in a handler"],
+    [make("i", "dot bad"), "failed", "it failed or stopped; its supervisor starts it again"],
+    [make("i", "chip depth", "n"), "waiting", "messages that wait in its mailbox"],
+    [make("i", "chip again", "↻ n"), "restarts", "how often its supervisor started it again after a failure"],
+    [make("i", "figure", "n"), "handled", "messages and events from outside that it handled, over all restarts"],
   ];
-  const footer = make("p", "legend", ...entries.map(([sign, word]) => make("span", "", sign, word)));
+  const footer = make("p", "legend", ...entries.map(([sign, word, title]) => {
+    const entry = make("span", "", sign, word);
+    entry.title = title;
+    return entry;
+  }));
   footer.setAttribute("aria-hidden", "true");
   return footer;
 }
@@ -288,6 +298,7 @@ function showState(board, readiness) {
     const row = make("li", "", make("i", `dot ${good ? "good" : "bad"}`), make("span", "name", name),
       part.restarts ? make("span", "chip again", `↻ ${part.restarts}`) : "",
       make("span", "since", `${part.status} for ${ago(Math.max(0, now - Date.parse(part.since)))}`));
+    row.title = "how this part is and for how long; ↻ says how often it was lost and came back";
     if (part.last_error) row.append(make("span", good ? "error past" : "error", `${good ? "last error: " : ""}${part.last_error}`));
     return row;
   }));

@@ -31,6 +31,9 @@ export function detailOf(path, past) {
   const facts = make("p", "facts");
   const failures = make("div", "failures");
   const law = make("dl", "law");
+  law.title = "its row of the supervision tree";
+  failures.title = "its last failures, the newest first";
+  facts.title = "its state, what waits in its mailbox, what it handled, and how often it was started again";
   const element = make("div", "detail", role, facts, shared, make("div", "sparks", ...lines.map(({ row }) => row)), failures, law);
   const view = { path, past, lines, role, shared, facts, failures, law, known: null };
   return {

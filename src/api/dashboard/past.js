@@ -89,6 +89,7 @@ export function turnAt(turn, moment) {
   const ended = known(turn.ended_ms);
   return {
     ...turn, age_ms: age, ended_ms: ended, started_ms: known(turn.started_ms), answered_ms: known(turn.answered_ms), visible_ms: known(turn.visible_ms),
+    counted: turn.counted && { ...turn.counted, tokens: known(turn.answered_ms) === null ? null : turn.counted.tokens },
     outcome: ended === null ? "open" : turn.outcome, reason: ended === null ? null : turn.reason,
     steps: turn.steps.filter((step) => step.from_ms <= age).map((step) => {
       const over = known(step.to_ms);

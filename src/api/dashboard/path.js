@@ -35,9 +35,10 @@ export function stops(turn) {
     turn.steps.forEach((step, n) => {
       const before = turn.steps.slice(0, n);
       const failed = before.at(-1)?.failed && before.at(-1).to_ms;
+      const { to, cut } = endOfStep(turn, n);
       if (failed && step.from_ms - failed >= PAUSE_MS) out.push({ actor: "conversation", label: "waits, then tries again", from: failed, to: step.from_ms });
-      out.push(stepStop(step, before));
-      at = Math.max(at, step.to_ms ?? known ?? at);
+      out.push(stepStop(step, before, { to, cut }));
+      at = Math.max(at, to ?? at);
     });
     if (turn.answered_ms !== null && turn.steps.length) out.push({ actor: "conversation", label: "checks the answer", from: at, to: Math.max(at, turn.answered_ms) });
   }
@@ -52,7 +53,7 @@ export function stops(turn) {
 function limitsAsked(counted) {
   if (!counted) return "";
   if (counted.exempt) return "no limit holds here, it is counted only";
-  return `asks for ${of(1, counted.of_messages)} messages, about ${of(counted.expected, counted.of_tokens)} tokens`;
+  return `1 message of ${short(counted.of_messages)}, about ${of(counted.expected, counted.of_tokens)} tokens`;
 }
 
 /** So many of what a window allows, where that is a number that says something. */
@@ -64,13 +65,28 @@ function limitsTaken({ messages, tokens }) {
   return messages === 0 ? "counts nothing" : `counts 1 message, ${short(tokens)} tokens`;
 }
 
-function stepStop(step, before) {
-  const again = before.some((other) => other.kind === step.kind && other.failed) ? "again: " : "";
+/**
+ * When a step ended; `to` is null while it goes on. Of one that never came back, because its conversation crashed or the turn's time was
+ * up, it is when the model was asked anew, or the end: it was cut off.
+ */
+export function endOfStep(turn, n) {
+  const step = turn.steps[n];
+  if (step.to_ms !== null) return { to: step.to_ms, cut: "" };
+  const anew = turn.steps.slice(n + 1).find((later) => later.kind === "model");
+  const to = anew?.from_ms ?? turn.answered_ms ?? turn.ended_ms;
+  return { to, cut: to === null ? "" : anew ? "cut off, and asked again" : "cut off" };
+}
+
+function stepStop(step, before, { to, cut }) {
+  const again = before.some((other) => other.kind === step.kind && (other.failed || other.to_ms === null)) ? "again: " : "";
   const notes = [];
-  if (step.failed) notes.push(step.failed);
+  if (step.failed) notes.push(step.failed.replaceAll("_", " "));
+  if (cut) notes.push(cut);
   if (step.cost) notes.push(`${step.cost.prompt_tokens} in, ${step.cost.completion_tokens} out`);
   if (typeof step.cost?.dollars === "number") notes.push(`$${step.cost.dollars.toPrecision(2)}`);
-  return { actor: step.kind === "model" ? MODEL : "tools", kind: step.kind, label: again + step.name, from: step.from_ms, to: step.to_ms, note: notes.join(", "), failed: step.failed };
+  const failed = step.failed ?? (cut || null);
+  if (step.kind === "gate") return { actor: "approvals", kind: step.kind, label: `asks for a yes: ${step.name}`, from: step.from_ms, to, note: notes.join(", "), failed };
+  return { actor: step.kind === "model" ? MODEL : "tools", kind: step.kind, label: again + step.name, from: step.from_ms, to, note: notes.join(", "), failed };
 }
 
 /** The stops as lines of a list. */

@@ -6,15 +6,15 @@ import { draw, spark } from "./spark.js";
 
 /** Each tile: its name, what it tells, its figure among those of a sample, and whether that is a counter. */
 const TILES = [
-  ["turns", "messages that were accepted since the start", (now) => now.turns, true],
-  ["first words", "the usual time to the first visible words, of the turns below", (now) => now.first_words_p50_ms, false],
-  ["tokens in", "tokens that models were given", (now) => now.prompt_tokens, true],
-  ["tokens out", "tokens that models gave", (now) => now.completion_tokens, true],
-  ["cost", "what models cost, where their rows have prices", (now) => now.dollars, true],
-  ["refused", "messages over the limits of members", (now) => now.refused, true],
-  ["shed", "work turned away because too much was going on", (now) => now.shed, true],
-  ["lost", "turns closed without an answer or an apology", (now) => now.lost, true],
-  ["doubled", "messages answered twice", (now) => now.doubled, true],
+  ["turns", "turns accepted since the start: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
+  ["first words", "from a turn's acceptance to the first text a member can see: the median of the turns below", (now) => now.first_words_p50_ms, false],
+  ["tokens in", "tokens that models were given since the start", (now) => now.prompt_tokens, true],
+  ["tokens out", "tokens that models answered with since the start", (now) => now.completion_tokens, true],
+  ["cost", "what calls of models cost since the start, where rows have prices", (now) => now.dollars, true],
+  ["refused", "requests over a limit", (now) => now.refused, true],
+  ["shed", "work that was turned away because too much was going on", (now) => now.shed, true],
+  ["lost", "turns closed without a reply or an apology", (now) => now.lost, true],
+  ["doubled", "triggers that were found answered twice", (now) => now.doubled, true],
 ];
 const COUNTERS = { refused: "staffai_limit_refused_total", shed: "staffai_shed_total", lost: "staffai_turns_lost_total", doubled: "staffai_turns_doubled_total" };
 
@@ -23,6 +23,7 @@ export function tilesOn(list) {
   const tiles = TILES.map(([name, meaning]) => {
     const parts = { value: make("span", "value"), line: spark("of-tile") };
     const tile = make("div", "tile", make("dt", "", name), make("dd", "", parts.value, parts.line));
+    tile.title = meaning;
     return { tile, meaning, ...parts };
   });
   list.append(...tiles.map(({ tile }) => tile));
@@ -81,7 +82,7 @@ export function showMoney({ meters, spent: list }, { limits, spent, today }) {
     const fill = make("i", limit.used >= limit.max ? "full" : "");
     fill.style.width = `${Math.min(100, (limit.used / Math.max(1, limit.max)) * 100)}%`;
     return make("li", "", make("span", "name", limit.name), make("span", "meter", fill), make("span", "figure", `${limit.used} of ${limit.max}`));
-  }));
+  }).map((row) => titled(row, "how much of this bound is in use, and how much it allows; beyond it work waits or is turned away")));
   const days = today ? [today] : [];
   list.replaceChildren(...days.map((day) => {
     const cached = day.cached_tokens ? `, ${short(day.cached_tokens)} cached` : "";
@@ -89,10 +90,15 @@ export function showMoney({ meters, spent: list }, { limits, spent, today }) {
     const who = `${day.messages} ${day.messages === 1 ? "message" : "messages"} of ${day.members} ${day.members === 1 ? "member" : "members"}`;
     const figures = `${who}; ${short(day.prompt_tokens)} in${cached}, ${short(day.completion_tokens)} out${unpriced}`;
     return make("li", "", make("span", "name", `${day.day}, all`), make("span", "figure", figures), make("span", "price", day.dollars === null ? "no price" : dollars(day.dollars)));
-  }), ...spent.map((row) => {
+  }).map((row) => titled(row, "what the usage ledger has of this day, over all starts: messages, members, tokens, cost")), ...spent.map((row) => {
     const failed = row.failed ? `, ${row.failed} failed` : "";
     const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
     const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
     return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
-  }));
+  }).map((row) => titled(row, "calls of this model row since the start: tokens it was given and answered with, and what they cost where the row has prices")));
+}
+
+function titled(element, title) {
+  element.title = title;
+  return element;
 }

@@ -253,9 +253,9 @@ function fill(view, row, { node, sum, branch, more, open }) {
   set(parts.again, told.restarts > 0 ? `↻ ${told.restarts}` : "");
   set(parts.handled, told.handled > 0 ? short(told.handled) : "");
   set(parts.error, colour !== "good" && told.last_error ? told.last_error : "");
-  parts.depth.title = "messages that wait";
-  parts.again.title = "restarts";
-  parts.handled.title = "messages and events handled";
+  parts.depth.title = "messages that wait in its mailbox";
+  parts.again.title = "how often its supervisor started it again after a failure";
+  parts.handled.title = "messages and events from outside that it handled, over all restarts";
   parts.depth.setAttribute("aria-label", `${told.mailbox} waiting`);
   parts.again.setAttribute("aria-label", `${told.restarts} restarts`);
   parts.handled.setAttribute("aria-label", `${told.handled} handled`);

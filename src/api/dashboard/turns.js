@@ -1,17 +1,22 @@
 // The last turns as time lines: waiting in the lane, waiting to be let to a model, the model, tools, posting.
 
 import { ago, duration, make, mark } from "./dom.js";
-import { pathLines } from "./path.js";
-import { tell } from "./told.js";
+import { endOfStep, pathLines } from "./path.js";
+import { showTexts } from "./transcript.js";
 
 /** The shortest length that fills a bar, in milliseconds. */
 const SHORTEST = 500;
+/** How long after a turn all of its log is there. */
+const LOG_MS = 1000;
 /** The kinds of stretches in their order, with what they mean. */
 export const STRETCHES = [
   ["queued", "in the lane", "it waits for the turn before it in its channel"], ["admitted", "admitted", "it waits for a permit, or does its own work"],
-  ["model", "model", "a model is asked"], ["tool", "tools", "a tool runs"], ["posted", "posting", "the answer is on its way into the channel"],
+  ["model", "model", "a model is asked"], ["tool", "tools", "a tool runs"],
+  ["gate", "decision", "it waits for a person who has to approve a call"], ["posted", "posting", "the answer is on its way into the channel"],
 ];
 const SIGNS = { open: "…", replied: "✓", hinted: "✓", refused: "–", dropped: "–", apologised: "!", failed: "✕", cancelled: "–" };
+
+const KINDS = { gate: "decision about" };
 
 /** What is said in the bar of a turn that has no answer. */
 const WORDS = { refused: "refused", dropped: "dropped", failed: "failed", cancelled: "cancelled" };
@@ -83,7 +88,7 @@ function drawAxis(axis, full, any) {
 function newRow(turn) {
   const parts = {
     sign: make("span", "sign"), trigger: make("span", "trigger"), bar: make("span", "bar"), took: make("span", "took"), when: make("span", "when"),
-    more: make("div", "more-of-turn"), told: make("div", "told-of-turn"),
+    more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
   number.title = "its place among the turns since the start";
@@ -91,9 +96,14 @@ function newRow(turn) {
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
-  const details = make("details", "turn", head, parts.more, parts.told);
+  const details = make("details", "turn", head, parts.more, parts.texts);
   const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
-  details.addEventListener("toggle", () => details.open && tell(parts.told, row.turn));
+  const read = () => details.open && showTexts(parts.texts, row.turn);
+  details.addEventListener("toggle", () => {
+    read();
+    // The last lines of the log come a moment after the end.
+    setTimeout(read, LOG_MS);
+  });
   return row;
 }
 
@@ -127,7 +137,7 @@ function fill(row, turn, full) {
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
   parts.more.replaceChildren(...explained(turn));
-  if (details.open) tell(parts.told, turn);
+  if (details.open) showTexts(parts.texts, turn);
 }
 
 /** The parts of a turn's time; they may overlap where tools run side by side. */
@@ -136,12 +146,13 @@ function stretches(turn) {
   const known = turn.answered_ms ?? end;
   const out = [{ kind: "queued", label: "in the lane", from: 0, to: turn.started_ms ?? known }];
   let at = out[0].to;
-  for (const step of turn.steps) {
+  turn.steps.forEach((step, n) => {
     if (step.from_ms > at) out.push({ kind: "admitted", label: "admitted", from: at, to: step.from_ms });
-    const to = step.to_ms ?? known;
-    out.push({ kind: step.kind, label: `${step.kind} ${step.name}`, from: step.from_ms, to, failed: step.failed });
+    const { to: over, cut } = endOfStep(turn, n);
+    const to = over ?? known;
+    out.push({ kind: step.kind, label: `${KINDS[step.kind] ?? step.kind} ${step.name}`, from: step.from_ms, to, failed: step.failed || cut });
     at = Math.max(at, to);
-  }
+  });
   if (turn.started_ms !== null && known > at) out.push({ kind: "admitted", label: "admitted", from: at, to: known });
   if (turn.answered_ms !== null) out.push({ kind: "posted", label: "posting", from: turn.answered_ms, to: end });
   return out.filter((piece) => piece.to > piece.from);

@@ -27,8 +27,11 @@ const LOOK_MS = 1000;
 export function startChaos(root, { say, wound, killed, complain, bot }) {
   const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
   const buttons = make("div", "troubles");
-  const count = () => make("strong", "", "0");
-  const parts = { crashes: count(), lost: count(), doubled: count() };
+  const count = (title) => Object.assign(make("strong", "", "0"), { title });
+  const parts = {
+    crashes: count("lives of actors that ended by a failure, and ends of the bot's process, since the start"),
+    lost: count("turns closed without a reply or an apology"), doubled: count("triggers that were found answered twice"),
+  };
   const counts = make("p", "chaos-counts", "crashes ", parts.crashes, " · lost ", parts.lost, " · doubled ", parts.doubled);
   counts.setAttribute("role", "status");
   const show = make("button", "trouble mid-answer", "Crash it while it answers");
@@ -117,6 +120,8 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
     midAnswer,
     /** Whether answers come from the demo model, which costs nobody anything. */
     demo: () => chaos.demo === true,
+    /** Crashes, and turns that were lost or doubled, since the start. */
+    counts: () => chaos.counts,
     /** What shows that an order comes from this page. */
     token: () => chaos.token,
     /** What opens below an actor of the tree. */

@@ -66,7 +66,8 @@ export function startComposer(with_) {
 /** Names the bot on its button and says in the box what to do. */
 export function invite(channelName, memberName, botName) {
   mentionButton.textContent = `@${botName}`;
-  draft.placeholder = `Mention @${botName} to talk to it`;
+  // There is no room for more beside the buttons of a phone.
+  draft.placeholder = matchMedia("(max-width: 480px)").matches ? "Your message" : `Mention @${botName} to talk to it`;
   draft.setAttribute("aria-label", `Message in ${channelName} as ${memberName}`);
 }
 

@@ -9,6 +9,21 @@ import { mountBoard } from "/dashboard/board.js";
 /** What breaks things on purpose and the inside of the bot, once they are there. */
 export const inside = { chaos: null, board: null };
 
+/** For how long the panel comes by itself where it lies above the chat. */
+const PEEK_MS = 3200;
+
+/** Crashes a conversation in the middle of an answer, if that is still wanted then, and lets it be seen: first the words, then the actor, then the rest. */
+export function crashWhileItAnswers(wanted = () => true) {
+  return inside.chaos.midAnswer(() => {
+    if (!wanted()) return false;
+    if (getComputedStyle(at("tree-toggle")).display !== "none" && !at("tree-panel").classList.contains("open")) {
+      showPanel(true);
+      setTimeout(() => showPanel(false), PEEK_MS);
+    }
+    return true;
+  });
+}
+
 /** Shows the path of the turn that answers a question. */
 export async function followed(question) {
   showPanel(true);

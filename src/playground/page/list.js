@@ -1,7 +1,7 @@
 // The messages of the place that is shown: how they come, change and go, and what of them is read aloud.
 
 import { forget, sayNow } from "./composer.js";
-import { inside, showPanel } from "./inside.js";
+import { crashWhileItAnswers, inside } from "./inside.js";
 import { dayLine, forMe, messageItem, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
@@ -53,16 +53,14 @@ function welcome() {
     button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
     return button;
   });
-  const crash = make("button", "idea", "crash it while it answers");
+  const crash = make("button", "idea first", "crash it while it answers");
   crash.type = "button";
-  crash.addEventListener("click", () => {
-    showPanel(true);
-    inside.chaos.midAnswer();
-  });
+  crash.addEventListener("click", () => crashWhileItAnswers());
   const tour = make("button", "idea", "take the tour");
   tour.type = "button";
   tour.addEventListener("click", startTour);
-  ideas.push(crash, tour);
+  ideas.unshift(crash);
+  ideas.push(tour);
   const image = make("img", "welcome-mark");
   image.src = "/dashboard/icon.svg";
   image.alt = "";

@@ -7,20 +7,45 @@ import { at } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
 const LOOK_MS = 8000;
+/** How often, and how soon, it is looked at whether a choice is in force. */
+const LOOKS = 40;
+const SOON_MS = 250;
 
 let shown = "";
+/** The version of the configuration from before a choice, until the bot has another one in force. */
+let before = null;
 
 async function look() {
   if (document.hidden) return;
   const told = await ask("GET", "/playground/models").catch(() => null);
+  if (told) Object.assign(told, await inForce());
   // What does not change is not drawn again: somebody may be choosing.
   if (!told || JSON.stringify(told) === shown) return;
   shown = JSON.stringify(told);
   draw(told);
 }
 
-function draw({ offers, chosen }) {
-  at("models").hidden = !chosen && offers.length === 0;
+/** Whether the bot has read what was chosen last, and what it says against it. */
+async function inForce() {
+  if (before === null) return { waits: false };
+  const now = await configuration();
+  if (now && now.version !== before) before = null;
+  return { waits: before !== null, rejected: (before !== null && now?.rejected) || undefined };
+}
+
+async function configuration() {
+  const response = await fetch("/readyz", { cache: "no-store", signal: AbortSignal.timeout(LOOK_MS) }).catch(() => null);
+  if (!response || response.headers.has("x-staffai-away")) return null;
+  return (await response.json().catch(() => null))?.configuration ?? null;
+}
+
+function draw({ offers, chosen, waits, rejected }) {
+  at("models").hidden = !chosen && offers.length === 0 && !waits;
+  if (waits) {
+    const note = `${chosen ? chosen.model : "The demo model"} is put in force; until then answers come from the model before it.`;
+    at("models").replaceChildren(title("Model"), make("p", "note", note), rejected ? make("p", "note bad", `The bot refuses its configuration: ${rejected}`) : "");
+    return;
+  }
   if (chosen) {
     const back = button("Back to the demo model", () => choose(null));
     at("models").replaceChildren(title("Model"), make("p", "note", `Answers come from ${chosen.model}.`), back);
@@ -53,7 +78,18 @@ function button(text, run) {
 }
 
 async function choose(choice) {
+  const known = await configuration();
   await ask("POST", "/playground/models", { choice }, { "X-Staffai-Chaos": inside.chaos.token() });
+  before = known?.version ?? null;
+  // The bot reads its configuration in a moment.
+  for (let n = 0; n < LOOKS && (n === 0 || before !== null); n += 1) {
+    await look();
+    await new Promise((done) => setTimeout(done, SOON_MS));
+  }
+  if (before === null) return;
+  // What brings back what is in force changes nothing that the bot could say.
+  before = null;
+  complain("The bot has not said that it changed its model. Its answers say which one they come from.");
   await look();
 }
 

@@ -2,7 +2,7 @@
 
 import { ask } from "./asking.js";
 import { complain } from "./composer.js";
-import { inside } from "./inside.js";
+import { crashWhileItAnswers, inside } from "./inside.js";
 import { go } from "./places.js";
 import { startTyping } from "./questions.js";
 import { opened } from "./threads.js";
@@ -22,6 +22,7 @@ const TOO_MANY = 18;
 
 /** The tour that goes on; nothing once somebody takes over. */
 let running = null;
+let last = Promise.resolve();
 let quiet = 0;
 
 const STOPS = [
@@ -32,7 +33,7 @@ const STOPS = [
   }],
   ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], "show me a formula")])],
   ["Now the conversation crashes in the middle of an answer. Its supervisor starts it again, and the answer arrives all the same.", async (tour) => {
-    const said = await inside.chaos.midAnswer(tour.goesOn);
+    const said = await crashWhileItAnswers(tour.goesOn);
     if (said) await tour.answers([said]);
   }],
   ["One member asks much too often, in a thread. The limit says so once, and then with ⏳.", async (tour) => {
@@ -47,7 +48,7 @@ const STOPS = [
   }],
 ];
 
-const END = "That was the tour. Click an actor of the tree and crash it, or ask something.";
+const END = "Click an actor of the tree and crash it, or ask something.";
 
 /** Watches for a page on which nothing happens, and for whoever takes over. */
 export function watchTour() {
@@ -67,8 +68,13 @@ function waitForQuiet() {
   clearTimeout(quiet);
   quiet = setTimeout(() => {
     if (document.hidden || !world.bot) waitForQuiet();
-    else if (isEmpty() && !running && inside.chaos?.demo() && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches) startTour();
+    else if (begins()) startTour();
   }, QUIET_MS);
+}
+
+/** Whether it begins by itself: never where what is asked costs money, or where somebody was before. */
+export function begins() {
+  return isEmpty() && !running && Boolean(inside.chaos?.demo()) && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
 
 function isEmpty() {
@@ -83,7 +89,16 @@ function takeOver() {
   at("tour").hidden = true;
 }
 
-export async function startTour() {
+/** Settles when nothing of the last tour is under way any more. */
+export function ended() {
+  return last;
+}
+
+export function startTour() {
+  last = act();
+}
+
+async function act() {
   const people = [...world.members.values()].filter((member) => !member.bot).map((member) => member.id);
   if (running || people.length < 2 || channelHere()?.kind !== "text") return;
   const tour = walk(people);
@@ -91,10 +106,10 @@ export async function startTour() {
   at("tour-stop").textContent = "Take over";
   at("tour").hidden = false;
   try {
-    for (const [words, act] of STOPS) {
+    for (const [words, stop] of STOPS) {
       at("tour-words").textContent = words;
       await pause(READ_MS);
-      if (tour.goesOn()) await act(tour);
+      if (tour.goesOn()) await stop(tour);
       if (!tour.goesOn()) return;
     }
   } catch (error) {
@@ -102,7 +117,8 @@ export async function startTour() {
     takeOver();
     return;
   }
-  at("tour-words").textContent = END;
+  const { crashes, lost, doubled } = inside.chaos.counts();
+  at("tour-words").textContent = `That was the tour: ${crashes} crashed, ${lost} lost, ${doubled} doubled. ${END}`;
   at("tour-stop").textContent = "Close";
   keep("tour", "over");
   await pause(END_MS);

@@ -7,13 +7,13 @@ const PATIENCE = 4000;
 const WITHOUT = {
   withheld: "Prompts and raw answers are kept for this page only where log.content allows it.",
   forgotten: "A member wished to be forgotten: prompts, raw answers and log lines from before that are gone.",
-  shown: "No prompt of this turn is kept: no model was asked, or it was more than ten minutes or forty turns ago.",
+  visible: "No prompt of this turn is kept: no model was asked, or it was more than ten minutes or forty turns ago.",
 };
 /** Fields of a line that stand in front, without their names. */
 const FRONT = ["timestamp", "level", "actor", "event", "message"];
 
 /** Fills `box` for a turn. */
-export async function tell(box, { number, ended_ms: ended }) {
+export async function showTexts(box, { number, ended_ms: ended }) {
   const told = await read(number).catch(() => null);
   if (!told) return;
   const key = JSON.stringify([told, ended === null]);
