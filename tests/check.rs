@@ -257,6 +257,29 @@ fn a_token_of_a_wrong_form_is_found_without_contacting_anybody() {
     assert_eq!(offline(&[("DISCORD_BOT_TOKEN", &whole)]).code, 0);
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn each_server_that_models_may_ask_is_tried_with_its_key() {
+    let peers = |url: &str, key: &str| format!("[{{name = 'tides', url = '{url}', {key}}}]");
+    let key = "key = 'sk-of-a-sensible-length'";
+    offline(&[("STAFFAI_PEERS", &peers(NOWHERE, "key = 'short'"))])
+        .has("note", "agents", "agents.name is not set")
+        .has("note", "agent tides", "fewer than 16 characters")
+        .has("skipped", "agent tides", "--offline");
+    for (row, fix) in [
+        (peers("http://tides.example", key), "use https"),
+        (peers(NOWHERE, "env_key = 'NOT_SET'"), "the variable NOT_SET that env_key names is not set"),
+        (peers("http://a:b@127.0.0.1:1", key), "give the address alone"),
+    ] {
+        let outcome = offline(&[("STAFFAI_PEERS", &row)]);
+        outcome.has("wrong", "agents", fix);
+        assert!(outcome.code == 1 && !outcome.table.contains("sensible"), "{}", outcome.table);
+    }
+    let bench = Bench::start(|_| {}).await;
+    let outcome = bench.check(&[], &[("STAFFAI_PEERS", &peers(NOWHERE, key)), ("STAFFAI_AGENTS__NAME", "here")]).await;
+    outcome.has("wrong", "agent tides", "cannot be reached");
+    assert_eq!(outcome.code, 1);
+}
+
 #[test]
 fn a_slip_in_a_name_is_named() {
     let outcome =

@@ -249,6 +249,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
             words: 30,
             channels: Arc::default(),
             doors: Arc::default(),
+            profiles: Arc::default(),
             sections: Arc::default(),
         },
         schema: Arc::new(Schema::compile(&document).unwrap()),

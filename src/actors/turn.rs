@@ -13,6 +13,7 @@ mod files;
 mod memory;
 mod overheard;
 mod parked;
+mod showing;
 mod tally;
 
 mod tools;
@@ -66,7 +67,7 @@ use crate::domain::reply::{self, Reply};
 use crate::domain::tool::round::Planned;
 use crate::domain::tool::turn_tools::Told;
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use crate::ports::{Clock, Dice, Store, Write};
+use crate::ports::{Clock, Dice, ProgressSink, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
 
@@ -174,7 +175,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
         let tools = Tools::of(parts, running, turn).await;
-        Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0 }.think(going_on.as_ref()).await
+        Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None }
+            .think(going_on.as_ref())
+            .await
     };
     let thought = tokio::select! {
         biased;
@@ -268,6 +271,7 @@ fn scene(turn: &Turn, now: Timestamp) -> Scene<'_> {
         person: &turn.person.id,
         name: &turn.name,
         now,
+        profile: turn.policy.profile.as_deref(),
     }
 }
 
@@ -303,6 +307,8 @@ struct Thinking<'a> {
     tools: Tools,
     /// How many clean calls it stands in; zero for the turn itself.
     depth: u32,
+    /// Hears what a model writes in a clean call.
+    watcher: Option<ProgressSink>,
 }
 
 /// What came of thinking.

@@ -598,6 +598,7 @@ async fn a_key_opens_what_it_has_rights_for_and_no_more() {
         rights: vec![Right::Chat],
         models: Vec::new(),
         doors: Vec::new(),
+        profiles: Vec::new(),
         limits: None,
         made_at: 0,
         expires_at: None,

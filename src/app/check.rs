@@ -14,6 +14,8 @@ use crate::config::problem::Layer;
 use crate::config::{Examined, Loaded, Settings};
 use crate::llm::registry::Registry;
 
+mod agents;
+
 mod data_tools;
 
 mod door;
@@ -110,6 +112,7 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     servers::check(&entries, (settings, lookup), scope.offline, &mut report).await;
     servers::nats(settings, scope.offline, &mut report).await;
     triggers(settings, lookup, &mut report);
+    agents::check(settings, lookup, scope.offline, &mut report).await;
     data_tools::check(settings, lookup, scope.offline, &mut report).await;
     if scope.offline {
         report.skipped("discord", "not contacted: --offline");

@@ -39,6 +39,10 @@ impl Console for LiveConsole {
         self.live.now().prompts.personality.to_string()
     }
 
+    fn profiles(&self) -> Vec<String> {
+        self.live.now().prompts.profiles.keys().cloned().collect()
+    }
+
     async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String> {
         let (settings, row) = (self.live.now().settings.clone(), row.to_owned());
         // The embedded store is of one process alone, which reads the file.

@@ -29,6 +29,10 @@ const INTERJECTION_FILE: &str = "interjection_prompt.txt";
 const ACTIVITY_FILE: &str = "base_activity_system_prompt.txt";
 /// The folder of the sections that prompts may include.
 const SECTIONS_FOLDER: &str = "sections";
+/// The folder of the profiles that messages may ask for.
+const PROFILES_FOLDER: &str = "profiles";
+/// The most profiles.
+const PROFILES_MAX: usize = 64;
 /// The folder of the doors' own prompts.
 const DOORS_FOLDER: &str = "doors";
 /// The most sections.
@@ -69,6 +73,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
     };
     let channels = channels(&dir.join(CHANNELS_FOLDER), &mut mistakes);
     let doors = doors(&dir.join(DOORS_FOLDER), &mut mistakes);
+    let profiles = Arc::new(profiles(&dir.join(PROFILES_FOLDER), &mut mistakes));
     let sections = sections(&dir.join(SECTIONS_FOLDER), &mut mistakes);
     if !mistakes.is_empty() {
         return Err(mistakes);
@@ -76,7 +81,7 @@ pub fn prompts(settings: &Settings) -> Result<Prompts, Vec<String>> {
     let bot_name = settings.members.aliases.first().map_or(OUR_NAME, String::as_str).into();
     let (words, channels) = (settings.llm.words, Arc::new(channels));
     let (doors, sections) = (Arc::new(doors), Arc::new(sections));
-    let prompts = Prompts { personality, interjection, activity, channels, doors, sections, bot_name, words };
+    let prompts = Prompts { personality, interjection, activity, channels, doors, profiles, sections, bot_name, words };
     let mistakes = wrong_sections(dir, &prompts);
     if mistakes.is_empty() { Ok(prompts) } else { Err(mistakes) }
 }
@@ -94,8 +99,9 @@ fn wrong_sections(dir: &Path, prompts: &Prompts) -> Vec<String> {
     let channels =
         prompts.channels.iter().flat_map(|(place, own)| special(format!("{CHANNELS_FOLDER}/{}", place.id), own));
     let doors = prompts.doors.iter().flat_map(|(door, own)| special(format!("{DOORS_FOLDER}/{door}"), own));
+    let profiles = prompts.profiles.iter().flat_map(|(name, own)| special(format!("{PROFILES_FOLDER}/{name}"), own));
     let whole = whole.into_iter().map(|(name, text)| (name, text.cloned()));
-    let all = whole.chain(channels).chain(doors).filter_map(|(name, text)| Some((name, text?)));
+    let all = whole.chain(channels).chain(doors).chain(profiles).filter_map(|(name, text)| Some((name, text?)));
     let wrong = |(name, text): (String, Arc<str>)| {
         sections::check(&text, &prompts.sections)
             .err()
@@ -109,8 +115,7 @@ fn sections(folder: &Path, mistakes: &mut Vec<String>) -> Sections {
     let mut sections = Sections::new();
     for (path, name) in entries(folder, mistakes) {
         let Some(name) = name.strip_suffix(".txt").filter(|_| path.is_file()) else { continue };
-        let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
-        if name.is_empty() || name.len() > SECTION_NAME_MAX || !name.chars().all(usable) {
+        if !is_name(name) {
             let fix = format!("use 1 to {SECTION_NAME_MAX} small letters, digits, - or _, or remove the file");
             mistakes.push(format!("{}: the name is none of a section; {fix}", path.display()));
             continue;
@@ -125,6 +130,39 @@ fn sections(folder: &Path, mistakes: &mut Vec<String>) -> Sections {
         }
     }
     sections
+}
+
+/// Whether a section or a profile may have this name.
+fn is_name(name: &str) -> bool {
+    let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+    !name.is_empty() && name.len() <= SECTION_NAME_MAX && name.chars().all(usable)
+}
+
+/// The folders of profiles, each named after its profile.
+fn profiles(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<String, ChannelPrompts> {
+    let mut profiles = BTreeMap::new();
+    for (path, name) in entries(folder, mistakes) {
+        if !path.is_dir() || name.starts_with('.') {
+            continue;
+        }
+        let shown = path.display();
+        match prompt(&path.join(PERSONALITY_FILE)) {
+            Ok(_) if !is_name(&name) => {
+                let fix = format!("use 1 to {SECTION_NAME_MAX} small letters, digits, - or _, or remove the folder");
+                mistakes.push(format!("{shown}: the name is none of a profile; {fix}"));
+            }
+            Ok(None) => mistakes.push(format!("{shown}: has no {PERSONALITY_FILE}; write it or remove the folder")),
+            Ok(Some(_)) if profiles.len() == PROFILES_MAX => {
+                mistakes.push(format!("{}: has more than the {PROFILES_MAX} profiles that are read", folder.display()));
+                break;
+            }
+            Ok(personality) => {
+                drop(profiles.insert(name, ChannelPrompts { personality, interjection: None }));
+            }
+            Err(mistake) => mistakes.push(mistake),
+        }
+    }
+    profiles
 }
 
 /// The folders of single doors, each named after its door.

@@ -41,6 +41,9 @@ pub(super) enum Action {
         /// The name of a door that it opens; may be given more than once. Without this it opens all.
         #[arg(long = "door", value_name = "NAME")]
         doors: Vec<String>,
+        /// The name of a profile of prompts that it may choose; may be given more than once. Without this it may choose all.
+        #[arg(long = "profile", value_name = "NAME")]
+        profiles: Vec<String>,
         /// Requests within the window of the limits, in place of those of every member; 0 for any number.
         #[arg(long, value_name = "NUMBER", requires = "tokens")]
         messages: Option<u32>,
@@ -169,7 +172,9 @@ pub(super) fn run(cli: &Cli, action: &Action) -> u8 {
 }
 
 fn add(settings: &Settings, action: &Action) -> Result<(), String> {
-    let Action::Add { name, rights, models, doors, messages, tokens, days, .. } = action else { return Ok(()) };
+    let Action::Add { name, rights, models, doors, profiles, messages, tokens, days, .. } = action else {
+        return Ok(());
+    };
     check_name(name)?;
     let known: Vec<String> = super::doors::rules(settings).into_keys().map(|door| door.to_string()).collect();
     if let Some(door) = doors.iter().find(|door| !known.contains(door)) {
@@ -187,6 +192,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
         rights,
         models: models.clone(),
         doors: doors.clone(),
+        profiles: profiles.clone(),
         limits: messages.zip(*tokens).map(|(messages, tokens)| KeyLimits { messages, tokens }),
         made_at: now,
         expires_at: days.map(|days| now + days * DAY_MS),
@@ -231,8 +237,12 @@ fn list(settings: &Settings) -> Result<(), String> {
             Some(_) if key.is_over(now) => "ended".to_owned(),
             Some(at) => format!("until {}", day(Timestamp(at))),
         };
+        let profiles = match key.profiles.as_slice() {
+            [] => String::new(),
+            some => format!("  profiles: {}", some.join(",")),
+        };
         say(&format!(
-            "{}  rights: {}  models: {}  doors: {}  limits: {limits}  made {}  {until}",
+            "{}  rights: {}  models: {}  doors: {}{profiles}  limits: {limits}  made {}  {until}",
             key.name,
             rights.join(","),
             all(&key.models),

@@ -99,6 +99,9 @@ pub struct ApiKey {
     /// Names of the doors that it opens; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<String>,
+    /// Names of the profiles of prompts that it may choose; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub profiles: Vec<String>,
     /// What it may use within the window of all limits; none: what every member may.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<KeyLimits>,
@@ -221,6 +224,15 @@ impl Caller {
         }
     }
 
+    /// Whether they may choose this profile of prompts.
+    #[must_use]
+    pub fn may_choose(&self, profile: &str) -> bool {
+        match self {
+            Self::Local => true,
+            Self::Key(key) => key.profiles.is_empty() || key.profiles.iter().any(|name| name == profile),
+        }
+    }
+
     /// Whether they may ask this row.
     #[must_use]
     pub fn may_ask(&self, row: &str) -> bool {
@@ -255,6 +267,7 @@ impl KeyRing {
             rights: Right::ALL.to_vec(),
             models: Vec::new(),
             doors: Vec::new(),
+            profiles: Vec::new(),
             limits: None,
             made_at: 0,
             expires_at: None,
@@ -318,6 +331,7 @@ mod tests {
         kept.expires_at = Some(1_000);
         kept.rights = vec![Right::Chat];
         kept.models = vec!["fast".to_owned()];
+        kept.profiles = vec!["pirate".to_owned()];
         let text = serde_json::to_string(&kept).unwrap();
         assert_eq!(serde_json::from_str::<ApiKey>(&text).unwrap(), kept);
         assert!(!text.contains("second"), "the key itself stands nowhere");
@@ -330,6 +344,7 @@ mod tests {
         let caller = Caller::Key(ring.find("second", Timestamp(0)).unwrap());
         assert!(caller.may(Right::Chat) && !caller.may(Right::Operate));
         assert!(caller.may_ask("fast") && !caller.may_ask("slow"));
+        assert!(caller.may_choose("pirate") && !caller.may_choose("judge") && Caller::Local.may_choose("judge"));
     }
 
     #[test]

@@ -76,19 +76,21 @@ pub struct Posted {
     pub tools: bool,
     /// The conversation that came with it, in place of what is remembered; none where that is ours to know.
     pub given: Option<Given>,
-    /// Which models may answer, where its asker does not leave that to the door.
+    /// Which models may answer and as whom, where its asker does not leave that to the door.
     pub models: WantedModels,
     /// The chain of servers through which it came; none where no other server asks.
     pub lineage: Option<Box<Lineage>>,
 }
 
-/// Which models may answer a message.
+/// Which models may answer a message, and as whom.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WantedModels {
     /// The key of the row that answers it; none leaves that to the door.
     pub row: Option<String>,
     /// The keys of the rows that may answer, fallbacks included; empty for all.
     pub among: Vec<String>,
+    /// The profile of prompts; none leaves it to the place.
+    pub profile: Option<String>,
 }
 
 /// Who wrote a message.

@@ -63,6 +63,8 @@ pub struct Prompts {
     pub channels: Arc<BTreeMap<Place, ChannelPrompts>>,
     /// What holds at single doors instead, where no channel says otherwise.
     pub doors: Arc<BTreeMap<Door, ChannelPrompts>>,
+    /// What holds for messages that ask for it by name, before anything else.
+    pub profiles: Arc<BTreeMap<String, ChannelPrompts>>,
     /// What the prompts above may include, by name.
     pub sections: Arc<Sections>,
     /// Our name.
@@ -81,29 +83,31 @@ pub struct ChannelPrompts {
 }
 
 impl Prompts {
-    /// Who we are in a place: what its own folder says, else that of the place above it, else what holds everywhere.
+    /// Who we are in a scene: what its profile says, else the folder of its place, else that of the place above it, else what holds
+    /// everywhere.
     #[must_use]
-    pub fn personality_in(&self, place: &Place, parent: Option<&Place>) -> Cow<'_, str> {
-        let text = self.special(place, parent, |channel| channel.personality.as_deref()).unwrap_or(&self.personality);
+    pub fn personality_in(&self, scene: &Scene<'_>) -> Cow<'_, str> {
+        let text = self.special(scene, |channel| channel.personality.as_deref()).unwrap_or(&self.personality);
         sections::expand(text, &self.sections)
     }
 
     /// How we join in there, filled in for this scene.
     #[must_use]
     pub fn interjection_for(&self, scene: &Scene<'_>) -> String {
-        let text = self.special(scene.place, scene.parent, |channel| channel.interjection.as_deref());
+        let text = self.special(scene, |channel| channel.interjection.as_deref());
         let text = sections::expand(text.unwrap_or(&self.interjection), &self.sections);
         fill::fill(text.trim(), self, scene)
     }
 
     fn special<'a>(
         &'a self,
-        place: &Place,
-        parent: Option<&Place>,
+        scene: &Scene<'_>,
         which: impl Fn(&'a ChannelPrompts) -> Option<&'a str>,
     ) -> Option<&'a str> {
-        let channel = [Some(place), parent].into_iter().flatten().find_map(|place| which(self.channels.get(place)?));
-        channel.or_else(|| which(self.doors.get(&place.door)?))
+        let profile = scene.profile.and_then(|name| which(self.profiles.get(name)?));
+        let places = [Some(scene.place), scene.parent].into_iter().flatten();
+        let channel = || places.filter_map(|place| self.channels.get(place)).find_map(&which);
+        profile.or_else(channel).or_else(|| which(self.doors.get(&scene.place.door)?))
     }
 }
 
@@ -163,7 +167,7 @@ pub fn given(prompts: &Prompts, scene: &Scene<'_>, conversation: &Conversation) 
 /// speaks of the person or the time comes last.
 #[must_use]
 pub fn system(prompts: &Prompts, contract: ReplyContract, scene: &Scene<'_>) -> String {
-    let personality = prompts.personality_in(scene.place, scene.parent);
+    let personality = prompts.personality_in(scene);
     let personality = personality.trim();
     let persona = fill::fill(personality, prompts, scene);
     let form = form(prompts, contract);
@@ -302,6 +306,13 @@ pub fn clean(text: &str, most: usize) -> String {
         before = c;
     }
     kept
+}
+
+/// The end of a text, at most this many characters, on one line. Costs the same however long the text is.
+#[must_use]
+pub fn tail(text: &str, most: usize) -> String {
+    let begin = text.char_indices().rev().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
+    clean(&text[begin..], most).replace('\n', " ")
 }
 
 /// How our own notes begin that stand among what members wrote.

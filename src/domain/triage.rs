@@ -192,8 +192,8 @@ fn policy(posted: &Posted, door: &Policy) -> Policy {
     let model = given.and_then(|given| given.model.clone()).or_else(|| wanted.row.clone());
     let among = given.map_or_else(|| wanted.among.clone(), |given| given.rows.clone());
     let model = model.or_else(|| door.model.clone());
-    let lineage = posted.lineage.clone();
-    Policy { tools: door.tools && posted.tools, model, among, lineage, ..door.clone() }
+    let (lineage, profile) = (posted.lineage.clone(), wanted.profile.clone().or_else(|| door.profile.clone()));
+    Policy { tools: door.tools && posted.tools, model, among, profile, lineage, ..door.clone() }
 }
 
 /// Whether the author is restricted and this is not the place where they are answered.

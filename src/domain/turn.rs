@@ -185,6 +185,9 @@ pub struct Policy {
     /// The keys of the rows that may answer, fallbacks included; empty for all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub among: Vec<String>,
+    /// The profile of prompts asked for; none means what holds in the place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// Tools may be used.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub tools: bool,
@@ -208,6 +211,7 @@ impl Default for Policy {
             lane: LaneRule::Queue,
             model: None,
             among: Vec::new(),
+            profile: None,
             tools: true,
             gates: GatePolicy::Deny,
             lasts: Lasts::default(),

@@ -25,6 +25,9 @@ pub struct TurnEvent {
     pub update: TurnUpdate,
 }
 
+/// The most that is shown of a call of a tool, in Unicode scalar values.
+pub const PREVIEW_MAX: usize = 2_000;
+
 /// What happened to a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnUpdate {
@@ -50,6 +53,9 @@ pub enum TurnUpdate {
         name: String,
         /// How the call is.
         state: ToolState,
+        /// What is shown of it, at most [`PREVIEW_MAX`] characters: its arguments when it begins, how far it is while it runs, and what
+        /// came of it when it ended.
+        text: Option<String>,
     },
     /// A call waits for the approval of a person, or waits no longer.
     Gate {
@@ -136,7 +142,7 @@ impl TurnUpdate {
         match self {
             Self::Accepted | Self::Queued { .. } | Self::Done => 0,
             Self::Draft { text, .. } => text.len(),
-            Self::Tool { call, name, .. } => call.len() + name.len(),
+            Self::Tool { call, name, text, .. } => call.len() + name.len() + text.as_ref().map_or(0, String::len),
             Self::Gate { id, question, arguments, .. } => id.len() + question.len() + arguments.len(),
             Self::Final { parts, .. } | Self::Apology { parts, .. } => parts.iter().map(part_size).sum(),
         }

@@ -48,11 +48,14 @@ pub trait ToolsOf: Send + Sync {
     async fn tools(&self, person: &Person, place: &Place) -> Vec<UsableTool>;
 }
 
-/// What an operator sees and changes of the running program.
+/// What programs and operators see, and operators change, of the running program.
 #[async_trait]
 pub trait Console: Send + Sync {
     /// What models are told about the bot.
     fn system_prompt(&self) -> String;
+
+    /// The names of the profiles of prompts that messages may ask for.
+    fn profiles(&self) -> Vec<String>;
 
     /// Changes one thing about a model row. It is kept, and in force within seconds.
     ///

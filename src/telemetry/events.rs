@@ -60,6 +60,10 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("outbox.plain", "a place refused cards or files, and words took their place"),
     ("outbox.no_picture", "a formula could not be drawn and was shown as text"),
     ("limit.refused", "a person asked for more than the limit allows"),
+    (
+        "agent.refused",
+        "a message that another server sent was refused: `key` is its name here, `reason` says what is wrong with its chain",
+    ),
     ("trigger.refused", "a timer or a request to a webhook started no turn, for the reason given"),
     ("restriction.added", "a person was restricted"),
     ("restriction.lifted", "a restriction ended"),

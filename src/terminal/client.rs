@@ -6,6 +6,8 @@ mod editor;
 
 mod markdown;
 
+mod reading;
+
 mod refusal;
 
 mod screen;
@@ -16,34 +18,28 @@ mod stream;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::pin::pin;
 use std::time::Duration;
 
-use futures_util::StreamExt;
 use reqwest::StatusCode;
 use secrecy::{ExposeSecret, SecretString};
 use tokio::time::timeout;
 
-use self::code::{DIM, PLAIN};
 use self::editor::{Editor, Typed};
 use self::refusal::{refusal, unreachable};
 use self::screen::Screen;
-use self::shown::{Shown, harmless};
-use self::stream::{Lines, parse};
-use super::routes::{Submit, Submitted, Verdict};
-use super::wire::Update;
-use crate::domain::gate::Refusal;
+use self::shown::harmless;
+use super::routes::{Submit, Submitted};
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
 /// The longest that opening a connection may take.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// The longest silence of a stream: a service that lives says so more often.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
 /// The longest wait for the answer to a command; a service gives up earlier.
 const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 
-/// The longest that a decision may take to be on record; a service gives up earlier.
-const DECIDED_WITHIN: Duration = Duration::from_secs(20);
+/// The longest wait until an answer is stopped, or it is known whether there is one to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
 
 /// The longest wait for the answer to a single question.
 const ONCE_WITHIN: Duration = Duration::from_secs(300);
@@ -70,6 +66,12 @@ struct Attached {
 struct SaidBefore {
     ours: bool,
     text: String,
+    /// The message that it answers.
+    #[serde(default)]
+    answers: String,
+    /// It says that there is no answer, or no better one.
+    #[serde(default)]
+    apology: bool,
 }
 
 /// Who types, and what the terminal shows.
@@ -98,15 +100,6 @@ pub enum Asked {
     Unanswered,
     /// The person leaves meanwhile.
     Left,
-}
-
-/// The answer that is on its way.
-struct Turn<'a> {
-    /// The message that began it.
-    message: &'a str,
-    shown: Shown,
-    /// What came of it so far.
-    came: Asked,
 }
 
 /// A conversation with the service at one address.
@@ -202,10 +195,7 @@ impl Client {
 
     /// Goes on in another session, and shows what was said in it.
     async fn attach(&mut self, session: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
-        let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
-        url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
-        let answer =
-            self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        let answer = self.session_of(session).await?;
         if !answer.status().is_success() {
             let why = refusal(answer).await;
             return writeln!(out, "{why}").map_err(|error| error.to_string());
@@ -219,6 +209,13 @@ impl Client {
         writeln!(out, "in session {number} {}", self.session).map_err(|error| error.to_string())
     }
 
+    /// What the service knows of a session.
+    async fn session_of(&self, session: &str) -> Result<reqwest::Response, String> {
+        let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
+        url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
+        self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)
+    }
+
     /// Says one thing and shows the whole answer.
     ///
     /// # Errors
@@ -226,9 +223,17 @@ impl Client {
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
         let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
+        let mut sending = pin!(request.timeout(COMMAND_WITHIN).send());
         let answer = tokio::select! {
-            answer = request.timeout(COMMAND_WITHIN).send() => answer.map_err(unreachable)?,
-            () = interrupted() => return Ok(Asked::Left),
+            answer = &mut sending => answer.map_err(unreachable)?,
+            () = interrupted() => {
+                // It may have been taken: then it is stopped before the person leaves.
+                tokio::select! {
+                    answer = timeout(STOP_WITHIN, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
+                    () = interrupted() => {}
+                }
+                return Ok(Asked::Left);
+            }
         };
         let written = |error: std::io::Error| error.to_string();
         if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
@@ -262,126 +267,21 @@ impl Client {
         Ok(Asked::Unanswered)
     }
 
-    /// Shows the events of the turn that this message began, until it is over. A stream that ends before is read on, as often
-    /// as it brought an event. Ctrl-C stops the answer, and what comes of that is shown; the next one leaves.
-    async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
-        let written = |error: std::io::Error| error.to_string();
-        let mut turn = Turn { message, shown: Shown::nothing(self.colors), came: Asked::Unanswered };
-        let mut stopped = false;
-        loop {
-            let seen = self.seen;
-            let ended = tokio::select! {
-                ended = self.read_on(&mut turn, out) => ended?,
-                () = interrupted() => {
-                    turn.shown.end(out).map_err(written)?;
-                    if stopped {
-                        writeln!(out).map_err(written)?;
-                        return Ok(Asked::Left);
-                    }
-                    stopped = true;
-                    self.hint(&mut turn, "stopping; Ctrl-C leaves", out).map_err(written)?;
-                    tokio::select! {
-                        told = self.stop(message) => told?,
-                        () = interrupted() => return Ok(Asked::Left),
-                    }
-                    continue;
-                }
-            };
-            if ended {
-                turn.shown.end(out).and_then(|()| writeln!(out)).map_err(written)?;
-                return Ok(turn.came);
-            }
-            if self.seen == seen {
-                return Err("the service ended the conversation".to_owned());
-            }
+    /// Stops what was submitted, if the service took it.
+    async fn take_back(&self, answer: Option<reqwest::Response>) {
+        let Some(answer) = answer.filter(|answer| answer.status().is_success()) else { return };
+        if let Ok(Submitted { message, command: false, .. }) = answer.json().await
+            && !message.is_empty()
+        {
+            // Whoever leaves has no use for a reason.
+            let _ = self.stop(&message).await;
         }
-    }
-
-    /// Tells a person what goes on, on a line of its own.
-    fn hint(&self, turn: &mut Turn<'_>, hint: &str, out: &mut impl Write) -> std::io::Result<()> {
-        if self.person.is_none() {
-            return Ok(());
-        }
-        let begin = if turn.shown.is_empty() { "" } else { "\n" };
-        let (dim, plain) = if self.colors { (DIM, PLAIN) } else { ("", "") };
-        writeln!(out, "{begin}{dim}({hint}){plain}")?;
-        out.flush()
-    }
-
-    /// Reads one stream behind what was seen. True when the turn is over, false when the stream ended before.
-    async fn read_on(&mut self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<bool, String> {
-        let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
-        let silent = |_| "the service fell silent".to_owned();
-        let answer = timeout(SILENCE_MAX, self.authorized(self.http.get(url)).send()).await.map_err(silent)?;
-        let answer = answer.and_then(reqwest::Response::error_for_status).map_err(unreachable)?;
-        let mut stream = answer.bytes_stream();
-        let mut lines = Lines::default();
-        while let Some(bytes) = timeout(SILENCE_MAX, stream.next()).await.map_err(silent)? {
-            for line in lines.feed(&bytes.map_err(unreachable)?)? {
-                let Some(event) = parse(&line) else { continue };
-                self.seen = event.number;
-                if event.turn != turn.message {
-                    continue;
-                }
-                match event.update {
-                    Update::Draft { text, anew } => turn.shown.grow(&text, anew, out),
-                    Update::Final { text } => {
-                        turn.came = Asked::Answered;
-                        turn.shown.update(&text, out)
-                    }
-                    Update::Apology { text } => {
-                        turn.came = Asked::Unanswered;
-                        turn.shown.update(&text, out)
-                    }
-                    Update::Done => return Ok(true),
-                    Update::Gate { id, question, decision: None, .. } => {
-                        self.decide(&id, &question, out).await?;
-                        Ok(())
-                    }
-                    Update::Accepted
-                    | Update::Queued { .. }
-                    | Update::Tool { .. }
-                    | Update::Gate { .. }
-                    | Update::Missed => Ok(()),
-                }
-                .map_err(|error| error.to_string())?;
-            }
-        }
-        Ok(false)
-    }
-
-    /// Shows a call that needs a yes, and tells the service what is answered: approve, allow for an hour, or refuse. Anything else
-    /// is asked again, and the end of the input refuses.
-    async fn decide(&self, id: &str, question: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
-        let written = |error: std::io::Error| error.to_string();
-        writeln!(out, "\n{}", harmless(question)).map_err(written)?;
-        let verdict = loop {
-            write!(out, "{}", notice::gate::keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
-            let line = match &self.person {
-                Some(person) => person.screen.line().await.map_err(written)?,
-                None => read_line().await?,
-            };
-            let Some(line) = line else { break Verdict { approve: false, hour: false } };
-            match line.trim().to_lowercase().as_str() {
-                "a" => break Verdict { approve: true, hour: false },
-                "h" => break Verdict { approve: true, hour: true },
-                "r" => break Verdict { approve: false, hour: false },
-                _ => {}
-            }
-        };
-        let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(&verdict));
-        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
-        if !answer.status().is_success() {
-            // It was too late, or decided elsewhere: the answer says what came of it.
-            writeln!(out, "{}", notice::gate::refused(Refusal::Expired, None, Locale::English)).map_err(written)?;
-        }
-        Ok(())
     }
 
     /// Stops an answer.
     async fn stop(&self, message: &str) -> Result<(), String> {
         let request = self.authorized(self.http.delete(format!("{}/api/v1/messages/{message}", self.base)));
-        request.timeout(CONNECT_WITHIN * 2).send().await.map(drop).map_err(unreachable)
+        request.timeout(STOP_WITHIN).send().await.map(drop).map_err(unreachable)
     }
 
     fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
@@ -423,18 +323,6 @@ async fn read_line() -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[tokio::test(start_paused = true)]
-    async fn a_service_that_falls_silent_is_left() {
-        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let base = format!("http://{}", listener.local_addr().unwrap());
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let mut client = Client::new(base, None, "s".to_owned(), Manner::default()).unwrap();
-        let mut turn = Turn { message: "1", shown: Shown::nothing(false), came: Asked::Unanswered };
-        let read = client.read_on(&mut turn, &mut Vec::new()).await;
-        assert_eq!(read, Err("the service fell silent".to_owned()));
-        drop(listener);
-    }
 
     #[test]
     fn a_line_may_ask_for_another_session() {

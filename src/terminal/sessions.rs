@@ -69,6 +69,15 @@ pub struct Sessions {
     mending: tokio::sync::Mutex<()>,
 }
 
+/// What a message asks for.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    /// The row that answers it.
+    pub row: Option<String>,
+    /// The profile of prompts.
+    pub profile: Option<String>,
+}
+
 impl Sessions {
     /// The sessions in this store.
     #[must_use]
@@ -98,7 +107,7 @@ impl Sessions {
         &self,
         caller: &api_key::Caller,
         place: &Place,
-        (text, row): (&str, Option<String>),
+        (text, wants): (&str, Wants),
         key: Option<&str>,
     ) -> Result<Posted, NotTaken> {
         if text.trim().is_empty() {
@@ -111,13 +120,13 @@ impl Sessions {
             let id = key.map_or_else(|| number.to_string(), |key| keyed(&place.id, key));
             let session = inner.session(place, self.clock.now());
             if let Some(known) = session.find(&id) {
-                let (models, tools) = (wanted(caller, row), caller.may(Right::Tools));
+                let (models, tools) = (wanted(caller, wants), caller.may(Right::Tools));
                 return Ok(Posted { mentions_us: true, models, tools, ..known.clone() });
             }
             let posted = Posted {
                 mentions_us: true,
                 tools: caller.may(Right::Tools),
-                models: wanted(caller, row),
+                models: wanted(caller, wants),
                 ..self.posted(MessageId::new(DOOR, id), place, false, text)
             };
             let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None, apology: false });
@@ -357,9 +366,9 @@ impl Poster for Sessions {
     }
 }
 
-/// Which models may answer this caller, with the row that they ask for.
-fn wanted(caller: &api_key::Caller, row: Option<String>) -> WantedModels {
-    WantedModels { row, among: caller.rows().to_vec() }
+/// Which models may answer this caller, with what they ask for.
+fn wanted(caller: &api_key::Caller, Wants { row, profile }: Wants) -> WantedModels {
+    WantedModels { row, profile, among: caller.rows().to_vec() }
 }
 
 /// The id of the message that a client calls by this key.

@@ -48,6 +48,9 @@ pub enum Update {
         name: String,
         /// How it is.
         state: ToolState,
+        /// What is shown of it: its arguments, how far it is, or what came of it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
     },
     /// A call that waits for approval.
     Gate {
@@ -97,8 +100,8 @@ impl Event {
             TurnUpdate::Accepted => Update::Accepted,
             TurnUpdate::Queued { ahead } => Update::Queued { ahead: *ahead },
             TurnUpdate::Draft { text, anew } => Update::Draft { text: text.clone(), anew: *anew },
-            TurnUpdate::Tool { call, name, state } => {
-                Update::Tool { call: call.clone(), name: name.clone(), state: *state }
+            TurnUpdate::Tool { call, name, state, text } => {
+                Update::Tool { call: call.clone(), name: name.clone(), state: *state, text: text.clone() }
             }
             TurnUpdate::Gate { id, question, arguments, expires_at, decision } => Update::Gate {
                 id: id.clone(),
@@ -166,7 +169,7 @@ mod tests {
                 r#"{"number":3,"turn":"9","event":"final","text":"again in 2 s"}"#,
             ),
             (
-                TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool },
+                TurnUpdate::Tool { call: "c".to_owned(), name: "roll".to_owned(), state: tool, text: None },
                 r#"{"number":3,"turn":"9","event":"tool","call":"c","name":"roll","state":"running"}"#,
             ),
             (

@@ -10,6 +10,7 @@ mod peer;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use parking_lot::Mutex;
@@ -33,6 +34,19 @@ const TEXT_MAX: usize = 16 * 1024;
 const TURNS_MAX: usize = 1_024;
 /// Bytes of the hash that a session is named by.
 const SESSION_BYTES: usize = 16;
+
+/// How long a server may take to say how it is.
+const TRIED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Whether a server takes our key, in its words where it does not.
+///
+/// # Errors
+/// Why it cannot be asked.
+pub async fn try_out(row: Row) -> Result<(), String> {
+    let peer = Peer::new(row);
+    let late = |_| Err(format!("{} gave no answer within {} s", peer.name(), TRIED_WITHIN.as_secs()));
+    timeout(TRIED_WITHIN, peer.health()).await.unwrap_or_else(late)
+}
 
 /// The tool.
 pub struct AgentCall {

@@ -79,10 +79,11 @@ impl BuiltInTool for List {
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
         let rows = self.0.rows(asked(request)?).await;
-        Ok(told(rows.map(|rows| match rows.is_empty() {
-            true => "There is no other model to ask.".to_owned(),
-            false => rows.iter().map(line).collect::<Vec<_>>().join("\n"),
-        })))
+        let lines = |rows: Vec<Row>| match rows.as_slice() {
+            [] => "There is no other model to ask.".to_owned(),
+            rows => rows.iter().map(line).collect::<Vec<_>>().join("\n"),
+        };
+        Ok(told(rows.map(lines)))
     }
 }
 

@@ -1,12 +1,14 @@
 //! Servers that ask each other: two processes of the program, each with a community and a model of its own.
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use crate::model::{Act, Ask};
+use crate::model::{Act, Ask, End};
 use crate::process::{Process, program};
+use crate::reading_along::{read, submit};
 use crate::support::{SOON, Setup, World, own_address, story};
 
 const MODELS: &str =
@@ -18,6 +20,9 @@ async fn server(name: &str) -> World {
         .set("STAFFAI_TURN__DEADLINE", "30s")
         .set("STAFFAI_LLM__TIMEOUT", "20s")
         .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")
+        // No status stands where an answer is waited for.
+        .set("STAFFAI_STREAMING__HOLD", "30s")
+        .set("STAFFAI_STREAMING__HOLD_CHARACTERS", "10000")
         .set("STAFFAI_AGENTS__NAME", name);
     let world = World::without_bot(setup).await;
     std::fs::write(world.dir.path().join("scripted-models.json"), MODELS).unwrap();
@@ -65,7 +70,7 @@ fn a_server_asks_another_one_in_a_session_that_goes_on() {
     story(async {
         let (here, there) = (server("here").await, server("there").await);
         let theirs = key(&there, "here");
-        let _there = running(&there, "").await;
+        let other = running(&there, "").await;
         let _here = running(&here, &row("tides", &there.http(), &theirs)).await;
         here.model.does(hands_on("tides"));
 
@@ -93,6 +98,20 @@ fn a_server_asks_another_one_in_a_session_that_goes_on() {
         assert_eq!(refused.status(), StatusCode::FORBIDDEN);
         let problem: Value = refused.json().await.unwrap();
         assert_eq!(problem["detail"], "the lineage is not signed with this key for this message");
+        let logged = there.until("the refusal in the log", || {
+            let output = other.output();
+            output.lines().find(|line| line.contains("\"agent.refused\"")).map(str::to_owned)
+        });
+        let logged = logged.await;
+        assert!(logged.contains("\"key\":\"here\"") && !logged.contains(&theirs), "{logged}");
+
+        // Who reads along here is told what is written there while it is written.
+        there.model.always(Act::streams("High water is at noon.", 4, Duration::from_millis(150), End::Well));
+        let message = submit(&here, "one", "when is high water?").await;
+        let told = read(&here, "one", 0, &message).await;
+        let shown = |event: &&Value| event["text"].as_str().is_some_and(|text| text.starts_with("tides: H"));
+        let progress = told.iter().filter(|event| event["event"] == "tool" && event["state"] == "running");
+        assert!(progress.filter(shown).count() > 0, "{told:?}");
     });
 }
 

@@ -1,9 +1,12 @@
 //! Models that have other model rows asked: what those are told, what they may do, and who pays.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 
 use crate::ledger::counted;
-use crate::model::{Act, Ask};
+use crate::model::{Act, Ask, End, Streamed};
+use crate::reading_along::{read, submit};
 use crate::support::{Setup, World, story};
 
 /// Two rows that may be asked aside, and one that may not.
@@ -16,6 +19,9 @@ async fn world(changes: &[(&str, &str)]) -> World {
     let mut setup = Setup::new()
         .set("STAFFAI_AGENTS__MODELS", "scripted,cheap")
         .set("STAFFAI_TURN__DEADLINE", "30s")
+        // No status stands where an answer is waited for.
+        .set("STAFFAI_STREAMING__HOLD", "30s")
+        .set("STAFFAI_STREAMING__HOLD_CHARACTERS", "10000")
         .set("STAFFAI_TOOLS__LIMITS", "llm 100/1s");
     for (name, value) in changes {
         setup = setup.set(name, value);
@@ -142,5 +148,28 @@ fn clean_calls_end_in_each_other_and_take_no_more_calls_than_the_turn_has() {
         );
         let ran: usize = world.model.asks().iter().map(|ask| ask.results().len()).max().unwrap_or_default();
         assert!(ran <= 8 && world.model.calls() < 30, "{ran} results, {} questions", world.model.calls());
+    });
+}
+
+#[test]
+fn what_a_row_writes_aside_is_shown_to_those_who_read_along() {
+    story(async {
+        let world = world(&[]).await;
+        let asked = vec![("llm_clean_text", json!({"model": "cheap", "prompt": "Tell of the tide."}))];
+        let slowly = Streamed {
+            content: "It rises, and it falls.".to_owned(),
+            piece: 4,
+            pause: Duration::from_millis(100),
+            end: End::Well,
+        };
+        world.model.does(calls("scripted", asked, move |_| Act::Streams(slowly.clone())));
+        let message = submit(&world, "one", "what does it do?").await;
+        let told = read(&world, "one", 0, &message).await;
+        let calls: Vec<&Value> = told.iter().filter(|event| event["event"] == "tool").collect();
+        let words: Vec<&str> = calls.iter().filter_map(|event| event["text"].as_str()).collect();
+        let [arguments, progress @ .., result] = &words[..] else { panic!("{told:?}") };
+        assert!(arguments.contains("Tell of the tide.") && *result == "It rises, and it falls.", "{words:?}");
+        assert!(progress.iter().any(|words| words.starts_with("cheap: It ")), "{words:?}");
+        assert!(calls.iter().all(|event| event["call"] == "1"), "{told:?}");
     });
 }

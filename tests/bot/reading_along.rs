@@ -192,3 +192,36 @@ fn a_message_that_is_submitted_again_is_answered_once_also_after_a_kill() {
         assert_eq!(world.model.calls(), 2, "each is answered once");
     });
 }
+
+#[test]
+fn calls_of_tools_are_told_with_as_much_as_their_session_shows() {
+    story(async {
+        let setup = Setup::new().set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true").set("STAFFAI_TURN__DEADLINE", "20s");
+        let world = World::without_bot(setup).await;
+        let rows = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), rows).unwrap();
+        world.model.does(|ask| match ask.results().last() {
+            Some((_, result)) => Act::says(result.clone()),
+            None => Act::calls(&[("call-1", "calculator", json!({"expression": "6*7"}))]),
+        });
+        world.start().await;
+        let shown = async |text: &str| {
+            let message = submit(&world, "one", text).await;
+            let told = read(&world, "one", 0, &message).await;
+            let calls = told.iter().filter(|event| event["event"] == "tool" && event["turn"] == message.as_str());
+            calls.map(|event| (event["state"].clone(), event["text"].clone())).collect::<Vec<_>>()
+        };
+        let whole = [(json!("running"), json!("{\"expression\":\"6*7\"}")), (json!("succeeded"), json!("42"))];
+        assert_eq!(shown("multiply").await, whole);
+        let cut = [(json!("running"), json!("{\"ex…")), (json!("succeeded"), json!("42"))];
+        assert_eq!(shown("!tool_preview_length 4\nagain").await, cut);
+        let nothing = [(json!("running"), Value::Null), (json!("succeeded"), Value::Null)];
+        assert_eq!(shown("!tool_preview_length off\nagain").await, nothing);
+        world.stop().await;
+        world.start().await;
+        assert_eq!(shown("and now?").await, nothing, "it is kept with the session");
+        let body = json!({"session": "one", "text": "!tool_preview_length 2001"});
+        let refused = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(&body).send().await;
+        assert_eq!(refused.unwrap().status(), 400);
+    });
+}

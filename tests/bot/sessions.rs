@@ -63,6 +63,56 @@ impl Client<'_> {
     }
 }
 
+#[test]
+fn a_message_is_answered_by_the_profile_that_it_asks_for() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| {
+            let path = prompts.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        };
+        write("doors/terminal/personality_prompt.txt", "You are a clerk.");
+        write("profiles/pirate/personality_prompt.txt", "You are a pirate.\n{{include voice}}");
+        write("profiles/judge/personality_prompt.txt", "You are a judge.");
+        write("sections/voice.txt", "Speak loudly.");
+        let setup = patient().set("STAFFAI_API_KEYS", OPERATOR).set("STAFFAI_PROMPTS_DIR", prompts.path().display());
+        let world = World::without_bot(setup).await;
+        let client = |key: String| Client { world: &world, key };
+        let kiosk = client(staffai(&world, &["key", "add", "kiosk", "--profile", "judge"]));
+        let operator = client(OPERATOR.to_owned());
+        assert!(staffai(&world, &["key", "list"]).contains("profiles: judge"));
+        world.start().await;
+        let says = async |client: &Client<'_>, profile: &str| {
+            let body = json!({"session": "main", "text": "hello", "wait": true, "profile": profile});
+            let (status, told) = client.asks(reqwest::Method::POST, "submit", Some(body)).await;
+            let instructed = world.model.asks().last().map(|ask| ask.messages[0].1.clone()).unwrap_or_default();
+            (status, told["detail"].as_str().unwrap_or_default().to_owned(), instructed)
+        };
+        let (status, _, instructed) = says(&operator, "pirate").await;
+        assert!(status == 200 && instructed.contains("You are a pirate.\nSpeak loudly."), "{status} {instructed}");
+        operator.says("main", "and now?").await;
+        assert!(world.model.last().shows("You are a clerk."), "it holds for its message alone");
+        let (status, _, instructed) = says(&kiosk, "judge").await;
+        assert!(status == 200 && instructed.contains("You are a judge."), "{status} {instructed}");
+
+        let asked = world.model.calls();
+        let (status, why, _) = says(&kiosk, "pirate").await;
+        assert_eq!((status, why.as_str()), (400, "there is no profile \"pirate\" for this key; there are judge"));
+        let (status, why, _) = says(&operator, "poet").await;
+        assert_eq!((status, why.as_str()), (400, "there is no profile \"poet\" for this key; there are judge, pirate"));
+        assert_eq!(world.model.calls(), asked, "nothing of it reaches a model");
+        assert_eq!(operator.gets("health").await["profiles"], json!(["judge", "pirate"]));
+        assert_eq!(kiosk.gets("health").await["profiles"], json!(["judge"]));
+
+        std::fs::remove_file(prompts.path().join("profiles/judge/personality_prompt.txt")).unwrap();
+        let rejected =
+            world.until_told("/readyz", |ready| ready["configuration"]["rejected"].as_str().map(str::to_owned));
+        let rejected = rejected.await;
+        assert!(rejected.contains("profiles/judge: has no personality_prompt.txt"), "{rejected}");
+    });
+}
+
 fn patient() -> Setup {
     Setup::new().set("STAFFAI_TURN__DEADLINE", "20s").set("STAFFAI_LLM__TIMEOUT", "20s")
 }

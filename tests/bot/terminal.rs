@@ -186,6 +186,33 @@ fn ctrl_c_stops_an_answer_which_nothing_typed_stands_in_and_the_next_one_leaves(
 }
 
 #[test]
+fn an_answer_goes_on_after_the_service_was_killed() {
+    story(async {
+        let world = World::without_bot(patient()).await;
+        let process = running(&world).await;
+        world.model.does(|ask| match ask.number {
+            0 => Act::streams(&"word ".repeat(200), 10, Duration::from_millis(100), End::Well),
+            _ => Act::says("All of it, after the restart."),
+        });
+        let mut terminal = Terminal::of(&world, &[]);
+        terminal.shows("you ›").await;
+        terminal.types("talk\r").await;
+        terminal.shows("word word").await;
+        process.kill();
+        terminal.shows("waiting for it").await;
+        let _process = world.process("second").await;
+        terminal.shows("All of it, after the restart.").await;
+        terminal.shows("you ›").await;
+        // The conversation goes on as if nothing had been.
+        terminal.types("and now?\r").await;
+        terminal.shows("All of it, after the restart.").await;
+        terminal.shows("you ›").await;
+        terminal.types("\x04").await;
+        assert_eq!(terminal.ends().await, Some(0));
+    });
+}
+
+#[test]
 fn a_call_is_approved_and_refused_by_keys_typed_behind_its_question() {
     story(async {
         let world = not_begun(&[("STAFFAI_TURN__DEADLINE", "20s")]).await;

@@ -18,10 +18,12 @@ use crate::domain::dialogue::{Asked, Dialogue};
 use crate::domain::ending::Ending;
 use crate::domain::model::Row;
 use crate::domain::partial::{Partial, Plain};
+use crate::domain::prompt::tail;
 use crate::domain::restart::Backoff;
 use crate::domain::turn::{ReplyContract, Turn};
 use crate::domain::turn_event::TurnUpdate;
-use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
+use crate::ports::tools::Progress;
+use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind, ProgressSink};
 
 /// The most tries of one row.
 const TRIES: u32 = 3;
@@ -39,6 +41,8 @@ const ANNOUNCE_EVERY: Duration = Duration::from_secs(1);
 const GROWTH: usize = 32;
 /// Or when so much time has passed since the last copy.
 const WRITE_EVERY: Duration = Duration::from_millis(50);
+/// How many characters of what a clean call wrote so far are shown.
+const WATCHED_CHARS: usize = 160;
 
 impl Thinking<'_> {
     /// Asks until a model answers, each row with the request for it. The error is the last failure.
@@ -118,9 +122,10 @@ impl Thinking<'_> {
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
-            ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => {
-                Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
-            }
+            ReplyContract::Typed | ReplyContract::Verbatim | ReplyContract::Plain => match &self.watcher {
+                Some(watcher) => watched(row, flow, Arc::clone(watcher)),
+                None => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
+            },
         };
         models.stream(row, request, heard).await
     }
@@ -176,6 +181,22 @@ impl Thinking<'_> {
             events.publish(&turn.place, &turn.id, || TurnUpdate::Draft { text: text.to_owned(), anew });
         })
     }
+}
+
+/// Reads along with a clean call, and tells whoever waits for it how it goes on.
+fn watched(row: &str, flow: Flow, watcher: ProgressSink) -> DeltaSink {
+    let (row, written) = (row.to_owned(), Mutex::<String>::default());
+    Arc::new(move |delta: Delta<'_>| {
+        flow.add(delta.chars());
+        let Delta::Text(more) = delta else { return };
+        let end = {
+            let written = &mut *written.lock();
+            let whole = format!("{written}{more}");
+            *written = tail(&whole, WATCHED_CHARS);
+            written.clone()
+        };
+        watcher(Progress { done: 0.0, total: None, message: Some(format!("{row}: {end}")) });
+    })
 }
 
 /// A draft that grows, and how much of it stands in its slot.

@@ -1,8 +1,10 @@
 //! Clean calls: a tool has a model asked on behalf of the turn, which hears nothing of the conversation. They go the way of the turn itself,
-//! so rules, limits, account and deadline are those of the turn; nothing of them is shown as an answer, remembered, or asked about.
+//! so rules, limits, account and deadline are those of the turn; no word of them is shown as an answer, remembered, or asked about.
+//! Pictures that tools gave in them are posted with the answer, as those of the turn's own calls are.
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -15,7 +17,7 @@ use crate::domain::command::preferences;
 use crate::domain::completion::{Item, Role};
 use crate::domain::dialogue::Dialogue;
 use crate::domain::history::History;
-use crate::domain::model::Row;
+use crate::domain::model::{Row, ToolMode};
 use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::round::Allowance;
 use crate::domain::tool::selection::Index;
@@ -23,8 +25,7 @@ use crate::domain::tool::turn_tools::{Available, TurnTools};
 use crate::domain::tool::view::View;
 use crate::domain::tool::{Source, ToolKind};
 use crate::domain::turn::{GatePolicy, HistoryScope, Outcome, Policy, ReplyContract, Turn};
-use crate::ports::CleanQuestion;
-use std::sync::Arc;
+use crate::ports::{CleanQuestion, ProgressSink};
 
 /// The most clean calls one inside the other.
 const DEPTH_MAX: u32 = 2;
@@ -40,7 +41,12 @@ fn delegates(entry: &Entry) -> bool {
 
 impl Thinking<'_> {
     /// Runs a call, and has models asked for its tool meanwhile.
-    pub(super) async fn serving<T>(&self, number: usize, within: Duration, call: impl Future<Output = T>) -> T {
+    pub(super) async fn serving<T>(
+        &self,
+        (number, within): (usize, Duration),
+        progress: Option<ProgressSink>,
+        call: impl Future<Output = T>,
+    ) -> T {
         let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
         let until = (Instant::now() + within).min(self.deadline);
         let mut call = pin!(call);
@@ -53,16 +59,18 @@ impl Thinking<'_> {
             tokio::select! {
                 biased;
                 done = &mut call => return done,
-                () = self.give(wanted, until) => {}
+                () = self.give(wanted, until, progress.clone()) => {}
             }
         }
     }
 
-    async fn give(&self, wanted: Wanted, until: Instant) {
+    async fn give(&self, wanted: Wanted, until: Instant, watcher: Option<ProgressSink>) {
         // A tool that was given up hears nothing.
         match wanted {
             Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
-            Wanted::Answer(question, reply) => drop(reply.send(self.clean_call(question, until).await)),
+            Wanted::Answer(question, reply) => {
+                drop(reply.send(self.clean_call(question, until, watcher).await));
+            }
         }
     }
 
@@ -75,8 +83,20 @@ impl Thinking<'_> {
         rows.into_iter().filter(|row| given.iter().any(|key| *key == row.key || key == "*"))
     }
 
+    /// Whether a row can be given tools at present.
+    fn takes_tools(&self, row: &str) -> bool {
+        let models = &self.running.models;
+        let is_off = |known: &Row| known.key == row && known.tools == ToolMode::Off;
+        !models.rows().iter().any(is_off) && models.takes_tools(row)
+    }
+
     /// The answer to a question, or why there is none.
-    fn clean_call(&self, question: CleanQuestion, until: Instant) -> BoxFuture<'_, Result<String, String>> {
+    fn clean_call(
+        &self,
+        question: CleanQuestion,
+        until: Instant,
+        watcher: Option<ProgressSink>,
+    ) -> BoxFuture<'_, Result<String, String>> {
         let asked = async move {
             let CleanQuestion { row, text, tools } = question;
             if !self.rows().any(|known| known.key == row) {
@@ -85,6 +105,9 @@ impl Thinking<'_> {
             }
             if self.depth >= DEPTH_MAX {
                 return Err("a model that was asked like this asks no further one".to_owned());
+            }
+            if !tools.is_empty() && !self.takes_tools(&row) {
+                return Err(format!("{row} takes no tools; llm_list names the models that do"));
             }
             let offered = self.offered_alone(&tools, &text)?;
             let mut transcript = vec![Item::new(Role::User, text.clone())];
@@ -98,6 +121,7 @@ impl Thinking<'_> {
                 deadline: until,
                 tools: self.tools.clone(),
                 depth: self.depth + 1,
+                watcher,
                 ..*self
             };
             let schema = Arc::clone(&self.running.schema);

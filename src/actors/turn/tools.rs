@@ -17,13 +17,11 @@ use super::asking::{Leave, Round};
 use super::parked::{Asking, BACK_WITHIN};
 use super::{Thinking, TurnParts};
 use crate::actors::messages::journal::JournalMsg;
-use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::audit::{AuditEvent, AuditLine};
 use crate::domain::command::Operators;
 use crate::domain::ids;
-use crate::domain::notice;
 use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::called::{CallEnd, Finding};
@@ -35,9 +33,7 @@ use crate::domain::tool::{
 };
 use crate::domain::triage::Rules;
 use crate::domain::turn::Turn;
-use crate::domain::turn_event::{ToolState, TurnUpdate};
-use crate::ports::ProgressSink;
-use crate::ports::tools::Progress;
+use crate::domain::turn_event::ToolState;
 use crate::telemetry;
 
 /// The most reading calls of one turn at a time.
@@ -232,25 +228,27 @@ impl Thinking<'_> {
             }
         };
         if self.tools.called() >= self.running.settings.tools.max_calls {
+            tracing::info!(
+                event = "tool.called", turn = %self.turn.id, tool = &*ready.entry.name, role = self.role(),
+                outcome = "invalid", duration_ms = 0, "the turn has no calls left"
+            );
             return Ran::told(Told::text(Problem::Spent.to_string()));
         }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        let publish = |state| {
-            let update = || TurnUpdate::Tool { call: number.to_string(), name: name.to_string(), state };
-            parts.events.publish(&turn.place, &turn.id, update);
-        };
-        publish(ToolState::Running);
+        self.publish(name, number, ToolState::Running, || Value::Object(ready.arguments.clone()).to_string());
         parts.timeline.asked(&turn.id, "tool", name);
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
-        publish(if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed });
+        let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
         parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
         underway.ended(rule, &end);
         let images = end.images().to_vec();
-        Ran { told: end.told(ready.entry.effect), tool: Arc::clone(&ready.entry.name), images }
+        let told = end.told(ready.entry.effect);
+        self.publish(name, number, state, || told.text.clone());
+        Ran { told, tool: Arc::clone(name), images }
     }
 
     /// How often, who may, and then it runs. Gives the rule that decided besides.
@@ -331,11 +329,12 @@ impl Thinking<'_> {
                 ..OnBehalf::of(self.turn, self.operators())
             }),
         };
+        let progress = self.progress(ready, number);
         let calling = async {
             // After a restart the server of a call that was approved may be on its way still.
             let patient = Instant::now() + within.min(BACK_WITHIN);
             loop {
-                let result = self.tools.set.call(&ready.entry, &request, self.progress(&ready.entry.tool.source)).await;
+                let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
                 let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
                 if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
                     return result;
@@ -344,7 +343,9 @@ impl Thinking<'_> {
             }
         };
         let asks = ready.entry.tool.source == Source::BuiltIn && !settings.agents.models.is_empty();
-        let calling = async { if asks { self.serving(number, within, calling).await } else { calling.await } };
+        let calling = async {
+            if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
+        };
         let calling = AssertUnwindSafe(calling).catch_unwind();
         match timeout(within + GRACE, calling).await {
             Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
@@ -358,31 +359,6 @@ impl Thinking<'_> {
     fn operators(&self) -> Option<Operators<'_>> {
         let door = &self.turn.place.door;
         self.running.rules(door).filter(|_| self.running.knows_ids(door)).map(Rules::operators)
-    }
-
-    /// Shows how far a call is, where a status is shown: in tenths of what its source says there is to do. The words of a tool of this
-    /// program are shown as they are.
-    fn progress(&self, source: &Source) -> Option<ProgressSink> {
-        if !self.turn.trigger.has_message() || self.parts.events.streams(&self.turn.place.door) {
-            return None;
-        }
-        let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
-        let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
-        let shown: Mutex<Option<u8>> = Mutex::default();
-        let ours = *source == Source::BuiltIn;
-        Some(Arc::new(move |Progress { done, total, message }| {
-            if let Some(message) = message.filter(|_| ours) {
-                slot.tell(&format!("{words}: {message}"));
-                let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
-                return;
-            }
-            let Some(total) = total.filter(|total| *total > 0.0) else { return };
-            let tenths = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0);
-            let Some(now) = tenths.filter(|tenths| shown.lock().replace(*tenths) != Some(*tenths)) else { return };
-            slot.tell(&format!("{words} ({} %)", u32::from(now) * 10));
-            // An outbox that is down hears of the text that follows.
-            let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
-        }))
     }
 
     /// One line for each call, and its place in the metrics.

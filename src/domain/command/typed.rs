@@ -21,6 +21,8 @@ pub enum Typed {
     Session,
     /// Shows the tools.
     Tools,
+    /// Shows or says how much of calls of tools is shown.
+    Preview,
     /// Shows what the model is told about itself.
     SystemPrompt,
     /// Has a statement of SQL run by the tool for it.
@@ -47,7 +49,7 @@ pub struct TypedSpec {
 }
 
 /// All of them, in the order in which help names them.
-pub const ALL: [TypedSpec; 9] = [
+pub const ALL: [TypedSpec; 10] = [
     TypedSpec { kind: Typed::Help, name: "help", given: "", about: "names the commands", needs: Right::Chat },
     TypedSpec {
         kind: Typed::Model,
@@ -71,6 +73,13 @@ pub const ALL: [TypedSpec; 9] = [
         needs: Right::Chat,
     },
     TypedSpec { kind: Typed::Tools, name: "tools", given: "", about: "shows the tools", needs: Right::Tools },
+    TypedSpec {
+        kind: Typed::Preview,
+        name: "tool_preview_length",
+        given: "[n | off]",
+        about: "shows or says how many characters of calls of tools are shown in this session; kept",
+        needs: Right::Chat,
+    },
     TypedSpec {
         kind: Typed::Database,
         name: "db",

@@ -68,6 +68,7 @@ fn the_model_is_told_the_kind_and_the_last_lines() {
         words: 30,
         channels: Arc::default(),
         doors: Arc::default(),
+        profiles: Arc::default(),
         sections: Arc::default(),
     };
     let earlier: Vec<Arc<str>> = (0..7).map(|n| format!("line {n}").into()).collect();

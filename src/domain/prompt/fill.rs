@@ -20,13 +20,15 @@ pub struct Scene<'a> {
     pub name: &'a str,
     /// When it is asked.
     pub now: Timestamp,
+    /// The profile that was asked for.
+    pub profile: Option<&'a str>,
 }
 
 impl<'a> Scene<'a> {
     /// No person asks: for a preview of the prompt of a place.
     #[must_use]
     pub const fn nobody(place: &'a Place) -> Self {
-        Self { place, parent: None, guild: None, person: "0", name: "nobody", now: Timestamp(0) }
+        Self { place, parent: None, guild: None, person: "0", name: "nobody", now: Timestamp(0), profile: None }
     }
 }
 

@@ -110,7 +110,7 @@ impl Prompts {
     /// # Errors
     /// What is wrong and how it is mended.
     pub fn check(&self) -> Result<(), String> {
-        let own = self.channels.values().chain(self.doors.values());
+        let own = self.channels.values().chain(self.doors.values()).chain(self.profiles.values());
         let own = own.flat_map(|own| [&own.personality, &own.interjection]).flatten();
         [&self.personality, &self.interjection].into_iter().chain(own).try_for_each(|text| check(text, &self.sections))
     }

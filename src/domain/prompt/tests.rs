@@ -13,6 +13,7 @@ fn prompts() -> Prompts {
         words: 30,
         channels: Arc::default(),
         doors: Arc::default(),
+        profiles: Arc::default(),
         sections: Arc::default(),
     }
 }
@@ -23,7 +24,15 @@ fn place(id: &str) -> Place {
 
 /// Ann asks in a channel, at half past one in the night of a Friday.
 fn scene<'a>(place: &'a Place, parent: Option<&'a Place>) -> Scene<'a> {
-    Scene { place, parent, guild: Some("5"), person: "7", name: "Ann", now: Timestamp(1_795_138_200_000) }
+    Scene {
+        place,
+        parent,
+        guild: Some("5"),
+        person: "7",
+        name: "Ann",
+        now: Timestamp(1_795_138_200_000),
+        profile: None,
+    }
 }
 
 fn here(prompts: &Prompts, contract: ReplyContract) -> String {
@@ -243,15 +252,27 @@ fn a_channel_has_its_own_prompts_and_threads_inherit_them() {
     let channels = BTreeMap::from([(place("42"), quiet), (place("43"), loud)]);
     let prompts = Prompts { channels: Arc::new(channels), ..prompts() };
     let (quiet, loud, thread, other) = (place("42"), place("43"), place("99"), place("44"));
-    assert_eq!(prompts.personality_in(&quiet, None), "You whisper.");
-    assert_eq!(prompts.personality_in(&thread, Some(&quiet)), "You whisper.");
-    assert_eq!(prompts.personality_in(&thread, None), &*prompts.personality, "nobody told whose thread it is");
-    assert_eq!(prompts.personality_in(&loud, None), &*prompts.personality);
-    assert_eq!(prompts.personality_in(&other, Some(&other)), &*prompts.personality);
+    assert_eq!(prompts.personality_in(&scene(&quiet, None)), "You whisper.");
+    assert_eq!(prompts.personality_in(&scene(&thread, Some(&quiet))), "You whisper.");
+    assert_eq!(prompts.personality_in(&scene(&thread, None)), &*prompts.personality, "nobody told whose thread it is");
+    assert_eq!(prompts.personality_in(&scene(&loud, None)), &*prompts.personality);
+    assert_eq!(prompts.personality_in(&scene(&other, Some(&other))), &*prompts.personality);
     assert_eq!(prompts.interjection_for(&scene(&thread, Some(&loud))), "Shout, Ann.");
     assert_eq!(prompts.interjection_for(&scene(&quiet, None)), "Join in, Staffai.");
     let elsewhere = Place::new(Door::new("terminal"), "42");
-    assert_eq!(prompts.personality_in(&elsewhere, None), &*prompts.personality, "the same id at another door");
+    assert_eq!(prompts.personality_in(&scene(&elsewhere, None)), &*prompts.personality, "the same id at another door");
+}
+
+#[test]
+fn a_profile_goes_before_the_place_while_it_is_there() {
+    let own = |text: &str| ChannelPrompts { personality: Some(text.into()), interjection: None };
+    let channels = Arc::new(BTreeMap::from([(place("42"), own("You whisper."))]));
+    let profiles = Arc::new(BTreeMap::from([("pirate".to_owned(), own("You rob."))]));
+    let prompts = Prompts { channels, profiles, ..prompts() };
+    let quiet = place("42");
+    let asked = |profile| Scene { profile: Some(profile), ..scene(&quiet, None) };
+    assert_eq!(prompts.personality_in(&asked("pirate")), "You rob.");
+    assert_eq!(prompts.personality_in(&asked("gone")), "You whisper.");
 }
 
 #[test]

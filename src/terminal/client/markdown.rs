@@ -60,9 +60,11 @@ impl Markdown {
             }
             At::Words(mut words) => words.end(&mut out),
             At::Code { mut code, fence, line } => {
-                if !closes(&line, &fence) {
-                    out.push_str(&code.line(&line));
+                if closes(&line, &fence) {
+                    let _ = write!(out, "{DIM}──{PLAIN}");
+                    return out;
                 }
+                out.push_str(&code.line(&line));
                 // What follows, after a line of somebody else's, is code still.
                 self.at = At::Code { code, fence, line: String::new() };
             }
@@ -332,6 +334,9 @@ mod tests {
             ("> said\n---\n>", "<dim>│</> said\n<dim>────────────────</>\n<dim>│</> "),
             ("```rs\nlet a;\n```\nend", "<dim>── rs</>\n<word>let</> a;\n<dim>──</>\nend"),
             ("```\n**as it is**", "<dim>── </>\n**as it is**"),
+            ("```rs\nlet a;\n```", "<dim>── rs</>\n<word>let</> a;\n<dim>──</>"),
+            ("end\n```py", "end\n```py"),
+            ("end\n~~~", "end\n~~~"),
             ("`` a`b `` c", "<code> a`b </> c"),
             ("*", "*"),
             ("", ""),

@@ -1,5 +1,6 @@
 //! What of an answer is on the screen.
 
+use std::fmt::Write as _;
 use std::io::Write;
 
 use super::markdown::Markdown;
@@ -70,8 +71,26 @@ impl Shown {
 /// The text without control characters, which could steer the terminal, and without those that turn the direction of writing, which
 /// could show a call as another one.
 pub(super) fn harmless(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    text.chars().filter(|c| (!c.is_control() && !turns(*c)) || matches!(c, '\n' | '\t')).collect()
+    text.chars().filter(|c| !steers(*c)).collect()
+}
+
+/// The same, where each of these characters must be known: it is shown by its number.
+pub(super) fn escaped(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if steers(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+/// Whether it steers the terminal or the direction of writing.
+fn steers(c: char) -> bool {
+    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    turns || (c.is_control() && !matches!(c, '\n' | '\t'))
 }
 
 #[cfg(test)]
@@ -95,5 +114,11 @@ mod tests {
     fn an_answer_goes_on_behind_its_draft_and_else_on_a_new_line() {
         assert_eq!(written(false), "Hello **you**!\nM[2J**ore\nOther");
         assert_eq!(written(true), "Hello \u{1b}[1myou\u{1b}[0m!\nM[2J**ore\nOther");
+    }
+
+    #[test]
+    fn what_turns_or_steers_is_shown_by_its_number_where_somebody_decides() {
+        assert_eq!(escaped("pay\u{202e} 10\u{1b}[2J\n"), "pay\\u202e 10\\u001b[2J\n");
+        assert_eq!(harmless("pay\u{202e} 10\u{1b}[2J\n"), "pay 10[2J\n");
     }
 }

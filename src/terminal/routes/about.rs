@@ -84,6 +84,11 @@ pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extensi
     Json(json!({"name": caller.name(), "limits": standing.as_ref().map(window), "used": used})).into_response()
 }
 
+/// The profiles of prompts that the caller may choose.
+pub(super) fn profiles(parts: &Parts, caller: &Caller) -> Vec<String> {
+    parts.console.profiles().into_iter().filter(|name| caller.may_choose(name)).collect()
+}
+
 /// How the bot is, in short.
 pub(super) async fn health(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let ready = parts.vitals.readiness();
@@ -91,6 +96,7 @@ pub(super) async fn health(State(parts): State<Parts>, Extension(caller): Extens
     let models: Vec<&str> =
         models.rows().iter().filter(|row| caller.may_ask(&row.key)).map(|row| row.key.as_str()).collect();
     let sessions = parts.sessions.count(&caller).await;
-    let status = ready.status.as_str();
-    Json(json!({"status": status, "version": ready.version, "sessions": sessions, "models": models}))
+    let (status, profiles) = (ready.status.as_str(), profiles(&parts, &caller));
+    let version = ready.version;
+    Json(json!({"status": status, "version": version, "sessions": sessions, "models": models, "profiles": profiles}))
 }

@@ -32,7 +32,11 @@ pub(super) fn of(
             Lineage::check((text, signature), &key.sha256, message, us, now)
         }
     };
-    checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| Box::new(refused(status(&why), &why.to_string())))
+    checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {
+        // The words name no key and no signature; a name in them is that of this server.
+        tracing::warn!(event = "agent.refused", key = caller.name(), reason = %why, "a message of another server was refused");
+        Box::new(refused(status(&why), &why.to_string()))
+    })
 }
 
 fn status(why: &Refused) -> StatusCode {

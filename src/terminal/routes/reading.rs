@@ -96,7 +96,7 @@ impl Along {
                     let number = event.number;
                     return Some((number, self.answers.laid_out(event, self.sessions.now()).await?));
                 }
-                _ => Event::of(&event, self.sessions.now()),
+                _ => self.shortened(Event::of(&event, self.sessions.now())).await,
             },
             None => {
                 // A reader that is cut did not go.
@@ -116,6 +116,21 @@ impl Along {
             }
         }
         Some((event.number, json(&event)))
+    }
+
+    /// The event with as much of a call of a tool as is shown in this session.
+    async fn shortened(&self, mut event: Event) -> Event {
+        if let Update::Tool { text, .. } = &mut event.update
+            && let Some(whole) = text.take()
+        {
+            let most = self.sessions.preview(&self.place).await;
+            *text = match whole.char_indices().nth(most) {
+                _ if most == 0 => None,
+                Some((end, _)) => Some(format!("{}…", &whole[..end])),
+                None => Some(whole),
+            };
+        }
+        event
     }
 
     /// The last answers that the stream does not tell of, for a reader who missed events: among them may be the one that it waited for. They have the number of what

@@ -14,13 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::problem::{refused, status_of};
 use super::typed::{self, Done, Refused};
-use super::{Parts, lineage, waiting};
+use super::{Parts, about, lineage, waiting};
 use crate::domain::api_key::Caller;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::lineage::Lineage;
 use crate::ports::{Intake, NotAccepted};
-use crate::terminal::sessions::{NotTaken, Sessions, keyed};
+use crate::terminal::sessions::{NotTaken, Sessions, Wants, keyed};
 use crate::terminal::{DOOR, commands};
 
 /// The longest text that is taken, in bytes.
@@ -49,6 +49,9 @@ pub struct Submit {
     /// What becomes of it while the session is answered something else.
     #[serde(default)]
     pub busy: Busy,
+    /// The profile of prompts that the answer is written by; none leaves it to the door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
     /// A client that waits and goes away cancels its message.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_when_gone: bool,
@@ -170,12 +173,12 @@ pub(super) async fn submit(
         let why = "the session is being answered; wait, or send busy: queue or replace";
         return refused(StatusCode::CONFLICT, why);
     }
-    let (Heard { incoming, message, command }, said) =
-        match heard(&parts, &caller, &place, &body.text, (key, lineage)).await {
-            Ok((Some(heard), said)) => (heard, said),
-            Ok((None, said)) => return Json(done(&body, said)).into_response(),
-            Err((status, why)) => return refused(status, &why),
-        };
+    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, (key, lineage)).await
+    {
+        Ok((Some(heard), said)) => (heard, said),
+        Ok((None, said)) => return Json(done(&body, said)).into_response(),
+        Err((status, why)) => return refused(status, &why),
+    };
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
             // One that cannot be cancelled now is waited for.
@@ -204,6 +207,18 @@ pub(super) async fn submit(
     Json(told).into_response()
 }
 
+/// Whether the caller may choose this profile.
+fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), String> {
+    let Some(profile) = profile else { return Ok(()) };
+    let known = about::profiles(parts, caller);
+    if known.iter().any(|name| name == profile) {
+        return Ok(());
+    }
+    let there = if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+    let named: String = profile.chars().take(64).collect();
+    Err(format!("there is no profile {named:?} for this key; {there}"))
+}
+
 /// The answer to a message that had nothing but commands in front.
 fn done(body: &Submit, said: Option<String>) -> serde_json::Value {
     let mut told = json!({"message": "", "command": true, "said": said});
@@ -227,17 +242,21 @@ async fn heard(
     parts: &Parts,
     caller: &Caller,
     place: &Place,
-    text: &str,
+    Submit { text, profile, .. }: &Submit,
     (key, lineage): (Option<&str>, Option<Box<Lineage>>),
 ) -> Result<(Option<Heard>, Option<String>), Refused> {
     let known = match key {
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
     };
+    // A message that was taken stays taken, whatever became of its profile since.
+    if !known {
+        chosen(parts, caller, profile.as_deref()).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    }
     // What another server's model writes is no command.
     let types = lineage.is_none();
     let Done { said, row, text } = match (types, known) {
-        (false, _) => Done { said: None, row: None, text: text.to_owned() },
+        (false, _) => Done { said: None, row: None, text: text.clone() },
         (true, true) => typed::left(parts, caller, text)?,
         (true, false) => typed::run(parts, caller, place, text).await?,
     };
@@ -250,7 +269,7 @@ async fn heard(
         let incoming = Incoming::Command(Box::new(command));
         return Ok((Some(Heard { incoming, message, command: true }), said));
     }
-    let posted = parts.sessions.says(caller, place, (&text, row), key).await;
+    let posted = parts.sessions.says(caller, place, (&text, Wants { row, profile: profile.clone() }), key).await;
     let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
     let message = posted.id.id.to_string();
     Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))

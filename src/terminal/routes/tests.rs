@@ -51,6 +51,10 @@ impl Console for Fixed {
         "You are staffai.".to_owned()
     }
 
+    fn profiles(&self) -> Vec<String> {
+        vec!["judge".to_owned(), "pirate".to_owned()]
+    }
+
     async fn change_row(&self, _row: &str, _change: crate::ports::RowChange) -> Result<(), String> {
         Err("not here".to_owned())
     }

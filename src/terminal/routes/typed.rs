@@ -11,6 +11,7 @@ use crate::domain::command::typed::{self, Typed, TypedMessage, TypedSpec};
 use crate::domain::ids::Place;
 use crate::domain::incoming::Incoming;
 use crate::domain::model::{Row, ToolMode};
+use crate::domain::turn_event::PREVIEW_MAX;
 use crate::ports::RowChange;
 use crate::terminal::sessions::Sessions;
 
@@ -122,6 +123,7 @@ async fn answer(
             with("model", vec![(ROW.to_owned(), row.key)]).await
         }
         Typed::Session => session(parts, caller, given).await,
+        Typed::Preview => preview(parts, place, given).await,
         Typed::SystemPrompt => Ok(parts.console.system_prompt()),
         Typed::CallsTools => {
             let shown = |row: &Row| (row.tools != ToolMode::Off).to_string();
@@ -189,6 +191,23 @@ async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, 
         }
         _ => Err(bad("!session takes nothing, a session, or a session and delete")),
     }
+}
+
+/// How much of calls of tools is shown in this session, or that so much is from now on.
+async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Refused> {
+    let told = |shown: usize| match shown {
+        0 => "nothing of calls of tools is shown".to_owned(),
+        shown => format!("{shown} characters of each call of a tool, and of its result, are shown"),
+    };
+    let wanted = match given.to_ascii_lowercase().as_str() {
+        "" => return Ok(told(parts.sessions.preview(place).await)),
+        "off" => Some(0),
+        number => number.parse().ok().filter(|number| *number <= PREVIEW_MAX),
+    };
+    let usage = || bad(format!("!tool_preview_length takes 0 to {PREVIEW_MAX} characters, or off"));
+    let wanted = wanted.ok_or_else(usage)?;
+    parts.sessions.show_of_calls(place, wanted).await;
+    Ok(told(wanted))
 }
 
 fn unknown(session: &str) -> Refused {

@@ -36,6 +36,8 @@ pub(super) struct Session {
     pub(super) bytes: usize,
     touched: Instant,
     touched_at: Timestamp,
+    /// How many characters of calls of tools are shown; none where nobody said.
+    pub(super) preview: Option<usize>,
 }
 
 /// A message of a session.
@@ -74,6 +76,7 @@ impl Memory {
     pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<Kept>) {
         let mut session = Session::new(record.name.clone(), record.number);
         session.touched_at = Timestamp(record.touched_at);
+        session.preview = record.preview;
         // What was said here meanwhile, or before another process wrote its own lines down, stands among them.
         let read: BTreeSet<u64> = messages.iter().map(|kept| kept.number).collect();
         let first = read.first().copied().unwrap_or(0);
@@ -94,6 +97,13 @@ impl Memory {
     pub(super) fn rename(&mut self, place: &Place, name: &str) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         name.clone_into(&mut session.name);
+        Some(session.record(session.touched_at))
+    }
+
+    /// So many characters of calls are shown in a session from now on; gives it as it is stored.
+    pub(super) fn show(&mut self, place: &Place, preview: usize) -> Option<Record> {
+        let session = self.sessions.get_mut(place)?;
+        session.preview = Some(preview);
         Some(session.record(session.touched_at))
     }
 
@@ -133,13 +143,15 @@ impl Memory {
 impl Session {
     fn new(name: String, number: u64) -> Self {
         let (messages, touched) = (VecDeque::new(), Instant::now());
-        Self { name, number, messages, bytes: 0, touched, touched_at: Timestamp(0) }
+        Self { name, number, messages, bytes: 0, touched, touched_at: Timestamp(0), preview: None }
     }
 
     /// The session as it is stored.
     pub(super) fn record(&self, now: Timestamp) -> Record {
         let numbers: Vec<u64> = self.messages.iter().map(|kept| kept.number).collect();
-        Record { name: self.name.clone(), number: self.number, touched_at: now.0, lines: numbers.len(), numbers }
+        let Self { name, number, preview, .. } = self;
+        let (name, lines) = (name.clone(), numbers.len());
+        Record { name, number: *number, touched_at: now.0, lines, numbers, preview: *preview }
     }
 
     /// The messages, the oldest first.

@@ -23,6 +23,8 @@ use crate::ports::{StoreStatus, Write};
 pub(super) const FIRST_NUMBER: u64 = 101;
 /// The longest name of a session.
 const NAME_MAX: usize = 64;
+/// How many characters of calls of tools are shown where nobody said anything else.
+const PREVIEW: usize = 500;
 /// How many records are read side by side.
 const READ_AT_ONCE: usize = 64;
 /// What stands between the name of a holder and that of a session, in no name of a session.
@@ -239,6 +241,25 @@ impl Sessions {
         Ok(())
     }
 
+    /// How many characters of calls of tools those who read along in a session are shown.
+    pub(in crate::terminal) async fn preview(&self, place: &Place) -> usize {
+        let here = self.inner.lock().known(place).map(|session| session.preview);
+        let said = match here {
+            Some(said) => said,
+            None => self.record(place).await.and_then(|record| record.preview),
+        };
+        said.unwrap_or(PREVIEW)
+    }
+
+    /// Shows so many of them from now on.
+    pub(in crate::terminal) async fn show_of_calls(&self, place: &Place, preview: usize) {
+        self.load(place).await;
+        let written = self.inner.lock().show(place, preview).map(|record| self.put(place, &record));
+        if let Some(written) = written {
+            written.await;
+        }
+    }
+
     /// A session as it is stored.
     pub(super) async fn record(&self, place: &Place) -> Option<Record> {
         match self.store.get(&keys::session(&owner_of(place), place)).await {
@@ -350,7 +371,7 @@ impl Sessions {
         self.make_room(holder(place)).await;
         let now = self.now().0;
         let number = self.number(place, &name, now).await?;
-        let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new() };
+        let record = Record { name, number, touched_at: now, lines: 0, numbers: Vec::new(), preview: None };
         self.put(place, &record).await;
         Ok(record)
     }

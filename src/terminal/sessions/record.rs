@@ -17,6 +17,9 @@ pub(super) struct Record {
     /// The numbers of these lines, rising; none in what versions before wrote.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u64>,
+    /// How many characters of calls of tools are shown; none where nobody said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub preview: Option<usize>,
 }
 
 impl Record {

@@ -25,7 +25,7 @@ impl Sessions {
 
     async fn hears_of(&self, caller: &Caller, session: &str, text: &str) -> Posted {
         let place = self.open(caller, session).await.unwrap().place;
-        self.says(caller, &place, (text, None), None).await.unwrap()
+        self.says(caller, &place, (text, Wants::default()), None).await.unwrap()
     }
 
     async fn posts(&self, place: &Place, nonce: &str, text: &str) -> MessageId {
@@ -136,7 +136,7 @@ async fn what_is_no_session_or_says_nothing_is_not_taken() {
         assert_eq!(sessions.open(&Caller::Local, name).await, Err(NotTaken::BadName), "{name}");
     }
     let place = sessions.open(&Caller::Local, "s").await.unwrap().place;
-    assert_eq!(sessions.says(&Caller::Local, &place, (" \n", None), None).await, Err(NotTaken::Empty));
+    assert_eq!(sessions.says(&Caller::Local, &place, (" \n", Wants::default()), None).await, Err(NotTaken::Empty));
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn sessions_and_messages_are_bounded_and_ids_rise() {
         let (name, touched_at) = (format!("s{number}"), 1);
         let (person, place) = (laptop.person().unwrap(), Place::new(DOOR, format!("laptop.{name}")));
         let key = crate::domain::keys::sessions::session(&person, &place);
-        let record = record::Record { name, number: 1, touched_at, lines: 0, numbers: Vec::new() };
+        let record = record::Record { name, number: 1, touched_at, lines: 0, numbers: Vec::new(), preview: None };
         store.put(key, record.to_json());
     }
     // A version that kept no index wrote these.
@@ -224,8 +224,10 @@ async fn what_is_deleted_or_quoted_is_counted_as_what_it_is() {
 async fn a_message_of_an_earlier_life_that_comes_again_is_for_us() {
     let store = Arc::new(MemoryStore::new());
     let place = sessions_in(&store).open(&Caller::Local, "s1").await.unwrap().place;
-    let said = sessions_in(&store).says(&Caller::Local, &place, ("hello", None), Some("order-7")).await.unwrap();
-    let again = sessions_in(&store).says(&Caller::Local, &place, ("hello", None), Some("order-7")).await.unwrap();
+    let said =
+        sessions_in(&store).says(&Caller::Local, &place, ("hello", Wants::default()), Some("order-7")).await.unwrap();
+    let again =
+        sessions_in(&store).says(&Caller::Local, &place, ("hello", Wants::default()), Some("order-7")).await.unwrap();
     assert!(again.id == said.id && again.mentions_us && again.tools);
     let sessions = sessions_in(&store);
     assert_eq!(sessions.texts(&place).await, ["hello"]);
@@ -349,7 +351,7 @@ async fn sessions_that_ended_by_themselves_leave_the_index() {
     let sessions = Sessions::new(Arc::clone(&clock) as _, Arc::clone(&store) as _, kept_for);
     let (gone, stays) = (sessions.hears("gone", "hi").await.place, sessions.hears("stays", "hi").await.place);
     tokio::time::advance(Duration::from_secs(61)).await;
-    sessions.says(&Caller::Local, &stays, ("more", None), None).await.unwrap();
+    sessions.says(&Caller::Local, &stays, ("more", Wants::default()), None).await.unwrap();
     store.entries.lock().remove(&crate::domain::keys::sessions::session(&owner_of(&gone), &gone));
     assert_eq!(sessions.count(&Caller::Local).await, 1);
     assert_eq!(sessions.names(&Caller::Local).await, [("stays".to_owned(), 102)]);
@@ -405,7 +407,8 @@ async fn what_an_earlier_version_left_too_much_of_makes_room_at_once() {
         let (owner, name) = (number % 8, format!("s{number}"));
         let place = Place::new(DOOR, format!("key-{owner}.{name}"));
         let touched_at = u64::try_from(number).unwrap() + 1;
-        let record = record::Record { name, number: touched_at + 100, touched_at, lines: 0, numbers: Vec::new() };
+        let record =
+            record::Record { name, number: touched_at + 100, touched_at, lines: 0, numbers: Vec::new(), preview: None };
         store.put(crate::domain::keys::sessions::session(&owner_of(&place), &place), record.to_json());
     }
     let sessions = sessions_in(&store);

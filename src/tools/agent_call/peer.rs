@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::task::spawn_blocking;
 
 use crate::domain::api_key::KeyHash;
-use crate::domain::prompt::clean;
+use crate::domain::prompt::{clean, tail};
 use crate::ports::ProgressSink;
 use crate::ports::tools::Progress;
 use crate::tools::client;
@@ -64,6 +64,13 @@ pub(super) struct Peer {
 #[derive(Deserialize)]
 struct Submitted {
     message: String,
+}
+
+/// How it is.
+#[derive(Deserialize)]
+struct Health {
+    #[serde(rename = "status")]
+    _status: String,
 }
 
 /// Why it was not.
@@ -144,6 +151,13 @@ impl Peer {
         Err(format!("{} ended the conversation before it answered", self.row.name))
     }
 
+    /// Whether it lets us in.
+    pub async fn health(&self) -> Result<(), String> {
+        let response = self.send(self.client().await?.get(self.below("api/v1/health"))).await?;
+        let body = self.bounded(response).await?;
+        serde_json::from_slice::<Health>(&body).map(drop).map_err(|_| self.strange())
+    }
+
     async fn submit(
         &self,
         Question { session, text, signed: (lineage, signature) }: Question<'_>,
@@ -207,7 +221,7 @@ impl Peer {
                     read.draft.clear();
                 }
                 read.draft.push_str(&event.text);
-                show(progress, format!("{name}: {}", tail(&read.draft)));
+                show(progress, format!("{name}: {}", tail(&read.draft, SHOWN_CHARS)));
             }
             Kind::Gate => show(progress, format!("{name}: …")),
             Kind::Final => read.answer = Some(Ok(event.text)),
@@ -279,10 +293,4 @@ fn show(progress: Option<&ProgressSink>, message: String) {
     if let Some(progress) = progress {
         progress(Progress { done: 0.0, total: None, message: Some(message) });
     }
-}
-
-/// The end of what was written, on one line. Costs the same however much was written.
-fn tail(text: &str) -> String {
-    let begin = text.char_indices().rev().nth(SHOWN_CHARS - 1).map_or(0, |(at, _)| at);
-    clean(&text[begin..], SHOWN_CHARS).replace('\n', " ")
 }
