@@ -11,7 +11,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use futures_util::{FutureExt, Stream, StreamExt};
 use serde::de::IgnoredAny;
 use serde_json::Value;
@@ -61,16 +61,20 @@ where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
     // How long a model thinks before its first word is bounded by the caller's timeout alone.
-    let mut begun = Bytes::new();
-    let first = loop {
+    let mut blanks = BytesMut::new();
+    let (begun, first) = loop {
         let Some(bytes) = source.next().await else {
             return Err(ModelError::new(ModelErrorKind::Malformed, "the answer is empty"));
         };
         let bytes = bytes?;
         let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
-        begun = if begun.is_empty() { bytes } else { [begun, bytes].concat().into() };
-        if first.is_some() || begun.len() > BLANK_RUN {
-            break first;
+        if first.is_some() && blanks.is_empty() {
+            // Most answers begin with their first piece, which is not copied.
+            break (bytes, first);
+        }
+        blanks.extend_from_slice(&bytes);
+        if first.is_some() || blanks.len() > BLANK_RUN {
+            break (blanks.freeze(), first);
         }
     };
     if matches!(first, Some(b'{' | b'[')) {
@@ -161,16 +165,17 @@ where
 }
 
 /// Reads what follows the closing mark, which is most often the end alone. A connection whose answer was not read to its end
-/// carries no other; nothing waits for it.
+/// carries no other; nothing waits for it. There are as many of these tasks as answers ended within [`REST_TIME`].
 fn read_rest<S>(mut source: S)
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
-    if let Some(None | Some(Err(_))) = source.next().now_or_never() {
-        return;
-    }
+    let mut read = match source.next().now_or_never() {
+        Some(None | Some(Err(_))) => return,
+        Some(Some(Ok(bytes))) => bytes.len(),
+        None => 0,
+    };
     let rest = async move {
-        let mut read = 0;
         while let Some(Ok(bytes)) = source.next().await {
             read += bytes.len();
             if read > REST_BYTES {

@@ -132,6 +132,10 @@ impl<'de> Lenient<'de> for Delta<'de> {
         Self::Unreadable
     }
 
+    fn negative(_number: i64) -> Self {
+        Self::Unreadable
+    }
+
     fn number(_number: f64) -> Self {
         Self::Unreadable
     }
@@ -169,6 +173,10 @@ impl<'de> Lenient<'de> for Something {
     }
 
     fn count(_number: u64) -> Self {
+        Self(true)
+    }
+
+    fn negative(_number: i64) -> Self {
         Self(true)
     }
 

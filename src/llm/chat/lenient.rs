@@ -27,6 +27,11 @@ pub(super) trait Lenient<'de>: Sized + Default {
         Self::default()
     }
 
+    /// A whole number below zero.
+    fn negative(_number: i64) -> Self {
+        Self::default()
+    }
+
     /// Any other number.
     fn number(_number: f64) -> Self {
         Self::default()
@@ -73,9 +78,8 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for Reader<T> {
         Ok(T::count(number))
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "negative numbers are only told from counts")]
     fn visit_i64<E>(self, number: i64) -> Result<T, E> {
-        Ok(u64::try_from(number).map_or_else(|_| T::number(number as f64), T::count))
+        Ok(u64::try_from(number).map_or_else(|_| T::negative(number), T::count))
     }
 
     fn visit_f64<E>(self, number: f64) -> Result<T, E> {
@@ -144,6 +148,10 @@ impl<'de> Lenient<'de> for Loose<'de> {
     }
 
     fn count(number: u64) -> Self {
+        Self::Other(number.into())
+    }
+
+    fn negative(number: i64) -> Self {
         Self::Other(number.into())
     }
 

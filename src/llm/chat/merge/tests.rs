@@ -23,12 +23,12 @@ fn texts_grow_and_names_stay() {
     let message = merged([
         json!({"role": "assistant", "content": "", "refusal": null}),
         json!({"role": "assistant", "content": "Hel", "reasoning_content": "let me "}),
-        json!({"content": "lo", "reasoning_content": "see", "vendor": {"trace": "ab", "n": 1}}),
+        json!({"content": "lo", "reasoning_content": "see", "left": -1, "vendor": {"trace": "ab", "n": 1}}),
         json!({"content": null, "vendor": {"trace": "cd", "n": 2}}),
     ]);
     let expected = json!({
         "role": "assistant", "content": "Hello", "refusal": null, "reasoning_content": "let me see",
-        "vendor": {"trace": "abcd", "n": 2},
+        "left": -1, "vendor": {"trace": "abcd", "n": 2},
     });
     assert_eq!(message, expected);
 }
