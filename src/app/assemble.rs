@@ -147,8 +147,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::of(settings.http.connections),
     });
-    let bound = listener.bound();
-    let (exit, exited) = watch::channel(None);
+    let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
     let parts = Parts {
         toolbox,
@@ -190,12 +189,15 @@ fn exposure(settings: &Settings) -> Exposure {
     }
 }
 
+/// What programs that ask over HTTP reach besides.
+type OfPrograms<'a> = (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, Identity);
+
 /// The doors of programs that ask over HTTP: as they ask a model, and in sessions.
 fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     events: &TurnEvents,
-    (dice, sessions, vitals, toolbox, us): (&Arc<dyn Dice>, &Arc<Sessions>, &Arc<TreeVitals>, &Arc<Toolbox>, Identity),
+    (dice, sessions, vitals, toolbox, us): OfPrograms<'_>,
 ) -> Programs {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),

@@ -90,7 +90,7 @@ impl Writer {
             .name("log".to_owned())
             .spawn(move || {
                 shared.write_all(out, (kept.as_ref(), clock.as_ref()), |out, shed| {
-                    report_shed(out, shed, clock.as_ref(), format)
+                    report_shed(out, shed, clock.as_ref(), format);
                 });
                 shared.queue.lock().ended = true;
                 shared.emptied.notify_all();

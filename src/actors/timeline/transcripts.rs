@@ -152,7 +152,9 @@ impl Transcripts {
         match result {
             Ok(completion) => {
                 call.answer = Some((self.excerpt)(&completion.content, ANSWER_BYTES));
-                let wish = |wish: &ToolCall| format!("{} {}", wish.name, (self.excerpt)(&wish.arguments, PART_BYTES));
+                let cut = |text: &str, most: usize| (self.excerpt)(text, most);
+                let wish =
+                    |wish: &ToolCall| format!("{} {}", cut(&wish.name, NAME_BYTES), cut(&wish.arguments, PART_BYTES));
                 call.tools = completion.calls.iter().take(CALLS).map(wish).collect();
             }
             Err(error) => call.error = Some((self.excerpt)(&error.safe_message, PART_BYTES)),
@@ -169,10 +171,11 @@ impl Transcripts {
     /// The first part, and of the others the last ones that fit in.
     fn prompt(&self, items: &[Item]) -> Vec<PromptPart> {
         let part = |item: &Item| {
-            let mut text = (self.excerpt)(&item.content, PART_BYTES);
-            if !item.pictures.is_empty() {
-                text.push_str(&format!(" [{} pictures]", item.pictures.len()));
-            }
+            let text = (self.excerpt)(&item.content, PART_BYTES);
+            let text = match item.pictures.len() {
+                0 => text,
+                pictures => format!("{text} [{pictures} pictures]"),
+            };
             PromptPart { role: item.role.as_str().to_owned(), text }
         };
         let Some((first, others)) = items.split_first() else { return Vec::new() };
