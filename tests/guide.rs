@@ -188,7 +188,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "a restricted member who was told where they are answered",
             format!("a limit window, or until the restriction ends, at most {}", life(keys::TOLD_TTL)),
         ),
-        (ledger::PREFIX, "tokens, messages and costs of one account, by day and of all time", counted),
+        (
+            ledger::PREFIX,
+            "numbers of one account with a blank between, by day and of all time: tokens in, out, cached, messages, millionths of a dollar, tokens without a price",
+            counted,
+        ),
         (
             ledger::TOTAL_PREFIX,
             "the Python bot's counter of one member's tokens",

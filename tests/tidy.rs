@@ -2,6 +2,9 @@
 //!
 //! A rule reads tokens, not types: clippy (see `clippy.toml`) sees through renames, this sees directions and sizes.
 
+#[path = "tidy/arithmetic.rs"]
+mod arithmetic;
+
 #[path = "tidy/source.rs"]
 mod source;
 

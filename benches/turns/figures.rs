@@ -1,6 +1,7 @@
 //! Figures, and the table that they are printed in.
 
-use crate::process::{self, as_f64};
+use crate::arithmetic::{plain, quartiles};
+use crate::process;
 
 /// Time stolen by the machine's host above which a round is marked.
 const STEAL_MAX: f64 = 0.02;
@@ -110,38 +111,5 @@ impl Steal {
     pub fn share(&self) -> f64 {
         let (stolen, all) = process::stolen();
         (stolen - self.0.0) / (all - self.0.1).max(1.0)
-    }
-}
-
-/// The value below which this share of them lies.
-pub fn percentile(values: &[f64], share: f64) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    if sorted.is_empty() {
-        return f64::NAN;
-    }
-    let place = share * as_f64(sorted.len() as u64 - 1);
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a place among them")]
-    let below = place.floor() as usize;
-    let above = (below + 1).min(sorted.len() - 1);
-    sorted[below] + (sorted[above] - sorted[below]) * place.fract()
-}
-
-/// The middle one.
-pub fn median(values: &[f64]) -> f64 {
-    percentile(values, 0.5)
-}
-
-/// The borders of the quarters.
-pub fn quartiles(values: &[f64]) -> (f64, f64, f64) {
-    (percentile(values, 0.25), median(values), percentile(values, 0.75))
-}
-
-/// A number with as many digits as it deserves.
-pub fn plain(value: f64) -> String {
-    match value.abs() {
-        big if big >= 100.0 => format!("{value:.0}"),
-        middle if middle >= 10.0 => format!("{value:.1}"),
-        _ => format!("{value:.2}"),
     }
 }

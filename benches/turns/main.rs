@@ -5,6 +5,7 @@
 //! process; beside it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine;
 //! the ratios of one run do not, or much less. A lost or doubled reply fails the run.
 
+mod arithmetic;
 mod figures;
 mod floor;
 mod gateway;
@@ -20,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use figures::{Steal, Table};
-use scenes::{Pair, Size, api, idle, limits, noise, starts, stream, tools, typed};
+use scenes::{Pair, Size, api, idle, limits, noise, peer, starts, stream, tools, typed};
 
 const FULL: Size = Size {
     rounds: 11,
@@ -136,6 +137,9 @@ async fn all(on_core: bool, size: Size, only: Option<&str>, table: &mut Table) -
     }
     if wanted("m11") {
         api::run(on_core, size, table).await?;
+    }
+    if wanted("peer") {
+        peer::run(on_core, size, table).await?;
     }
     if wanted("m9") {
         limits::run(on_core, size, table).await?;

@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use crate::arithmetic::as_f64;
 use crate::rig::Rig;
 
 /// Clock ticks a second in /proc; Linux tells user space no other number.
@@ -20,6 +21,9 @@ const UP_WITHIN: Duration = Duration::from_secs(20);
 
 /// How long a process may take to end in order.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
+
+/// What the peer runs.
+const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/turns/peer.py");
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
@@ -38,6 +42,8 @@ pub enum Kind {
     Us,
     /// The bare relay.
     Floor,
+    /// A bot on discord.py.
+    Peer,
 }
 
 /// What it logs, and where to.
@@ -250,10 +256,20 @@ pub fn cpu_of(pid: u32) -> f64 {
     (ticks(11) + ticks(12)) / TICKS
 }
 
+/// The interpreter that the tests install the peer's libraries for.
+///
+/// # Errors
+/// It is not there.
+pub fn peer_program() -> Result<PathBuf, String> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv-tests/bin/python3");
+    if path.exists() { Ok(path) } else { Err("not measured: ./test installs its libraries".to_owned()) }
+}
+
 fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_core: bool) -> Result<Child, String> {
     let program = match kind {
         Kind::Us => program(),
         Kind::Floor => std::env::current_exe().map_err(|error| error.to_string())?,
+        Kind::Peer => peer_program()?,
     };
     let mut command = if on_core { Command::new("taskset") } else { Command::new(&program) };
     if on_core {
@@ -262,6 +278,7 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
     match kind {
         Kind::Us => command.arg("run"),
         Kind::Floor => command.arg("--floor").arg(rig.api.to_string()).arg(rig.gateway.to_string()),
+        Kind::Peer => command.arg(PEER).arg(rig.api.to_string()).arg(rig.gateway.to_string()),
     };
     // The model takes tools and the form of a reply together, so a plain message is one call.
     let models = data.join("rig-models.json");
@@ -295,10 +312,4 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
         .stdout(out)
         .stderr(Stdio::inherit());
     command.spawn().map_err(|error| format!("{} cannot be started: {error}", program.display()))
-}
-
-/// A count as a number to calculate with.
-#[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
-pub const fn as_f64(count: u64) -> f64 {
-    count as f64
 }

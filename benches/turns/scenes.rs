@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{Bot, Kind, Log, as_f64, own_cpu};
+use crate::arithmetic::{as_f64, median, percentile, plain};
+use crate::figures::{Steal, Table};
+use crate::process::{Bot, Kind, Log, own_cpu};
 use crate::rig::{Rig, Span};
 use crate::wire::Seat;
 
@@ -17,6 +18,8 @@ pub mod idle;
 pub mod limits;
 
 pub mod noise;
+
+pub mod peer;
 
 pub mod starts;
 
@@ -228,6 +231,9 @@ pub async fn overhead(pair: &Pair, size: Size, table: &mut Table) -> Result<(), 
         table.ratio(&format!("M1 us : floor, {how}, p50"), &rounds.ratios(|s| s.p50), 3.0, &steal);
         let cpu = format!("{} / {} us", plain(rounds.ours(|s| s.cpu)), plain(rounds.floors(|s| s.cpu)));
         table.told(&format!("M1 cpu a turn, {how}, us / floor"), &cpu, &steal);
+        if paced_at.is_none() {
+            table.at_most(&format!("M1 cpu a turn, {how}"), (rounds.ours(|s| s.cpu), "us"), 350.0, &steal);
+        }
     }
     Ok(())
 }
@@ -249,8 +255,8 @@ pub async fn saturation(pair: &Pair, on_core: bool, size: Size, table: &mut Tabl
         Ok(Sample { p50: of(|s| s.p50), p99: of(|s| s.p99), rate: of(|s| s.rate), cpu })
     })
     .await?;
-    table.at_most("M2 cpu a turn, bursts of 1,000", (rounds.ours(|s| s.cpu), "us"), 200.0, &steal);
-    table.at_least("M2 turns a second on one core", (rounds.ours(|s| s.rate), "/s"), 5000.0, &steal);
+    table.at_most("M2 cpu a turn, bursts of 1,000", (rounds.ours(|s| s.cpu), "us"), 170.0, &steal);
+    table.at_least("M2 turns a second on one core", (rounds.ours(|s| s.rate), "/s"), 5500.0, &steal);
     table.at_most("M2 last reply of a burst (p99)", (rounds.ours(|s| s.p99) / 1000.0, "ms"), 1000.0, &steal);
     let floor = format!("{} us, {} /s", plain(rounds.floors(|s| s.cpu)), plain(rounds.floors(|s| s.rate)));
     table.told("M2 floor, cpu a turn and turns a second", &floor, &steal);

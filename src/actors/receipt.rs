@@ -22,12 +22,12 @@ impl Receipt {
         Self { owner: Some(Box::new(owner)), awaited: false }
     }
 
-    /// The same for an event that somebody waits to be taken.
+    /// The same for an event whose asker waits for custody.
     pub fn awaited(owner: impl FnOnce(Outcome) + Send + 'static) -> Self {
         Self { owner: Some(Box::new(owner)), awaited: true }
     }
 
-    /// Whether somebody waits for the event to be taken.
+    /// Whether an asker waits for custody.
     pub const fn is_awaited(&self) -> bool {
         self.awaited
     }

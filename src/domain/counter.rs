@@ -26,7 +26,7 @@ impl Counter {
         Some(Self(numbers))
     }
 
-    /// Both together; none of the numbers grows past its bounds.
+    /// Both together. A sum of more digits than are read begins anew with the next one.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (number, by) in self.0.iter_mut().zip(other.0) {

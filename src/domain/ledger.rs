@@ -1,6 +1,7 @@
 //! The usage ledger: what a finished turn adds to whose counters, and how counters are read.
 //!
-//! Each day in UTC has its counter, and so has all time: the numbers of [`KINDS`], in this order. Counts are whole numbers; money is millionths of a dollar by the
+//! Each day in UTC has its counter, and so has all time: the numbers of [`KINDS`], in this order. Earlier versions kept each number in
+//! a key of its own; such keys are read until their life ends. Counts are whole numbers; money is millionths of a dollar by the
 //! prices of the row that answered. Tokens of rows without prices have no cost: they are counted apart, and never guessed.
 //! The Python bot's own counters (tokens of all time and of a day) go on beside ours, so that what it counted stays in the sums.
 

@@ -226,9 +226,10 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
         put("n:many", "1 0 -7 2"),
         put("n:words", "1 two"),
         put("n:long", "9876543210123456789"),
+        put("n:seven", "1 2 3 4 5 6 7"),
     ];
     assert!(store.write(written).await);
-    for key in ["n:one", "n:many", "n:words", "n:long", "n:new"] {
+    for key in ["n:one", "n:many", "n:words", "n:long", "n:seven", "n:new"] {
         assert!(store.write(vec![together(key, [2, 0, 7, 0, 1_000_000_000_000, 0])]).await);
     }
     assert!(store.write(vec![add("n:many", 5), together("n:new", [0, 0, 0, 0, 0, 9])]).await);
@@ -240,6 +241,7 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
         row("n:many", "8 0 0 2 1000000000000"),
         row("n:new", "2 0 7 0 1000000000000 9"),
         row("n:one", "42 0 7 0 1000000000000"),
+        row("n:seven", "2 0 7 0 1000000000000"),
         row("n:words", "2 0 7 0 1000000000000"),
     ];
     assert_eq!(store.scan("n:", 10).await, expected);

@@ -9,8 +9,9 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::{Sample, Size, one_by_one, regular, settled, warm};
-use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{Bot, Helper, Kind, as_f64, key};
+use crate::arithmetic::{as_f64, median, percentile, plain};
+use crate::figures::{Steal, Table};
+use crate::process::{Bot, Helper, Kind, key};
 use crate::proxy;
 
 /// Tokens of a streamed answer, and streams of one side in a round.

@@ -1,8 +1,9 @@
 //! M5 and M8: many conversations that lie idle, and what they cost those that do not.
 
 use super::{Size, answered, burst, one_by_one, regular, warm};
-use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{Bot, Kind, as_f64};
+use crate::arithmetic::{as_f64, median, percentile, plain};
+use crate::figures::{Steal, Table};
+use crate::process::{Bot, Kind};
 use crate::wire::Seat;
 
 const MIB: f64 = 1024.0 * 1024.0;

@@ -18,8 +18,9 @@ use tempfile::TempDir;
 use tokio::time::Instant;
 
 use super::Size;
-use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{as_f64, cpu_of};
+use crate::arithmetic::{as_f64, median, percentile, plain};
+use crate::figures::{Steal, Table};
+use crate::process::cpu_of;
 
 /// The defaults.
 const LIMITS: Limits = Limits { messages: 15, tokens: 20_000 };

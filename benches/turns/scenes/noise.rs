@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Pair, Size, answered, paced, regular};
-use crate::figures::{Steal, Table, median, plain};
-use crate::process::{Bot, as_f64};
+use crate::arithmetic::{as_f64, median, plain};
+use crate::figures::{Steal, Table};
+use crate::process::Bot;
 
 /// Noise beside turns, in events a second.
 const BESIDE: u64 = 20_000;

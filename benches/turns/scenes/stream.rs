@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{Pair, Size, answered};
-use crate::figures::{Steal, Table, median, percentile, plain};
-use crate::process::{Bot, as_f64};
+use crate::arithmetic::{as_f64, median, percentile, plain};
+use crate::figures::{Steal, Table};
+use crate::process::Bot;
 use crate::rig::Streamed;
 use crate::wire::{PIECE_EVERY, PIECES, Seat};
 

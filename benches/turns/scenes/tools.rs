@@ -19,9 +19,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 
 use super::Size;
-use crate::figures::{Steal, Table, median, percentile};
+use crate::arithmetic::{as_f64, median, percentile};
+use crate::figures::{Steal, Table};
 use crate::http;
-use crate::process::{Helper, as_f64};
+use crate::process::Helper;
 use crate::tool_server::{self, HOLD};
 
 /// Calls of one side in a round, half of them before and half behind those of the other.

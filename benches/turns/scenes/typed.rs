@@ -9,8 +9,8 @@ use staffai::domain::outgoing::Capabilities;
 use staffai::domain::reply::{Schema, to_parts};
 use tokio::time::Instant;
 
-use crate::figures::{Steal, Table, median};
-use crate::process::as_f64;
+use crate::arithmetic::{as_f64, median};
+use crate::figures::{Steal, Table};
 
 /// Stretches of which the middle one counts.
 const STRETCHES: usize = 15;

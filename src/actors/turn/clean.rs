@@ -173,5 +173,5 @@ fn apart(turn: &Turn, row: &str, text: String) -> Turn {
     let Turn { policy, .. } = turn.clone();
     let (reply, history, gates) = (ReplyContract::Plain, HistoryScope::Given, GatePolicy::Deny);
     let (model, among) = (Some(row.to_owned()), vec![row.to_owned()]);
-    Turn { policy: Policy { reply, history, gates, model, among, ..policy }, text, given: None, ..turn.clone() }
+    Turn { policy: Policy { reply, history, model, among, gates, ..policy }, text, given: None, ..turn.clone() }
 }

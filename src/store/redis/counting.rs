@@ -10,7 +10,8 @@ use crate::store::{Batch, Ticket};
 
 /// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
 /// for each counter the increment and the life (0: as it is). Text that is no counter, and keys of other types, are
-/// replaced. The server adds to one number itself; sums of several are exact up to 2^53. The mark comes first: should a later line ever fail, an increment is lost and not repeated for ever.
+/// replaced. The server adds to one number itself; sums of several are exact up to 2^53. The mark comes first: should a later line
+/// ever fail, an increment is lost and not repeated for ever.
 const SCRIPT: &str = r"
 local function sums(text, most)
     if not text then return nil end
@@ -19,6 +20,7 @@ local function sums(text, most)
         if #number > most or not (number == '0' or string.find(number, '^%-?[1-9]%d*$')) then return nil end
         found[#found + 1] = number
     end
+    if #found > 6 then return nil end
     return found
 end
 local number = tonumber(ARGV[1])
@@ -39,7 +41,9 @@ for i = 2, #KEYS do
         for at = 1, #more do
             before[at] = string.format('%.0f', tonumber(before[at] or 0) + tonumber(more[at]))
         end
-        redis.call('SET', key, table.concat(before, ' '), 'KEEPTTL')
+        local left = redis.call('PTTL', key)
+        redis.call('SET', key, table.concat(before, ' '))
+        if left > 0 then redis.call('PEXPIRE', key, left) end
     end
     if life ~= '0' then redis.call('PEXPIRE', key, life) end
 end

@@ -26,7 +26,7 @@ pub struct Shared<B> {
     pub progress: watch::Sender<Progress>,
     /// There is something to do.
     pub dirty: Notify,
-    /// Gathering ends: there is so much to do, or somebody waits for it.
+    /// Gathering ends: there is so much to do, or a caller waits for it.
     pub enough: Notify,
     pub closing: CancellationToken,
     /// A clock that never jumps.

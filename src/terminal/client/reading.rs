@@ -74,6 +74,7 @@ enum Read {
     Broken(String),
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
 fn written(error: std::io::Error) -> String {
     error.to_string()
 }
