@@ -15,6 +15,8 @@ mod logins;
 
 mod migration;
 
+mod rows;
+
 #[cfg(feature = "redis-sentinel")]
 mod sentinel;
 

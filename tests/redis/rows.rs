@@ -1,0 +1,114 @@
+//! Model rows that are changed at run time, by two processes on one server.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use staffai::app::system::SystemClock;
+use staffai::playground::demo_model::DemoModel;
+use staffai::playground::service::{Options, Service};
+use staffai::ports::Clock;
+use tempfile::TempDir;
+use tokio::time::Instant;
+
+use crate::server::Server;
+
+/// How long a process may take to start, and a change to be in force everywhere.
+const WITHIN: Duration = Duration::from_secs(60);
+
+/// A running `staffai run`; killed when dropped.
+struct Process {
+    child: Child,
+    address: SocketAddr,
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Process {
+    /// Starts the program in a folder of its own.
+    fn start(dir: &Path, number: u8, variables: &[(&str, &str)]) -> Self {
+        std::fs::create_dir_all(dir).unwrap();
+        let [.., low] = std::process::id().to_be_bytes();
+        let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, low, number)), 18_430);
+        let log = std::fs::File::create(dir.join("log")).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.arg("run").env_clear().envs(variables.iter().copied()).env("STAFFAI_HTTP_ADDR", address.to_string());
+        command.current_dir(dir).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+        Self { child: command.spawn().unwrap(), address }
+    }
+
+    /// Runs a line in a session of this process.
+    async fn runs(&self, line: String) {
+        let body = json!({"session": "console", "text": line, "wait": true});
+        let request = reqwest::Client::new().post(format!("http://{}/api/v1/submit", self.address)).json(&body);
+        let answer = request.send().await.unwrap();
+        let (status, told) = (answer.status(), answer.text().await.unwrap());
+        assert!(status.is_success(), "{line}: {told}");
+    }
+
+    /// The rows with their timeouts in seconds, by their keys; none while the process does not answer.
+    async fn timeouts(&self) -> Option<Vec<(String, u64)>> {
+        let answer = reqwest::get(format!("http://{}/api/v1/models", self.address)).await.ok()?;
+        let told: Value = answer.json().await.ok()?;
+        let row = |row: &Value| Some((row["key"].as_str()?.to_owned(), row["timeout_s"].as_u64()?));
+        let mut rows: Vec<_> = told["models"].as_array()?.iter().filter_map(row).collect();
+        rows.sort();
+        Some(rows)
+    }
+
+    async fn becomes(&self, one: u64, two: u64) {
+        let expected = [("one".to_owned(), one), ("two".to_owned(), two)];
+        let until = Instant::now() + WITHIN;
+        loop {
+            let rows = self.timeouts().await;
+            if rows.as_deref() == Some(&expected) {
+                return;
+            }
+            assert!(Instant::now() < until, "{}: {rows:?} does not become {expected:?}", self.address);
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn two_processes_change_rows_at_one_moment_and_both_changes_hold_in_both() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let (server, dir) = (Server::start(), TempDir::new().unwrap());
+    let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
+    let service = Service::start(options).await.unwrap();
+    let model = DemoModel::start(Duration::ZERO).await.unwrap();
+    let row = json!({"model_id": "staffai-demo", "enabled": true, "llm_call_timeout": 30});
+    let models = dir.path().join("models.json");
+    std::fs::write(&models, json!({"models": {"one": row, "two": row}}).to_string()).unwrap();
+    let (models, base) = (models.display().to_string(), model.base_url());
+    let (url, discord) = (server.url(), service.api_url());
+    let variables = [
+        ("DISCORD_BOT_TOKEN", service.token()),
+        ("DISCORD_API_URL", discord.as_str()),
+        ("LITELLM_API_URL", base.as_str()),
+        ("LITELLM_MODEL", "one"),
+        ("STAFFAI_MODELS", models.as_str()),
+        ("RESPONSE_CHANCE", "0"),
+        ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
+        ("REDIS_URL", url.as_str()),
+    ];
+    let first = Process::start(&dir.path().join("first"), 1, &variables);
+    let second = Process::start(&dir.path().join("second"), 2, &variables);
+    tokio::join!(first.becomes(30, 30), second.becomes(30, 30));
+    for round in 0..3 {
+        let (one, two) = (40 + round, 50 + round);
+        tokio::join!(first.runs(format!("!llm_timeout one {one}")), second.runs(format!("!llm_timeout two {two}")));
+        tokio::join!(first.becomes(one, two), second.becomes(one, two));
+    }
+    drop((first, second));
+    service.stop().await;
+    model.stop().await;
+}
