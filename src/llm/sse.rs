@@ -207,11 +207,7 @@ impl Reading<'_> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match self.frames.feed(line)? {
                 Some(Frame::Done) => return Ok(true),
-                Some(Frame::Data(data)) => {
-                    if !self.chunk(data).await? {
-                        return Err(not_json());
-                    }
-                }
+                Some(Frame::Data(data)) => self.chunk(data).await?.then_some(()).ok_or_else(not_json)?,
                 None => {}
             }
             self.slice += line.len();

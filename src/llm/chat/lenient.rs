@@ -118,7 +118,7 @@ impl<'de> Lenient<'de> for Text<'de> {
 }
 
 /// Whole numbers that are not negative.
-impl<'de> Lenient<'de> for Option<u64> {
+impl Lenient<'_> for Option<u64> {
     fn count(number: u64) -> Self {
         Some(number)
     }

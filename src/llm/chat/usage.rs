@@ -97,7 +97,7 @@ impl<'de> Lenient<'de> for Details {
     }
 }
 
-impl<'de> Lenient<'de> for Tokens {
+impl Lenient<'_> for Tokens {
     fn count(number: u64) -> Self {
         Self(Some(number).filter(|tokens| *tokens <= SANE_TOKENS))
     }

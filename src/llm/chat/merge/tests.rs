@@ -4,12 +4,12 @@ use crate::cost;
 fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
     let mut merged = Merged::default();
     for delta in deltas {
-        said(&mut merged, json!({"choices": [{"index": 0, "delta": delta}]}));
+        said(&mut merged, &json!({"choices": [{"index": 0, "delta": delta}]}));
     }
     message_of(merged)
 }
 
-fn said(merged: &mut Merged, chunk: Value) -> String {
+fn said(merged: &mut Merged, chunk: &Value) -> String {
     merged.take(&chunk.to_string()).unwrap().text.into_owned()
 }
 
@@ -88,7 +88,7 @@ fn content_may_be_a_list_of_parts() {
         json!([{"type": "text", "text": "l"}]),
         json!("o"),
     ] {
-        heard += &said(&mut whole, json!({"choices": [{"delta": {"content": content}}]}));
+        heard += &said(&mut whole, &json!({"choices": [{"delta": {"content": content}}]}));
     }
     assert_eq!(heard, "Hello");
     assert_eq!(text_of(message_of(whole).get("content")).0, "Hello");
@@ -100,12 +100,12 @@ fn other_choices_are_nobodys_business() {
     assert_eq!(
         said(
             &mut merged,
-            json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]})
+            &json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]})
         ),
         "yes"
     );
     assert_eq!(
-        said(&mut merged, json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
+        said(&mut merged, &json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
         ""
     );
     assert!(!merged.is_finished());
@@ -115,8 +115,8 @@ fn other_choices_are_nobodys_business() {
 fn a_whole_message_in_one_chunk_is_taken_once() {
     let mut merged = Merged::default();
     let chunk = json!({"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
-    assert_eq!(said(&mut merged, chunk.clone()), "hi");
-    assert_eq!(said(&mut merged, chunk), "");
+    assert_eq!(said(&mut merged, &chunk), "hi");
+    assert_eq!(said(&mut merged, &chunk), "");
     assert_eq!(message_of(merged)["content"], "hi");
 }
 
