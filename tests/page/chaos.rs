@@ -42,6 +42,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     let row_of_talk = row("conversation:");
     browser.until(&format!("{row_of_talk}?.classList.contains('hurt')"));
     browser.until("document.querySelectorAll('#board .tree .dot.good').length > 12");
+    browser.until(&format!("{LAST}.innerText.includes('A sailor')"));
     let half = browser.run(&format!("return {LAST}.innerText"));
     assert!(half.as_str().is_some_and(|half| half.contains("A sailor") && !half.contains("The end.")), "{half}");
     browser.answer("finishes the letter. The end.");

@@ -13,7 +13,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::*;
@@ -529,6 +529,42 @@ async fn a_stream_is_heard_while_it_grows_over_a_real_socket() {
     let (tell, heard) = sink();
     let answer = client("m", format!("http://{address}"), LONG).stream("m", &request(), tell).await.unwrap();
     assert_eq!((answer.content.as_str(), heard.lock().as_str()), ("hello", "hello"));
+}
+
+#[tokio::test]
+async fn a_connection_is_kept_whose_end_comes_after_the_closing_mark() {
+    let (ends, reused) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicUsize::new(0)));
+    let (end, used) = (ends.clone(), reused.clone());
+    let (address, _) = socket(move |mut stream| {
+        let (end, used) = (end.clone(), used.clone());
+        async move {
+            let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+            let chunk = r#"{"choices":[{"delta":{"content":"hello"},"finish_reason":"stop"}]}"#;
+            let text = format!("data: {chunk}\n\ndata: [DONE]\n\n");
+            loop {
+                stream.write_all(format!("{head}{:x}\r\n{text}\r\n", text.len()).as_bytes()).await.unwrap();
+                end.acquire().await.unwrap().forget();
+                stream.write_all(b"0\r\n\r\n").await.unwrap();
+                if !stream.read(&mut vec![0; 64 * 1024]).await.is_ok_and(|bytes| bytes > 0) {
+                    return;
+                }
+                used.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+    })
+    .await;
+    let client = client("m", format!("http://{address}"), LONG);
+    // Whether a connection is back before the next question is a race; that none ever is would be the defect.
+    for _ in 0..100 {
+        let answer = client.stream("m", &request(), sink().0).await.unwrap();
+        assert_eq!(answer.content, "hello");
+        ends.add_permits(1);
+        if reused.load(Ordering::SeqCst) > 0 {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+    panic!("no connection was used again");
 }
 
 #[tokio::test]
