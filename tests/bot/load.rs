@@ -186,7 +186,9 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
             assert_eq!(answer.unwrap().json::<Value>().await.unwrap()["status"], "complete");
             told.iter_mut().zip(read).for_each(|(told, read)| told.extend(read));
         }
-        told.iter().for_each(|told| in_order(told));
+        for told in &told {
+            in_order(told);
+        }
         let finals = |told: &[Value]| {
             let finals = told.iter().filter(|event| event["event"] == "final" && event["text"] == long.as_str());
             finals.count()
