@@ -96,6 +96,10 @@ pub trait Store: Send + Sync {
     /// The value of a live key. While the backend is away a counter has only what was added since.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
 
+    /// These keys are about to be asked for, each once: a store on a server may begin to read them together with what is sent next. What
+    /// is read so is used within moments, or read again.
+    fn read_ahead(&self, _keys: Vec<String>) {}
+
     /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>>;
 

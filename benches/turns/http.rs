@@ -147,6 +147,7 @@ fn answer(rig: &Rig, head: &[u8], body: &[u8]) -> String {
         }
         ("GET", ["gateway", "bot"]) => json(&wire::gateway_bot(&rig.gateway_url())),
         ("GET", ["users" | "applications", "@me"]) => json(&wire::me()),
+        ("GET", ["oauth2", "applications", "@me"]) => json(&wire::application()),
         ("GET", ["guilds", ..]) => json(&wire::guild(&parts[2..])),
         ("PUT", _) => json("[]"),
         _ => {

@@ -1,5 +1,5 @@
 //! What a turn costs beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two minutes,
-//! `-- --only m1,m4` some scenes, `-- --program PATH` those of another build.
+//! `-- --only m1,m4` some scenes, `-- --program PATH` those of another build, `-- --threads 1` what it costs with so many threads.
 //!
 //! A rig in this process plays Discord and an instant model on one clock. The program under test is the real one, as a child
 //! process; beside it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine;
@@ -72,10 +72,12 @@ fn main() -> ExitCode {
         Some(at) => words.get(at + 1).cloned().map(Some).ok_or_else(|| format!("{name} wants a value")),
         None => Ok(None),
     };
-    let asked = value("--only").and_then(|only| Ok((only, value("--program")?)));
-    let asked =
-        asked.and_then(|(only, program)| program.map_or(Ok(()), |path| process::test_program(&path)).map(|()| only));
-    let only = match asked {
+    let asked = || {
+        value("--program")?.map_or(Ok(()), |path| process::test_program(&path))?;
+        value("--threads")?.map_or(Ok(()), process::on_threads)?;
+        value("--only")
+    };
+    let only = match asked() {
         Ok(only) => only,
         Err(error) => {
             eprintln!("{error}");

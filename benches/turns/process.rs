@@ -27,6 +27,8 @@ const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/turns/peer.py")
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
+static THREADS: OnceLock<String> = OnceLock::new();
+
 /// How many programs have a key. No one of them may ask as often as all of them do.
 pub const KEYS: usize = 16;
 
@@ -240,6 +242,14 @@ pub fn test_program(path: &str) -> Result<(), String> {
     PROGRAM.set(path).map_err(|_| "name one program".to_owned())
 }
 
+/// Sets `runtime.threads` of the program under test, before any process starts.
+///
+/// # Errors
+/// It was set before.
+pub fn on_threads(threads: String) -> Result<(), String> {
+    THREADS.set(threads).map_err(|_| "name one number of threads".to_owned())
+}
+
 /// Keeps this process, and whatever it starts, to one core. False when that cannot be done.
 pub fn keep_to(core: &str) -> bool {
     let pid = std::process::id().to_string();
@@ -308,6 +318,7 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
         .env("RESPONSE_CHANCE", "0")
         .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")
         .env("LOG_LEVEL", level)
+        .envs(THREADS.get().map(|threads| ("STAFFAI_RUNTIME__THREADS", threads)))
         .stdin(Stdio::null())
         .stdout(out)
         .stderr(Stdio::inherit());

@@ -68,6 +68,14 @@ pub fn me() -> String {
     )
 }
 
+/// Our application as the request API shows it.
+pub fn application() -> String {
+    format!(
+        r#"{{"id":"{BOT}","name":"staffai","icon":null,"description":"","summary":"","bot_public":false,"bot_require_code_grant":false,"verify_key":"","flags":0,"team":null,"owner":{}}}"#,
+        me()
+    )
+}
+
 /// The guild, or what the path asks of it. Its members may see and write.
 pub fn guild(of_it: &[&str]) -> String {
     match of_it {

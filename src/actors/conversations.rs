@@ -8,6 +8,7 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::conversation::Conversation;
 use super::handle::{Handle, Undelivered};
@@ -118,14 +119,18 @@ impl Conversations {
     ) -> Result<(), Crash> {
         let place = offered.turn.place.clone();
         let mut offer = ConversationMsg::Offer(offered);
+        let mut restarts = 0;
         if let Some(known) = state.known.get_mut(&place) {
             known.sent += 1;
             match known.handle.cast(offer) {
                 Ok(()) => return Ok(()),
                 Err(Undelivered(back)) => offer = back,
             }
+            // It crashed: an idle one is not known any more.
+            restarts = known.handle.stats().restarts.load(Ordering::Relaxed) + 1;
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
+        handle.stats().restarts.store(restarts, Ordering::Relaxed);
         let conversation =
             Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
         ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;

@@ -3,9 +3,9 @@
 //! A turn that is being answered holds what it recalled, and saves it when it ends. Whoever saves holds this record meanwhile,
 //! and leaves out what was to be forgotten; whoever forgets notes it here first and deletes then. So nothing comes back.
 //!
-//! Other processes on the same store learn of a wish from a record there ([`Wished`]): a turn reads it before it saves. Between that
-//! read and the write lies a moment in which a wish can still be missed, so the process that forgot cleans again once no turn from
-//! before can be left (`commands/cleaning.rs`).
+//! Other processes on the same store learn of a wish from a record there ([`Wished`]): a turn reads it when it saves, while its answer
+//! is on its way, and takes out again what was to be forgotten. A wish that comes in the very moment of that read can still be
+//! missed, so the process that forgot cleans again once no turn from before can be left (`commands/cleaning.rs`).
 
 use std::collections::{HashMap, VecDeque};
 
@@ -79,45 +79,50 @@ pub(super) async fn is_forgotten(store: &dyn Store, person: &Person, asked: Time
 
 /// What the store says that a turn may not save.
 pub(super) struct StoredWishes {
-    /// Nothing may be kept of this turn.
+    /// Nothing may be kept of what was asked.
     pub covers: bool,
-    own: Option<Timestamp>,
-    others: Vec<(Person, Timestamp)>,
+    own: Vec<Wished>,
+    others: Vec<Wished>,
 }
 
 impl StoredWishes {
-    /// Reads the wishes that concern a turn and the history that it read at `read`.
+    /// Reads the wishes that concern what a person asked in a place at a moment, and the history that was read for it at `read`, in which
+    /// stand words of others.
     pub(super) async fn of(
         store: &dyn Store,
         now: Timestamp,
-        turn: &Turn,
-        (history, read): (&History, Moment),
+        (person, place, at): (&Person, &Place, Timestamp),
+        (others, read): (&[Person], Moment),
     ) -> Self {
         let read_at = Timestamp(now.0.saturating_sub(ids::millis(read.1.elapsed() + SKEW)));
-        let later = |wish: &Wished| wish.noted >= read_at;
         let get = |key: String| async move {
             let stored = store.get(&key).await?;
             serde_json::from_str::<Wished>(&stored).ok()
         };
-        let person = |id: &str| Person::new(turn.person.door.clone(), id);
-        let others = join_all(history.others().map(|id| get(keys::forgotten(&person(id), None))));
-        let own = [None, Some(&turn.place)].map(|place| get(keys::forgotten(&turn.person, place)));
+        let others = join_all(others.iter().map(|person| get(keys::forgotten(person, None))));
+        let own = [None, Some(place)].map(|place| get(keys::forgotten(person, place)));
         let (own, others) = tokio::join!(join_all(own), others);
+        let later = |wish: &Wished| wish.noted >= read_at;
         let own: Vec<Wished> = own.into_iter().flatten().collect();
         Self {
-            covers: own.iter().any(|wish| turn.at <= wish.cut),
-            own: own.iter().filter(|wish| later(wish)).map(|wish| wish.cut).max(),
-            others: others.into_iter().flatten().filter(later).map(|wish| (wish.person, wish.cut)).collect(),
+            covers: own.iter().any(|wish| at <= wish.cut),
+            own: own.into_iter().filter(later).collect(),
+            others: others.into_iter().flatten().filter(later).collect(),
         }
+    }
+
+    /// The wishes that came after the history was read.
+    pub(super) fn later(&self) -> impl Iterator<Item = &Wished> {
+        self.own.iter().chain(&self.others)
     }
 
     /// Takes out what is to be forgotten.
     pub(super) fn clean(&self, history: &mut History) {
-        if let Some(cut) = self.own {
+        if let Some(cut) = self.own.iter().map(|wish| wish.cut).max() {
             history.forget_until(cut);
         }
-        for (person, cut) in &self.others {
-            history.forget_asked_by(person, *cut);
+        for wish in &self.others {
+            history.forget_asked_by(&wish.person, wish.cut);
         }
     }
 }

@@ -39,7 +39,7 @@ use crate::domain::limits::estimate::{CHARS_A_TOKEN, Learned};
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
 use crate::domain::tool::access::Access;
-use crate::domain::turn::{self, Effort, ReplyContract, Turn};
+use crate::domain::turn::{self, Effort, HistoryScope, ReplyContract, Turn};
 use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -202,6 +202,9 @@ impl RateLimiter {
                 state.lanes.remove(member);
                 return;
             };
+            if let Job::Admit { offered, .. } = &job {
+                self.store.read_ahead(read_next(&self.live.now(), &offered.turn));
+            }
             let mut step = self.store.limit(self.request(state, member, &job));
             match (&mut step).now_or_never() {
                 Some(answer) => self.decided(state, member, job, answer),
@@ -383,6 +386,17 @@ pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option
         Charge::Cancel => limiter.cast(RateLimiterMsg::Cancel(turn)),
         Charge::Nothing => Ok(()),
     };
+}
+
+/// The keys that a turn reads first when it is let through.
+fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
+    let asked = turn.trigger.is_asked();
+    let history = asked && turn.policy.history == HistoryScope::PersonInPlace;
+    let chooses = asked && turn.policy.model.is_none() && !running.choices().is_empty();
+    let history = history.then(|| keys::history(&turn.person, &turn.place));
+    let chosen = chooses.then(|| keys::preferences(&turn.person));
+    let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
+    history.into_iter().chain(chosen).chain(edits).collect()
 }
 
 fn member(turn: &Turn) -> Member {

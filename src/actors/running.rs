@@ -8,10 +8,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
 use crate::domain::api_key::KeyRing;
+use crate::domain::command::preferences;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::limits;
 use crate::domain::limits::rules::Applied;
-use crate::domain::model::Price;
+use crate::domain::model::{Price, Row};
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::timer::Timer;
@@ -106,6 +107,13 @@ impl Running {
             },
             Some(LimitScope::Base) | None => base(),
         }
+    }
+
+    /// The model rows that members may choose from; empty when there is nothing to choose.
+    #[must_use]
+    pub fn choices(&self) -> Vec<&Row> {
+        let rows = self.models.rows();
+        if rows.len() < 2 { Vec::new() } else { preferences::allowed(rows, &self.settings.members.models) }
     }
 
     /// The most history messages that the prompt for this row (none: the default row) may hold.

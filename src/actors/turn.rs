@@ -67,6 +67,7 @@ use crate::domain::reply::{self, Reply};
 use crate::domain::tool::round::Planned;
 use crate::domain::tool::turn_tools::Told;
 use crate::domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
+use crate::domain::turn_event::TurnUpdate;
 use crate::ports::{Clock, Dice, ProgressSink, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
@@ -162,6 +163,10 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             return Driven::Over;
         }
     }
+    if again && resumed.is_none() {
+        // What was shown of it before is not gone on with.
+        parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Accepted);
+    }
     let deadline = Instant::now() + settings.deadline;
     let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
     let outbox = parts.outboxes.of(&turn.place.door);
@@ -206,16 +211,21 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     {
         let read = parts.forgotten.now();
         let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &running, &turn, exchange, (history, read)).await;
+        memory::remember(parts, &running, &turn, exchange, (history, read));
     }
     if !turn.trigger.is_asked() {
-        let usage = answer.effort.usage;
-        parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
-        if answer.outcome == Outcome::Replied {
-            parts.interjections.said(&turn.place, &turn.id);
-        }
+        interjected(parts, &turn, &answer);
     }
     Driven::Answered(Box::new(answer))
+}
+
+/// Counts what nobody asked for against the bounds of interjections.
+fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
+    let usage = answer.effort.usage;
+    parts.interjections.spent(usage.prompt.saturating_add(usage.completion));
+    if answer.outcome == Outcome::Replied {
+        parts.interjections.said(&turn.place, &turn.id);
+    }
 }
 
 /// A turn that is not answered, and not told of: its place takes no answer.
@@ -433,18 +443,18 @@ impl Thinking<'_> {
                     if repairs > 0 {
                         tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
                     }
-                    return Thought::Answer(self.finish(&reply, calls, history).await);
+                    return Thought::Answer(self.finish(&reply, calls, history));
                 }
                 Step::GiveUp(why) => return Thought::Answer(self.tally.apology(turn, why)),
             };
         }
     }
 
-    async fn finish(&self, reply: &Reply, calls: Vec<ToolCall>, history: (History, Moment)) -> Answer {
+    fn finish(&self, reply: &Reply, calls: Vec<ToolCall>, history: (History, Moment)) -> Answer {
         let Self { parts, running, turn, .. } = *self;
         let exchange = exchange(turn, reply.response.clone(), parts.clock.now());
         if turn.policy.history == HistoryScope::PersonInPlace {
-            memory::remember(parts, running, turn, &exchange, history).await;
+            memory::remember(parts, running, turn, &exchange, history);
         }
         let mut outgoing = turn.reply_with("");
         outgoing.parts = reply::to_parts(reply);

@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::StreamExt;
-use http::StatusCode;
-use http::header::CONTENT_LENGTH;
+use http::{Request, StatusCode};
 use reqwest::Url;
+use tokio::time::timeout;
 
 use super::rest::Rest;
 use super::{Access, BadAccess, address};
+use crate::http_client::{Failure, HttpClient, Outgoing};
 use crate::ports::{Attachments, FetchError};
 
 /// The longest that one file may take, its last byte included.
@@ -23,7 +23,7 @@ const FOLDERS: [&str; 2] = ["/attachments/", "/ephemeral-attachments/"];
 /// Discord's content servers.
 #[derive(Debug)]
 pub struct ContentServers {
-    client: reqwest::Client,
+    client: HttpClient,
     origins: Vec<Url>,
 }
 
@@ -56,25 +56,27 @@ impl ContentServers {
 impl Attachments for ContentServers {
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError> {
         let url = self.allowed(url).ok_or(FetchError::Foreign)?;
-        let lost = |error: reqwest::Error| FetchError::Lost(error.without_url().to_string());
-        let answer = self.client.get(url).timeout(TIMEOUT).send().await.map_err(lost)?;
-        if answer.status() != StatusCode::OK {
-            return Err(FetchError::Gone(answer.status().as_u16()));
-        }
-        let told = answer.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-        if told.is_some_and(|length| length > most) {
-            return Err(FetchError::TooLong);
-        }
-        let mut bytes = Vec::new();
-        let mut pieces = answer.bytes_stream();
-        while let Some(piece) = pieces.next().await {
-            let piece = piece.map_err(lost)?;
-            if bytes.len() + piece.len() > most {
+        let lost = |failure: Failure| FetchError::Lost(failure.cause);
+        let late = |_| FetchError::Lost("operation timed out".to_owned());
+        let request = Request::get(url.as_str()).body(Outgoing::EMPTY).map_err(|_| FetchError::Foreign)?;
+        let read = async {
+            let mut answer = self.client.send(request).await.map_err(lost)?;
+            if answer.status != StatusCode::OK {
+                return Err(FetchError::Gone(answer.status.as_u16()));
+            }
+            if answer.length().is_some_and(|length| length > most as u64) {
                 return Err(FetchError::TooLong);
             }
-            bytes.extend_from_slice(&piece);
-        }
-        Ok(bytes)
+            let mut bytes = Vec::new();
+            while let Some(piece) = answer.chunk().await.map_err(lost)? {
+                if bytes.len() + piece.len() > most {
+                    return Err(FetchError::TooLong);
+                }
+                bytes.extend_from_slice(&piece);
+            }
+            Ok(bytes)
+        };
+        timeout(TIMEOUT, read).await.map_err(late)?
     }
 }
 

@@ -1,7 +1,8 @@
 //! A piece as the body of a request: Discord's builders for text and cards, a form for files. The body of any piece
 //! keeps to Discord's limits and has its allowed mentions.
 
-use reqwest::multipart::{Form, Part};
+use bytes::Bytes;
+use http::HeaderValue;
 use serde::Serialize;
 use serde_json::{Value, json};
 use serenity::builder::{
@@ -13,7 +14,9 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::links;
 use crate::domain::outgoing::{ButtonStyle, Card, File, Piece};
+use crate::domain::rejection::Rejection;
 use crate::domain::split::is_blank;
+use crate::http_client::Form;
 use crate::ports::PostError;
 
 /// The most cards in one message.
@@ -52,11 +55,18 @@ pub struct AllowedMentions {
 }
 
 /// The body of a request.
-pub(super) enum Body {
-    /// JSON.
-    Json(Vec<u8>),
-    /// JSON and files.
-    Form(Form),
+pub(super) struct Body {
+    /// What it is.
+    pub content_type: HeaderValue,
+    /// JSON, or a form of JSON and files.
+    pub bytes: Bytes,
+}
+
+impl Body {
+    /// This JSON.
+    pub(super) fn json(json: Vec<u8>) -> Self {
+        Self { content_type: HeaderValue::from_static("application/json"), bytes: json.into() }
+    }
 }
 
 /// The body that posts a piece. The same nonce gives the first message back instead of a second one. What answers no
@@ -104,20 +114,21 @@ fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     let failed = |error: serde_json::Error| PostError::Transient(error.to_string());
     if files.is_empty() {
         // The builders say so themselves.
-        return Ok(Body::Json(serde_json::to_vec(message).map_err(failed)?));
+        return Ok(Body::json(serde_json::to_vec(message).map_err(failed)?));
     }
     let mut json = serde_json::to_value(message).map_err(failed)?;
     let told = files.iter().enumerate().map(|(index, file)| told(index, file));
     json["attachments"] = Value::Array(told.collect());
     let json = serde_json::to_vec(&json).map_err(failed)?;
-    let json = Part::bytes(json).mime_str("application/json").map_err(super::rest::unsendable)?;
-    let mut form = Form::new().part("payload_json", json);
+    let unsendable = |message| PostError::Rejected { reason: Rejection::Content, message };
+    let mut form = Form::new();
+    form.part("payload_json", None, "application/json", &json).map_err(unsendable)?;
     for (index, file) in files.iter().enumerate() {
-        let part = Part::bytes(file.bytes.to_vec()).file_name(file_name(&file.name));
-        let part = part.mime_str(&file.mime).map_err(super::rest::unsendable)?;
-        form = form.part(format!("files[{index}]"), part);
+        let name = file_name(&file.name);
+        form.part(&format!("files[{index}]"), Some(&name), &file.mime, &file.bytes).map_err(unsendable)?;
     }
-    Ok(Body::Form(form))
+    let (content_type, bytes) = form.finish();
+    Ok(Body { content_type, bytes })
 }
 
 /// The JSON of a file; its number leads to its bytes.
@@ -224,7 +235,7 @@ mod tests {
 
     fn json(card: Card) -> Value {
         let piece = Piece { cards: vec![card], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
+        let Ok(Body { bytes: json, .. }) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         json["embeds"][0].clone()
     }
@@ -270,7 +281,7 @@ mod tests {
         let field = Field { name: long.clone(), value: long.clone(), inline: false };
         let card = Card { title: Some(long.clone()), text: long, fields: vec![field; 40], ..Card::default() };
         let piece = Piece { cards: vec![card; 12], ..Piece::default() };
-        let Ok(Body::Json(json)) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
+        let Ok(Body { bytes: json, .. }) = edit(&piece, AllowedMentions::default()) else { panic!("no json") };
         let json: Value = serde_json::from_slice(&json).unwrap();
         let embeds = json["embeds"].as_array().unwrap();
         assert_eq!(embeds.len(), CARDS_MAX);
@@ -300,7 +311,7 @@ mod tests {
             create(&Piece::text(lure), None, "1", AllowedMentions::default()),
             edit(&Piece::text(lure), AllowedMentions::default()),
         ] {
-            let Ok(Body::Json(body)) = made else { panic!("no json") };
+            let Ok(Body { bytes: body, .. }) = made else { panic!("no json") };
             assert_eq!(serde_json::from_slice::<Value>(&body).unwrap()["content"], told);
         }
     }

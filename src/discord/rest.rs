@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HeaderValue};
-use http::{HeaderMap, Method};
+use http::{HeaderMap, Method, Request};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use reqwest::redirect::Policy;
 use secrecy::ExposeSecret;
 use serde_json::value::RawValue;
 use serenity::model::channel::{MessageReference, MessageReferenceKind};
 use serenity::model::gateway::BotGateway;
 use serenity::model::id::{ChannelId, MessageId as WireMessageId, UserId};
+use tokio::time::{Instant, timeout_at};
 
 use super::message::{AllowedMentions, Body};
 use super::rights::Rights;
@@ -23,6 +23,7 @@ use crate::domain::ids::{MessageId, Place};
 use crate::domain::incoming::Posted;
 use crate::domain::outgoing::{Capabilities, Piece};
 use crate::domain::rejection::Rejection;
+use crate::http_client::{HttpClient, Outgoing, Settings};
 use crate::ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster};
 
 pub mod account;
@@ -57,7 +58,7 @@ pub(super) const USER_AGENT: &str =
 /// Discord's request API.
 #[derive(Debug)]
 pub struct Rest {
-    client: reqwest::Client,
+    client: HttpClient,
     /// The address before the path of a request.
     base: String,
     /// Counts requests that went well, which most do.
@@ -87,17 +88,14 @@ impl Rest {
             return Err(BadAccess::Token);
         }
         authorization.set_sensitive(true);
-        let builder = reqwest::Client::builder()
-            .user_agent(USER_AGENT)
-            .timeout(TIMEOUT)
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            .redirect(Policy::none())
-            .no_proxy();
-        // Nothing will ever be encrypted there, and reading the system's certificates takes a part of the start.
-        let builder =
-            if base.starts_with("http://") && address::is_local(&base) { builder.tls_certs_only([]) } else { builder };
-        let client = builder.build().map_err(|error| BadAccess::Client(error.to_string()))?;
+        let client = HttpClient::new(Settings {
+            user_agent: USER_AGENT,
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+            proxied: false,
+            encrypted: !(base.starts_with("http://") && address::is_local(&base)),
+        })
+        .map_err(BadAccess::Client)?;
         Ok(Self {
             client,
             base: format!("{base}/api/v10"),
@@ -112,7 +110,7 @@ impl Rest {
     }
 
     /// The client behind it, which has read the system's certificates.
-    pub(super) fn client(&self) -> reqwest::Client {
+    pub(super) fn client(&self) -> HttpClient {
         self.client.clone()
     }
 
@@ -167,14 +165,17 @@ impl Rest {
         body: Option<Body>,
     ) -> Result<RestResponse, RestError> {
         let answer = match self.request(headers, method, path, body) {
-            Ok(request) => match self.client.execute(request).await {
-                Ok(response) => RestResponse::read(response).await,
-                Err(error) => Err(answer::lost(error)),
-            },
-            Err(error) => Err(answer::lost(error)),
+            Ok(request) => self.exchange(request).await,
+            Err(error) => Err(error),
         };
         self.fine.count(answer.as_ref().ok().map(|answer| answer.status));
         answer?.success()
+    }
+
+    async fn exchange(&self, request: Request<Outgoing>) -> Result<RestResponse, PostError> {
+        let until = Instant::now() + TIMEOUT;
+        let response = timeout_at(until, self.client.send(request)).await.map_err(|_| answer::late())?;
+        RestResponse::read(response.map_err(|failure| answer::lost(&failure))?, until).await
     }
 
     fn request(
@@ -183,26 +184,15 @@ impl Rest {
         method: Method,
         path: &str,
         body: Option<Body>,
-    ) -> Result<reqwest::Request, reqwest::Error> {
-        let bodiless = method == Method::GET;
-        let builder = self.client.request(method, [&self.base, path].concat()).headers(headers);
-        let mut request = match body {
-            Some(Body::Form(form)) => builder.multipart(form).build()?,
-            Some(Body::Json(json)) => {
-                let mut request = builder.build()?;
-                request.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-                *request.body_mut() = Some(json.into());
-                request
-            }
-            None => {
-                let mut request = builder.build()?;
-                // Some proxies refuse a post whose length is not told.
-                if !bodiless {
-                    request.headers_mut().insert(http::header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-                }
-                request
-            }
-        };
+    ) -> Result<Request<Outgoing>, PostError> {
+        let request = Request::builder().method(method).uri([&self.base, path].concat());
+        let (content_type, bytes) = body.map(|Body { content_type, bytes }| (content_type, bytes)).unzip();
+        let mut request =
+            request.body(Outgoing::Whole(bytes.unwrap_or_default())).map_err(|_| foreign("the request"))?;
+        *request.headers_mut() = headers;
+        if let Some(content_type) = content_type {
+            request.headers_mut().insert(CONTENT_TYPE, content_type);
+        }
         request.headers_mut().insert(AUTHORIZATION, self.authorization.clone());
         Ok(request)
     }
@@ -343,11 +333,6 @@ fn message_id(message: &MessageId) -> Result<WireMessageId, PostError> {
 
 fn number(id: &str) -> Option<u64> {
     id.parse::<u64>().ok().filter(|id| *id != 0 && *id != u64::MAX)
-}
-
-/// The error for a body that cannot be sent.
-pub(super) fn unsendable(error: reqwest::Error) -> PostError {
-    PostError::Rejected { reason: Rejection::Content, message: error.without_url().to_string() }
 }
 
 fn foreign(what: &str) -> PostError {

@@ -31,7 +31,7 @@ pub const PREVIEW_MAX: usize = 2_000;
 /// What happened to a turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnUpdate {
-    /// The journal has custody of it.
+    /// The journal has custody of it. It comes again when the turn is worked on from its beginning once more.
     Accepted,
     /// It waits for its lane.
     Queued {

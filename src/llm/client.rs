@@ -237,8 +237,8 @@ impl ModelClient {
     ) -> Result<Completion, ModelError> {
         let stream = heard.is_some();
         let call = self.transport.call(self.wire, heard);
-        let openai =
-            async_openai::Client::build(self.transport.client(), self.account.clone()).with_http_service(call.clone());
+        let openai = async_openai::Client::build(self.transport.request_builder(), self.account.clone())
+            .with_http_service(call.clone());
         self.wire.post(&openai, &self.model(request, without), request, stream).await.map_err(named)?;
         let unread = || ModelError::new(ModelErrorKind::Malformed, "the answer was not read");
         let answer = call.answer().ok_or_else(unread)?;

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use async_openai::error::OpenAIError;
 use async_openai::middleware::HttpRequestFactory;
+use bytes::Bytes;
 use futures_util::StreamExt;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
@@ -19,6 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::http_client::{Failure, FailureKind, HttpClient, Outgoing, Response, Settings};
 use crate::llm::wire::{Answer, Wire};
 use crate::llm::{provider_error, sse};
 use crate::ports::{DeltaSink, ModelError, ModelErrorKind};
@@ -70,37 +72,56 @@ enum TlsMode {
 
 /// The clients of rows that are reached in the same way: each client that is made reads the system's certificates.
 #[derive(Default)]
-pub struct Clients(HashMap<TlsMode, reqwest::Client>);
+pub struct Clients {
+    clients: HashMap<TlsMode, HttpClient>,
+    /// Writes the requests of the library, and sends none.
+    request_builder: Option<reqwest::Client>,
+}
 
 impl TlsMode {
-    fn client(self) -> Result<reqwest::Client, String> {
+    fn client(self) -> Result<HttpClient, String> {
+        HttpClient::new(Settings {
+            user_agent: concat!("staffai/", env!("CARGO_PKG_VERSION")),
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+            // A proxy of the environment is for the way out of this machine.
+            proxied: self == Self::Out,
+            encrypted: self != Self::HerePlain,
+        })
+        .map_err(|error| format!("cannot set up TLS: {error}"))
+    }
+}
+
+impl Clients {
+    fn request_builder(&mut self) -> Result<reqwest::Client, String> {
         if rustls::crypto::CryptoProvider::get_default().is_none() {
             return Err("no TLS provider is installed in this process".to_owned());
         }
-        let builder = reqwest::Client::builder()
-            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .pool_idle_timeout(IDLE_TIMEOUT)
-            // A redirect would carry prompt and key to an address that is not configured.
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .retry(reqwest::retry::never());
-        // A proxy of the environment is for the way out of this machine.
-        let builder = match self {
-            // Nothing here will ever be encrypted, and reading the system's certificates takes a part of the start.
-            Self::HerePlain => builder.no_proxy().tls_certs_only([]),
-            Self::HereEncrypted => builder.no_proxy(),
-            Self::Out => builder,
-        };
-        builder.build().map_err(|error| format!("cannot set up TLS: {}", root_cause(error)))
+        if let Some(request_builder) = &self.request_builder {
+            return Ok(request_builder.clone());
+        }
+        let request_builder = reqwest::Client::builder().no_proxy().tls_certs_only([]).build();
+        let request_builder =
+            request_builder.map_err(|error| format!("cannot set up the library: {}", error.without_url()))?;
+        Ok(self.request_builder.insert(request_builder).clone())
+    }
+
+    fn client(&mut self, way: TlsMode) -> Result<HttpClient, String> {
+        if let Some(client) = self.clients.get(&way) {
+            return Ok(client.clone());
+        }
+        let client = way.client()?;
+        self.clients.insert(way, client.clone());
+        Ok(client)
     }
 }
 
 /// The way to one model's endpoint.
 #[derive(Clone)]
 pub struct Transport {
-    client: reqwest::Client,
-    key: Option<SecretString>,
+    client: HttpClient,
+    request_builder: reqwest::Client,
+    key: Option<Arc<SecretString>>,
 }
 
 impl Transport {
@@ -116,17 +137,13 @@ impl Transport {
         } else {
             TlsMode::HereEncrypted
         };
-        let client = match clients.0.get(&way) {
-            Some(client) => client.clone(),
-            None => clients.0.entry(way).or_insert(way.client()?).clone(),
-        };
-        Ok(Self { client, key })
+        Ok(Self { client: clients.client(way)?, request_builder: clients.request_builder()?, key: key.map(Arc::new) })
     }
 
-    /// The client that builds the requests.
+    /// What the library writes its requests with.
     #[must_use]
-    pub fn client(&self) -> reqwest::Client {
-        self.client.clone()
+    pub fn request_builder(&self) -> reqwest::Client {
+        self.request_builder.clone()
     }
 
     /// This way for one call.
@@ -136,7 +153,7 @@ impl Transport {
 
     /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
     fn clean(&self, mut error: ModelError) -> ModelError {
-        let key = self.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| !key.is_empty());
+        let key = self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty());
         for text in [&mut error.message, &mut error.safe_message] {
             if let Some(key) = key {
                 *text = text.replace(key, "***");
@@ -168,28 +185,33 @@ impl Call {
     /// # Errors
     /// The failure, named.
     pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
-        let request = self.transport.client.post(url).headers(headers).json(body).build().map_err(broken);
-        let answer = async { whole(body_of(self.executed(request?).await?).await?).await };
+        let answer = async {
+            let request =
+                self.transport.request_builder.post(url).headers(headers).json(body).build().and_then(as_written);
+            let request =
+                request.map_err(|_| ModelError::new(ModelErrorKind::BadRequest, "the request cannot be built"))?;
+            whole(body_of(self.executed(request).await?).await?).await
+        };
         answer.await.map_err(|error| self.transport.clean(error))
     }
 
-    async fn exchange(&self, request: reqwest::Request) -> Result<Answer, ModelError> {
+    async fn exchange(&self, request: http::Request<Outgoing>) -> Result<Answer, ModelError> {
         let response = self.executed(request).await?;
         match &self.heard {
             None => whole(body_of(response).await?).await.map(Answer::Json),
             Some(heard) => {
-                let source = response.bytes_stream().map(|piece| piece.map_err(broken));
+                let source = response.map(|piece| piece.map_err(|failure| broken(&failure)));
                 sse::read(source, self.wire, heard).await
             }
         }
     }
 
     /// The response of success.
-    async fn executed(&self, request: reqwest::Request) -> Result<reqwest::Response, ModelError> {
-        let response = self.transport.client.execute(request).await.map_err(broken)?;
-        let status = response.status();
+    async fn executed(&self, request: http::Request<Outgoing>) -> Result<Response, ModelError> {
+        let response = self.transport.client.send(request).await.map_err(|failure| broken(&failure))?;
+        let status = response.status;
         if !status.is_success() {
-            let retry_after = retry_after(response.headers());
+            let retry_after = retry_after(&response.headers);
             return Err(refused(status, retry_after, &start_of(response).await));
         }
         Ok(response)
@@ -208,12 +230,41 @@ impl tower::Service<HttpRequestFactory> for Call {
     fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
         let call = self.clone();
         Box::pin(async move {
-            let request = factory.build().await?;
+            let request = as_written(factory.build().await?)?;
             let answer = call.exchange(request).await;
             let answer = answer.map_err(|error| OpenAIError::Boxed(Box::new(call.transport.clean(error))))?;
             *call.answer.lock() = Some(answer);
             Ok(http::Response::new(reqwest::Body::from(NOTHING)).into())
         })
+    }
+}
+
+/// The request that the library wrote, its body as it is.
+fn as_written(request: reqwest::Request) -> reqwest::Result<http::Request<Outgoing>> {
+    let request = http::Request::<reqwest::Body>::try_from(request)?;
+    Ok(request.map(|body| Outgoing::Foreign(Box::pin(LibraryBody(body)))))
+}
+
+/// A body of the library, with errors of any kind.
+struct LibraryBody(reqwest::Body);
+
+impl hyper::body::Body for LibraryBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.0).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.0.size_hint()
     }
 }
 
@@ -227,13 +278,13 @@ fn is_loopback(base: &str) -> bool {
 // === Bodies ===
 
 /// The whole body of a success, given up as soon as it cannot become a completion any more.
-async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, ModelError> {
-    if response.content_length().is_some_and(|length| length > ANSWER_BYTES as u64) {
+async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
+    if response.length().is_some_and(|length| length > ANSWER_BYTES as u64) {
         return Err(too_large());
     }
     let mut body = Vec::new();
     let mut blanks = Blanks::default();
-    while let Some(chunk) = response.chunk().await.map_err(broken)? {
+    while let Some(chunk) = response.chunk().await.map_err(|failure| broken(&failure))? {
         if body.len() + chunk.len() > ANSWER_BYTES {
             return Err(too_large());
         }
@@ -244,7 +295,7 @@ async fn body_of(mut response: reqwest::Response) -> Result<Vec<u8>, ModelError>
 }
 
 /// The first bytes of an error's body: what came in time.
-async fn start_of(mut response: reqwest::Response) -> Vec<u8> {
+async fn start_of(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
         while let Ok(Some(chunk)) = response.chunk().await {
@@ -351,27 +402,13 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
 }
 
 /// Names the failure of a request that got no whole answer.
-fn broken(error: reqwest::Error) -> ModelError {
-    let (kind, what) = if error.is_builder() {
-        (ModelErrorKind::BadRequest, "the request cannot be built")
-    } else if error.is_connect() {
-        (ModelErrorKind::Connection, "no connection")
-    } else if error.is_timeout() {
-        (ModelErrorKind::Timeout, "no answer in time")
-    } else {
-        (ModelErrorKind::Connection, "the connection broke")
+fn broken(failure: &Failure) -> ModelError {
+    let (kind, what) = match failure.kind {
+        FailureKind::Connect => (ModelErrorKind::Connection, "no connection"),
+        FailureKind::TimedOut => (ModelErrorKind::Timeout, "no answer in time"),
+        FailureKind::Broken => (ModelErrorKind::Connection, "the connection broke"),
     };
-    ModelError::new(kind, format!("{what}: {}", root_cause(error)))
-}
-
-/// The innermost reason, which is the one that helps; the outer ones repeat the address.
-fn root_cause(error: reqwest::Error) -> String {
-    let error = error.without_url();
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
+    ModelError::new(kind, format!("{what}: {}", failure.cause))
 }
 
 pub(super) fn too_large() -> ModelError {

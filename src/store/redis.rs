@@ -2,9 +2,10 @@
 //!
 //! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
 //! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once, and which is
-//! tested after a silence and after a request that had no answer in time; what takes long has one of its own, from a pool that
-//! tests each before it is used. So a server that went away and came back needs nothing from us. What the server has acknowledged counts as durable: how durable that is
-//! depends on its own configuration (`appendfsync`).
+//! tested after a silence and after a request that had no answer in time; those that begin in the same moment go out in one write.
+//! What takes long has a connection of its own, from a pool that tests each before it is used. So a server that went away and came
+//! back needs nothing from us. What the server has acknowledged counts as durable: how durable that is depends on its own
+//! configuration (`appendfsync`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -120,6 +121,8 @@ impl Redis {
         F: Future<Output = RedisResult<T>> + Send,
     {
         let mut again = false;
+        // What others are about to send goes out in the same write.
+        line::round().await;
         loop {
             let (link, number) = self.line.link().await.map_err(|error| self.judge(request, error))?;
             let awaited = self.line.awaited(number);

@@ -6,7 +6,6 @@
 //! an error.
 
 use std::panic::AssertUnwindSafe;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +14,6 @@ use futures_util::future::{BoxFuture, ready};
 use metrics::{counter, gauge};
 use parking_lot::Mutex;
 use tokio::task::JoinHandle;
-use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout, timeout_at};
 
 use self::counts::Counts;
@@ -26,11 +24,15 @@ use crate::domain::counter::Counter;
 use crate::domain::limits;
 use crate::domain::panic;
 use crate::ports::{Clock, Replaced, Store, StoreStatus, Write};
-use crate::store::{Backend, BackendError, OpenError, Steps, counted};
+use crate::store::{Backend, OpenError, Steps, counted};
+
+mod ahead;
 
 mod counts;
 
 mod overlay;
+
+mod reading;
 
 mod recent;
 
@@ -171,54 +173,11 @@ impl<B: Backend> Resilient<B> {
         }
         let Some(backend) = self.shared.lock().readable() else { return Replaced::Away };
         let replaced = backend.replace(key, seen, value);
-        match self.read_backend(&backend, self.shared.limits.commit, &Steps::default(), replaced).await {
+        match self.shared.read_backend(&backend, self.shared.limits.commit, &Steps::default(), replaced).await {
             Some(true) => Replaced::Done,
             Some(false) => Replaced::Other,
             None => Replaced::Away,
         }
-    }
-
-    /// The backend's rows, when it can be read and answers in time.
-    async fn read_backend<T>(
-        &self,
-        backend: &Arc<B>,
-        within: Duration,
-        steps: &Steps,
-        call: BoxFuture<'_, Result<T, BackendError>>,
-    ) -> Option<T> {
-        let deadline = match self.status() {
-            StoreStatus::Ready => within,
-            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(within),
-        };
-        let call = AssertUnwindSafe(call).catch_unwind();
-        let failure = match patient(deadline, steps, call).await {
-            Ok(Ok(Ok(value))) => return Some(value),
-            Ok(Ok(Err(error))) => error,
-            Ok(Err(caught)) => BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))),
-            Err(_) => BackendError::Failed(format!("a read had no answer within {deadline:?}")),
-        };
-        self.shared.read_failed(backend, &failure);
-        None
-    }
-}
-
-/// Waits for a call, as long as it makes a step within each deadline, and [`SCAN_STEPS`] deadlines at most.
-async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
-    let mut call = pin!(call);
-    let mut seen = steps.count();
-    for _ in 1..SCAN_STEPS {
-        match timeout(deadline, &mut call).await {
-            Err(_) if steps.count() > seen => seen = steps.count(),
-            other => return other,
-        }
-    }
-    timeout(deadline, call).await
-}
-
-impl<B: Backend> Resilient<B> {
-    /// The value of a key in the backend; the outer none says that it cannot be read.
-    async fn read_one(&self, backend: &Arc<B>, key: &str) -> Option<Option<String>> {
-        self.read_backend(backend, self.shared.limits.read, &Steps::default(), backend.get(key)).await
     }
 
     fn counting(&self, holds: impl FnOnce(&Counts) -> bool) -> bool {
@@ -239,7 +198,7 @@ impl<B: Backend> Resilient<B> {
             (state.readable(), if counted { None } else { state.overlay.counts.of(key) })
         };
         let base = match backend {
-            Some(backend) => self.read_one(&backend, key).await.flatten(),
+            Some(backend) => self.shared.read_one(&backend, key).await.flatten(),
             None => None,
         };
         match missing {
@@ -272,8 +231,8 @@ impl<B: Backend> Store for Resilient<B> {
             if self.counting(|counts| counts.of(key).is_some()) {
                 return self.read_counter(key).await;
             }
-            let (backend, before) = {
-                let state = self.shared.lock();
+            let (backend, begun, before) = {
+                let mut state = self.shared.lock();
                 let now = self.shared.clock.now();
                 match state.overlay.get(key, now) {
                     Seen::Live(value) => return Some(value.to_owned()),
@@ -286,9 +245,16 @@ impl<B: Backend> Store for Resilient<B> {
                     return Some(value);
                 }
                 let Some(backend) = state.readable() else { return state.recent.get(key, now) };
-                (backend, state.overlay.last())
+                (backend, state.ahead.take(key), state.overlay.last())
             };
-            let read = self.read_one(&backend, key).await;
+            let begun = match begun {
+                Some(begun) => begun.await.ok(),
+                None => None,
+            };
+            let read = match begun {
+                Some(read) => read,
+                None => self.shared.read_one(&backend, key).await,
+            };
             let now = self.shared.clock.now();
             let mut state = self.shared.lock();
             let Some(value) = read else { return state.recent.get(key, now) };
@@ -298,6 +264,14 @@ impl<B: Backend> Store for Resilient<B> {
             }
             value
         })
+    }
+
+    fn read_ahead(&self, keys: Vec<String>) {
+        if B::SHARED {
+            for key in keys {
+                self.shared.read_ahead(key);
+            }
+        }
     }
 
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
@@ -316,7 +290,7 @@ impl<B: Backend> Store for Resilient<B> {
                 Some(backend) => {
                     let steps = Steps::default();
                     let rows = backend.scan(prefix, limit + hidden, &steps);
-                    self.read_backend(&backend, self.shared.limits.scan, &steps, rows).await
+                    self.shared.read_backend(&backend, self.shared.limits.scan, &steps, rows).await
                 }
                 None => None,
             };

@@ -30,11 +30,11 @@ const QUIET: Duration = Duration::from_millis(120);
 /// What is counted: the name, and the most of it that a turn may cost alone, in a burst, and with a model that takes a while. The last is
 /// of few turns: what the store does once a second falls on any of them.
 const BOUNDS: [(&str, [f64; 3]); 9] = [
-    ("allocations", [2_600.0, 1_700.0, 7_000.0]),
-    ("actor messages", [30.0, 28.0, 36.0]),
+    ("allocations", [1_600.0, 1_100.0, 5_000.0]),
+    ("actor messages", [24.0, 24.0, 28.0]),
     ("log lines", [3.2, 3.1, 4.0]),
     ("log writes", [2.5, 1.2, 5.0]),
-    ("store commits", [3.5, 1.0, 5.5]),
+    ("store commits", [3.2, 0.8, 5.0]),
     ("file writes", [40.0, 16.0, 120.0]),
     ("discord requests", [1.3, 1.5, 2.3]),
     ("discord connections", [0.2, 0.4, 0.3]),

@@ -265,15 +265,51 @@ fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves
 /// Breaks one actor at one of its messages.
 struct Breaks {
     path: &'static str,
-    at: usize,
+    at: AtomicUsize,
     seen: AtomicUsize,
 }
 
 impl Faults for Breaks {
     fn before(&self, path: &str, input: Input) -> Option<Fault> {
         let counts = path == self.path && input.is_outside();
-        (counts && self.seen.fetch_add(1, Ordering::SeqCst) + 1 == self.at).then_some(Fault::Panic)
+        (counts && self.seen.fetch_add(1, Ordering::SeqCst) + 1 == self.at.load(Ordering::SeqCst))
+            .then_some(Fault::Panic)
     }
+}
+
+/// The words of an answer, or of a piece of a stream.
+fn words_of(data: &str, stream: bool) -> String {
+    let data: Value = serde_json::from_str(data).unwrap();
+    let choice = &data["choices"][0];
+    let words = if stream { &choice["delta"]["content"] } else { &choice["message"]["content"] };
+    words.as_str().unwrap_or_default().to_owned()
+}
+
+#[test]
+fn an_answer_whose_conversation_breaks_after_its_first_words_is_given_whole_and_once() {
+    story(async {
+        let faults =
+            Arc::new(Breaks { path: "staffai/conversations", at: usize::MAX.into(), seen: AtomicUsize::new(0) });
+        let world = begin(Setup::new().faults(Arc::clone(&faults) as _)).await;
+        world.model.always(streams(WORDS, 30, End::Well));
+        let url = format!("{}/v1/chat/completions", world.http());
+        let ask = |stream| reqwest::Client::new().post(url.clone()).json(&body("tide?", stream)).send();
+        let mut pieces = ask(true).await.unwrap().bytes_stream();
+        let mut told = String::new();
+        while !told.contains("The") {
+            told.push_str(&String::from_utf8_lossy(&pieces.next().await.unwrap().unwrap()));
+        }
+        faults.at.store(faults.seen.load(Ordering::SeqCst) + 1, Ordering::SeqCst);
+        let other = ask(false).await.unwrap().text().await.unwrap();
+        while let Some(piece) = pieces.next().await {
+            told.push_str(&String::from_utf8_lossy(&piece.unwrap()));
+        }
+        let lines = told.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
+        assert_eq!(lines.map(|data| words_of(data, true)).collect::<String>(), WORDS);
+        assert_eq!(words_of(&other, false), WORDS);
+        assert!(world.model.calls() > 2, "the conversation broke and the question was asked again");
+        world.stop().await;
+    });
 }
 
 #[test]
@@ -281,7 +317,7 @@ fn whichever_actor_breaks_each_request_is_answered_whole_and_once() {
     story(async {
         for path in ["gateway", "journal", "rate_limiter", "conversations", "outbox:api", "llm_dispatcher"] {
             let path: &'static str = format!("staffai/{path}").leak();
-            let faults = Arc::new(Breaks { path, at: 5, seen: AtomicUsize::new(0) });
+            let faults = Arc::new(Breaks { path, at: 5.into(), seen: 0.into() });
             let world = begin(Setup::new().faults(Arc::clone(&faults) as _)).await;
             world.model.always(streams(WORDS, 30, End::Well));
             let asked = (0..12).map(|number| {
@@ -293,15 +329,10 @@ fn whichever_actor_breaks_each_request_is_answered_whole_and_once() {
             });
             for (stream, status, told) in futures_util::future::join_all(asked).await {
                 assert_eq!(status, 200, "{path}: {told}");
-                let said = |data: &str| {
-                    let data: Value = serde_json::from_str(data).unwrap();
-                    let choice = data["choices"][0].clone();
-                    let words = if stream { &choice["delta"]["content"] } else { &choice["message"]["content"] };
-                    words.as_str().unwrap_or_default().to_owned()
-                };
                 let lines =
                     told.lines().filter_map(|line| line.strip_prefix("data: ")).filter(|data| *data != "[DONE]");
-                let words: String = if stream { lines.map(said).collect() } else { said(&told) };
+                let words: String =
+                    if stream { lines.map(|data| words_of(data, true)).collect() } else { words_of(&told, false) };
                 assert_eq!(words, WORDS, "{path}");
             }
             assert!(faults.seen.load(Ordering::SeqCst) >= 5, "{path} was not broken");

@@ -111,9 +111,9 @@ fn a_stopping_process_finishes_what_it_has_begun() {
 }
 
 #[test]
-fn a_process_of_one_thread_answers_and_finishes_like_any_other() {
+fn a_process_with_a_thread_for_each_processor_answers_and_finishes_like_any_other() {
     story(async {
-        let world = World::without_bot(Setup::new().set("STAFFAI_RUNTIME__THREADS", 1)).await;
+        let world = World::without_bot(Setup::new().set("STAFFAI_RUNTIME__THREADS", "auto")).await;
         world.crowd(10);
         let mut process = world.process("one").await;
         let said: Vec<Said> =

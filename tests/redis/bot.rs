@@ -210,10 +210,10 @@ fn reads(connection: &mut redis::Connection) -> usize {
     reads.trim().parse().unwrap()
 }
 
-/// The reservation, what is remembered, whether some of it is to be forgotten, the settlement, and the writes: up to four, where a
-/// slow machine gathers few of them.
+/// At its beginning the record, the reservation and what is remembered; at its end the records, the settlement and whether something is
+/// to be forgotten; the record that closes it; and one for what a slow machine sends later than the rest.
 #[tokio::test]
-async fn a_turn_takes_eight_round_trips_at_most() {
+async fn a_turn_takes_four_round_trips_at_most() {
     const TURNS: usize = 8;
     let server = Server::start();
     let world = World::start(&server.url()).await;
@@ -230,8 +230,9 @@ async fn a_turn_takes_eight_round_trips_at_most() {
         }
     }
     let made = reads(&mut connection) - before;
-    // Two more for tests of connections that were silent on a busy machine, and this question.
-    assert!(made <= 8 * TURNS + 3, "{made} for {TURNS} turns");
+    println!("{made} reads of the server for {TURNS} turns");
+    // Some more for what a shard notes of its session and for looks at the rows of models, each second or two, and this question.
+    assert!(made <= 4 * TURNS + 5, "{made} for {TURNS} turns");
     world.stop().await;
 }
 

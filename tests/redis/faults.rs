@@ -5,14 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use secrecy::SecretString;
+use staffai::app::system::SystemClock;
 use staffai::ports::{Store, Write};
+use staffai::store::redis;
+use staffai::store::redis::opener::Opener;
+use staffai::store::resilient::{Limits, Resilient};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
-use crate::support::{Log, put, reason, recovered, row, soon, store, until};
+use crate::support::{Log, PATIENCE, put, reason, recovered, row, soon, store, until};
 
 /// What every illness has in common: before it `old` is durable. While it lasts, writes are kept in memory and read from
 /// there, and nothing takes long. Afterwards all is merged.
@@ -173,6 +178,46 @@ async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_ear
     }
     assert_eq!(soon(store.get("a")).await.as_deref(), Some("1"));
     assert!(soon(store.write(vec![put("b", "2")])).await);
+}
+
+/// Writes that wait for company go out with the next request.
+#[tokio::test]
+async fn what_waits_to_be_written_goes_along_with_what_is_read() {
+    let server = Server::start();
+    let opener = Opener::new(&SecretString::from(server.url())).unwrap();
+    let limits = Limits { gather: Duration::from_secs(600), ..redis::limits() };
+    let store = Resilient::start_with(move || opener.open(), Arc::new(SystemClock), limits).await.unwrap();
+    let written = store.write(vec![put("a", "1")]);
+    assert_eq!(soon(store.get("b")).await, None);
+    assert!(soon(written).await);
+    assert_eq!(server.ask::<String>("GET a"), "1");
+}
+
+/// What is read ahead is used once, and not after the key was written.
+#[tokio::test]
+async fn what_was_read_ahead_is_never_older_than_what_was_written_since() {
+    let server = Server::start();
+    let (store, other) = (store(&server.url()).await, store(&server.url()).await);
+    for round in 0..20 {
+        let (before, after) = (format!("{round} before"), format!("{round} after"));
+        assert!(soon(other.write(vec![put("a", &before)])).await);
+        store.read_ahead(vec!["a".to_owned(), "a".to_owned()]);
+        assert_eq!(soon(store.get("a")).await, Some(before));
+        store.read_ahead(vec!["a".to_owned()]);
+        assert!(soon(store.write(vec![put("a", &after)])).await);
+        assert_eq!(soon(store.get("a")).await, Some(after));
+        store.read_ahead(vec!["a".to_owned()]);
+        assert!(soon(other.write(vec![put("a", "elsewhere")])).await);
+        tokio::time::sleep(Duration::from_millis(5 * round)).await;
+        until_read(&store, "a", "elsewhere").await;
+    }
+}
+
+async fn until_read(store: &impl Store, key: &str, value: &str) {
+    let begun = Instant::now();
+    while soon(store.get(key)).await.as_deref() != Some(value) {
+        assert!(begun.elapsed() < PATIENCE);
+    }
 }
 
 /// What the Python bot left is read as it is, and keys of other types are replaced.

@@ -20,8 +20,9 @@ const EDGES: [&str; 13] = [
 ];
 
 /// The other rooms, and the rooms that each may use besides itself.
-const ROOMS: [(&str, &[&str]); 8] = [
+const ROOMS: [(&str, &[&str]); 9] = [
     ("nats", &[]),
+    ("http_client", &[]),
     ("domain", &[]),
     ("ports", &["domain"]),
     ("telemetry", &["domain", "ports"]),
@@ -32,7 +33,7 @@ const ROOMS: [(&str, &[&str]); 8] = [
 ];
 
 /// What an edge may use besides itself.
-const EDGE_USES: [&str; 3] = ["domain", "ports", "nats"];
+const EDGE_USES: [&str; 4] = ["domain", "ports", "nats", "http_client"];
 
 /// Rooms that may use everything.
 const TOP: [&str; 2] = ["app", "main"];
@@ -59,7 +60,7 @@ const PURE_CRATES: [&str; 17] = [
 ];
 
 /// Crates that stay in these rooms, besides those at the top.
-const OWNED_CRATES: [(&str, &[&str]); 34] = [
+const OWNED_CRATES: [(&str, &[&str]); 36] = [
     ("ractor", &["actors"]),
     ("serenity", &["discord", "playground"]),
     ("twilight_gateway", &["discord"]),
@@ -85,11 +86,13 @@ const OWNED_CRATES: [(&str, &[&str]); 34] = [
     ("tiny_skia", &["render"]),
     ("reqwest", &EDGES),
     ("axum", &EDGES),
-    ("hyper", &EDGES),
-    ("hyper_util", &EDGES),
-    ("tower", &EDGES),
+    ("hyper", &["api", "llm", "http_client"]),
+    ("hyper_rustls", &["http_client"]),
+    ("hyper_util", &["api", "http_client"]),
+    ("rustls_platform_verifier", &["http_client"]),
+    ("tower", &["api", "llm", "terminal", "http_client"]),
     ("tokio_tungstenite", &EDGES),
-    ("rustls", &EDGES),
+    ("rustls", &["api", "discord", "llm", "mcp", "playground", "terminal", "tools", "http_client"]),
     ("metrics_exporter_prometheus", &["telemetry"]),
     ("tracing_subscriber", &["telemetry"]),
     ("clap", &["config"]),

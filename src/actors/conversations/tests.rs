@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use serde_json::json;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
@@ -11,6 +12,7 @@ use crate::actors::allowances::Allowances;
 use crate::actors::audit::Audit;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
+use crate::actors::forgotten::Wished;
 use crate::actors::in_flight::InFlight;
 use crate::actors::llm_dispatcher::LlmDispatcher;
 use crate::actors::messages::journal::JournalMsg;
@@ -25,13 +27,15 @@ use crate::actors::toolbox::Toolbox;
 use crate::actors::tree::ActorKind;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ending::Ending;
+use crate::domain::ids::Timestamp;
 use crate::domain::incoming::Attachment;
+use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge};
 use crate::domain::locale::Locale;
 use crate::domain::notice::{self, Apology};
 use crate::domain::turn::Turn;
 use crate::domain::turn::{Answer, Effort, LaneRule, Outcome, Trigger};
-use crate::ports::{Fault, ModelErrorKind, Store};
+use crate::ports::{Clock, Fault, ModelErrorKind, Store};
 
 mod approvals;
 
@@ -160,6 +164,27 @@ async fn a_turn_is_answered_by_the_model() {
     assert_eq!(world.conversations(), ["discord:42"]);
     settle().await;
     assert_eq!(world.in_flight.now(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_another_process_was_asked_to_forget_meanwhile_does_not_stay_in_memory() {
+    let mut world = world(&[]).await;
+    let turn = turn("9", "7", "42");
+    let key = keys::history(&turn.person, &turn.place);
+    let seconds = turn.at.0 / 1_000 - 100;
+    let old = ["user", "assistant"].map(|role| json!({"role": role, "content": "old words", "timestamp": seconds}));
+    for (number, cut) in [(9, turn.at.0 - 50_000), (10, turn.at.0)] {
+        world.store.put(key.clone(), json!(old).to_string());
+        let cut = Timestamp(cut);
+        let wished = Wished { person: turn.person.clone(), place: None, cut, noted: world.clock.now() };
+        world.store.put(keys::forgotten(&turn.person, None), serde_json::to_string(&wished).unwrap());
+        world.offer(Turn { id: turn_id(&number.to_string()), ..turn.clone() });
+        world.answer().await;
+        settle().await;
+        let kept = world.store.get(&key).await;
+        assert_eq!(kept.is_some(), turn.at > cut, "{kept:?}");
+        assert!(!kept.unwrap_or_default().contains("old words"));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -446,6 +471,10 @@ async fn a_conversation_that_crashed_is_made_anew_by_the_next_offer() {
     both.sort();
     assert_eq!(both, ["10", "11"]);
     assert_eq!(world.conversations(), ["discord:42"]);
+    assert_eq!(
+        world.roster.find("staffai/conversations/conversation:discord:42").unwrap().restarts.load(Ordering::Relaxed),
+        1
+    );
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::TurnParts;
-use crate::actors::forgotten::{Moment, StoredWishes};
+use crate::actors::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
-use crate::domain::command::preferences::{self, Preferences};
+use crate::domain::command::preferences::Preferences;
 use crate::domain::history::{Entry, History};
-use crate::domain::ids::{MessageId, Person, Place, TurnId};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Quoted, Seen};
 use crate::domain::keys;
 use crate::domain::turn::{Exchange, HistoryScope, Policy, Turn};
-use crate::ports::{PostRequest, PostResult, Write};
+use crate::ports::{PostRequest, PostResult, Store, Write};
 
 /// How long a quoted message may take to be fetched; after that it is called unavailable.
 const FETCH_WITHIN: Duration = Duration::from_secs(5);
@@ -35,8 +35,8 @@ pub(super) struct Recalled {
 
 /// The row that this person chose, unless there is nothing to choose or it is gone.
 async fn chosen_row(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<String> {
-    let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
-    if allowed.is_empty() || running.models.rows().len() < 2 {
+    let allowed = running.choices();
+    if allowed.is_empty() {
         return None;
     }
     let key = keys::preferences(&turn.person);
@@ -112,7 +112,7 @@ async fn answered(parts: &TurnParts, place: &Place, message: &MessageId, seen: &
 
 /// Adds a completed exchange to the history as it was read. It is visible at once, so that the lane's next turn sees it. What
 /// was to be forgotten meanwhile is left out.
-pub(super) async fn remember(
+pub(super) fn remember(
     parts: &TurnParts,
     running: &Running,
     turn: &Turn,
@@ -120,22 +120,86 @@ pub(super) async fn remember(
     (mut history, read): (History, Moment),
 ) {
     let settings = &running.settings.history;
-    let wished = StoredWishes::of(&*parts.store, parts.clock.now(), turn, (&history, read)).await;
-    let saving = parts.forgotten.saving();
-    if saving.covers(turn) || wished.covers {
-        return;
-    }
-    saving.clean(turn, read, &mut history);
-    wished.clean(&mut history);
-    history.add(exchange, settings.max_messages);
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);
-    // Whoever's words stand in here as well must find them.
-    let quoted = |id: &str| keys::quote_of(&Person::new(turn.person.door.clone(), id), &key);
-    let quotes = history.others().map(|id| Write::Put { key: quoted(id), value: String::new(), ttl });
-    let mut writes: Vec<Write> = quotes.collect();
-    writes.push(Write::Put { key, value: history.to_json(), ttl });
-    drop(parts.store.write(writes));
+    {
+        let saving = parts.forgotten.saving();
+        if saving.covers(turn) {
+            return;
+        }
+        saving.clean(turn, read, &mut history);
+        history.add(exchange, settings.max_messages);
+        // Whoever's words stand in here as well must find them.
+        let quote = |person: &Person| keys::quote_of(person, &key);
+        let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
+        let mut writes: Vec<Write> = quotes.collect();
+        writes.push(Write::Put { key: key.clone(), value: history.to_json(), ttl });
+        drop(parts.store.write(writes));
+    }
+    let check = Check {
+        store: Arc::clone(&parts.store),
+        forgotten: Arc::clone(&parts.forgotten),
+        now: parts.clock.now(),
+        person: turn.person.clone(),
+        place: turn.place.clone(),
+        asked: (exchange.asked.clone(), turn.at),
+        others: others(turn, &history).collect(),
+        read,
+        key,
+        ttl,
+    };
+    // Nobody waits for it, and each of its reads has the deadline of the store.
+    tokio::spawn(check.run());
+}
+
+/// The members at this door whose words were taken over from elsewhere.
+fn others<'a>(turn: &'a Turn, history: &'a History) -> impl Iterator<Item = Person> + 'a {
+    history.others().map(|id| Person::new(turn.person.door.clone(), id))
+}
+
+/// A look whether another process noted that something of what was saved is to be forgotten.
+struct Check {
+    store: Arc<dyn Store>,
+    forgotten: Arc<Forgotten>,
+    now: Timestamp,
+    person: Person,
+    place: Place,
+    /// The question that was saved, and when it was asked.
+    asked: (String, Timestamp),
+    others: Vec<Person>,
+    read: Moment,
+    key: String,
+    ttl: Option<Duration>,
+}
+
+impl Check {
+    async fn run(self) {
+        let Self { store, forgotten, key, asked: (question, at), .. } = &self;
+        let asked = (&self.person, &self.place, *at);
+        let wished = StoredWishes::of(&**store, self.now, asked, (&self.others, self.read)).await;
+        if !wished.covers && wished.later().next().is_none() {
+            return;
+        }
+        // Turns that are on their way here leave it out as well.
+        wished.later().for_each(|wish| forgotten.wish(&wish.person, wish.place.as_ref(), wish.cut));
+        let Some(Ok(parsed)) = store.get(key).await.map(|stored| History::parse(&stored)) else { return };
+        let mut history = parsed.history;
+        let before = history.clone();
+        if wished.covers {
+            history.forget(question, *at);
+        }
+        wished.clean(&mut history);
+        if history == before {
+            return;
+        }
+        let key = key.clone();
+        let write = match history.entries() {
+            [] => Write::Delete { key },
+            _ => Write::Put { key, value: history.to_json(), ttl: self.ttl },
+        };
+        // Written at once: its owner may go on talking meanwhile.
+        drop(store.write(vec![write]));
+    }
 }
 
 /// The conversation so far.

@@ -18,7 +18,7 @@ const BAD = new Set(["failed", "stopped"]);
  * gives what opens below an actor that is clicked: an `element`, and how to `show` it anew; `menu(node)` may give what stands above that.
  */
 export function treeView(list, { nameOf, detail, menu }) {
-  const view = { list, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), asked: null, detailed: null, last: null, still: false };
+  const view = { list, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), away: null, asked: null, detailed: null, last: null, still: false };
   return {
     /**
      * An actor was struck, by a `crash`, a `freeze` or a `flood`: it is red for a moment, or, when it is frozen, until it was
@@ -30,7 +30,10 @@ export function treeView(list, { nameOf, detail, menu }) {
       view.open.add(`${above(node.path)}/${kindOf(node)}:*`);
       if (!view.last) return;
       show(view);
+      const box = list.closest(".tree-scroll") ?? document.scrollingElement;
+      view.away ??= { box, from: box.scrollTop, to: box.scrollTop };
       view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
+      view.away.to = box.scrollTop;
     },
     /** The name of the actor at a stop, as it is drawn: the first that begins like it, or for a door what keeps its connections. */
     nameOf: ({ actor, entry }) => {
@@ -61,6 +64,12 @@ function above(path) {
 function show(view) {
   const now = performance.now();
   for (const [path, wound] of view.wounds) if (wound.until < now) view.wounds.delete(path);
+  if (view.away && view.wounds.size === 0) {
+    // Back to where it was looked at before, unless the reader went on from there.
+    const { box, from, to } = view.away;
+    if (Math.abs(box.scrollTop - to) < 2) box.scrollTop = from;
+    view.away = null;
+  }
   const flat = [];
   const total = { nodes: 0, restarts: 0, mailbox: 0, bad: 0 };
   const count = (node) => {
@@ -221,9 +230,9 @@ function story({ word, kind, red, node: before }, told) {
   if (told.state === "hung") return `${word}, the watchdog ends it`;
   if (told.state === "gone") return `${word}; its work is offered again`;
   if (told.state !== "running") return `${word}, ${told.state}`;
-  if (told.restarts > before.restarts) return `${word}, back after ${duration(told.outage_ms ?? 0)}`;
-  // Who was crashed and runs without a restart is another one of that name.
-  if (told.handled < before.handled || (kind === "crash" && performance.now() > red)) return `${word}, made anew`;
+  if (told.restarts > before.restarts && told.outage_ms) return `${word}, back after ${duration(told.outage_ms)}`;
+  // Who was crashed and runs without an outage is another one of that name.
+  if (told.restarts > before.restarts || told.handled < before.handled || (kind === "crash" && performance.now() > red)) return `${word}, made anew`;
   return told.mailbox > 0 ? `${word}, ${told.mailbox} wait` : word;
 }
 

@@ -6,9 +6,11 @@ use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serenity::model::id::MessageId as WireMessageId;
+use tokio::time::{Instant, timeout_at};
 
 use super::events;
 use crate::domain::rejection::Rejection;
+use crate::http_client::{Failure, FailureKind, Response};
 use crate::ports::{Bucket, PostError, PostReply, PostResult};
 
 /// The largest answer that is read. A hundred messages with everything attached stay below it.
@@ -105,28 +107,28 @@ pub(super) struct RestResponse {
 }
 
 impl RestResponse {
-    /// Reads an answer up to the cap.
+    /// Reads an answer up to the cap, until then.
     ///
     /// # Errors
     /// Never for a broken body: the status may already say enough. See [`RestResponse::success`].
-    pub(super) async fn read(mut response: reqwest::Response) -> Result<Self, PostError> {
-        let status = response.status();
-        let headers = response.headers();
+    pub(super) async fn read(mut response: Response, until: Instant) -> Result<Self, PostError> {
+        let status = response.status;
+        let headers = &response.headers;
         let bucket = bucket(headers);
         let retry_after = seconds(headers, "retry-after").or_else(|| seconds(headers, "x-ratelimit-reset-after"));
         let global = headers.get("x-ratelimit-global").is_some_and(|value| value != "false");
         let most = if status.is_success() { MAX_BODY } else { MAX_REFUSAL };
-        let mut body = Vec::new();
-        let body = loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if body.len() + chunk.len() > most => {
-                    break Err(PostError::Unsure("the answer of discord is too large".to_owned()));
+        let read = async {
+            let mut body = Vec::new();
+            while let Some(chunk) = response.chunk().await.map_err(|failure| lost(&failure))? {
+                if body.len() + chunk.len() > most {
+                    return Err(PostError::Unsure("the answer of discord is too large".to_owned()));
                 }
-                Ok(Some(chunk)) => body.extend_from_slice(&chunk),
-                Ok(None) => break Ok(body),
-                Err(error) => break Err(lost(error)),
+                body.extend_from_slice(&chunk);
             }
+            Ok(body)
         };
+        let body = timeout_at(until, read).await.unwrap_or_else(|_| Err(late()));
         Ok(Self { status, bucket, retry_after, global, body })
     }
 
@@ -236,23 +238,20 @@ pub(super) fn undecodable(error: &serde_json::Error) -> PostError {
 }
 
 /// The error for a request without an answer. It holds neither the address nor the token.
-pub(super) fn lost(error: reqwest::Error) -> PostError {
-    let error = error.without_url();
-    let unreached = error.is_connect();
-    let what = if unreached {
-        "discord could not be reached"
-    } else if error.is_timeout() {
-        "discord did not answer in time"
-    } else {
-        "the answer of discord was lost"
+pub(super) fn lost(failure: &Failure) -> PostError {
+    let what = match failure.kind {
+        FailureKind::Connect => "discord could not be reached",
+        FailureKind::TimedOut => return late(),
+        FailureKind::Broken => "the answer of discord was lost",
     };
-    let mut cause: &dyn std::error::Error = &error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    let cause: String = cause.to_string().chars().take(MAX_WORDS).collect();
+    let cause: String = failure.cause.chars().take(MAX_WORDS).collect();
     let message = format!("{what}: {cause}");
-    if unreached { PostError::Transient(message) } else { PostError::Unsure(message) }
+    if failure.kind == FailureKind::Connect { PostError::Transient(message) } else { PostError::Unsure(message) }
+}
+
+/// The error for a request without an answer in time.
+pub(super) fn late() -> PostError {
+    PostError::Unsure("discord did not answer in time: operation timed out".to_owned())
 }
 
 fn bucket(headers: &HeaderMap) -> Option<Bucket> {

@@ -124,7 +124,7 @@ impl Rest {
             return Ok(listed.reply(PostResult::Already));
         }
         let body = serde_json::to_vec(&wanted).map_err(|error| PostError::Transient(error.to_string()))?;
-        Ok(self.send(Method::PUT, &path, Some(Body::Json(body))).await?.reply(PostResult::Done))
+        Ok(self.send(Method::PUT, &path, Some(Body::json(body))).await?.reply(PostResult::Done))
     }
 
     /// The id of our application; asked once. It need not be that of our account.
@@ -156,7 +156,7 @@ impl Rest {
     async fn call_back(&self, callback: &Callback, body: &Value) -> Result<PostReply, PostError> {
         let id = number(&callback.id.id).ok_or_else(|| foreign("the command"))?;
         let path = format!("/interactions/{id}/{}/callback", token(callback)?);
-        match self.send(Method::POST, &path, Some(Body::Json(body.to_string().into_bytes()))).await {
+        match self.send(Method::POST, &path, Some(Body::json(body.to_string().into_bytes()))).await {
             Ok(answer) => Ok(answer.reply(PostResult::Done)),
             Err(error) if error.code() == Some(ACKNOWLEDGED) => {
                 Ok(PostReply { result: PostResult::Already, bucket: None })

@@ -37,7 +37,7 @@ const STOPS = [
     if (said) await tour.answers([said]);
   }],
   ["One member asks much too often, in a thread. The limit says so once, and then with ⏳.", async (tour) => {
-    const member = tour.people[1];
+    const [member, home] = [tour.people[1], world.here];
     const thread = await ask("POST", "/playground/threads", { member, channel: world.here, name: "How often is too often?" });
     if (!tour.goesOn()) return;
     opened(thread);
@@ -45,6 +45,8 @@ const STOPS = [
     for (let number = 1; number <= TOO_MANY && tour.goesOn(); number += 1) await tour.says(member, `question ${number}`, thread.id);
     const refused = () => (world.messages.get(thread.id) ?? []).some((message) => message.reactions?.length);
     await tour.until(refused);
+    await pause(READ_MS);
+    if (tour.goesOn()) go(home);
   }],
 ];
 

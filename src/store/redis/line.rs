@@ -1,12 +1,16 @@
 //! The one connection to a server that all short requests share. Requests of several callers are on their way at once and are
 //! answered in order; a caller that stops waiting does not disturb the others.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Poll, Waker};
 use std::time::Duration;
 
 use deadpool_redis::redis;
 use redis::{AsyncConnectionConfig, Client, ErrorKind, RedisError, RedisResult, cmd};
 use tokio::sync::Mutex;
+use tokio::task::yield_now;
 use tokio::time::{Instant, timeout};
 
 use super::pool::Link;
@@ -155,6 +159,19 @@ impl Connection {
             Self::Cluster(connection) => Link::SharedCluster(connection),
         }
     }
+}
+
+/// Lets the tasks run that are ready now. A look from outside of a task, which nothing wakes again, does not count.
+pub async fn round() {
+    let mut seen: Option<Waker> = None;
+    poll_fn(|context| {
+        if seen.as_ref().is_some_and(|seen| seen.will_wake(context.waker())) {
+            return Poll::Ready(());
+        }
+        seen = Some(context.waker().clone());
+        pin!(yield_now()).poll(context)
+    })
+    .await;
 }
 
 async fn alive(mut link: Link) -> bool {

@@ -142,6 +142,7 @@ impl<B: Backend> Shared<B> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
         let backend = state.backend.clone().filter(|_| well)?;
+        self.take_along(&state);
         let now = self.steady.now(state.decision.ahead);
         let book = &state.decision.book;
         Some((backend, book.version(now, member), book.changes_of(member)))

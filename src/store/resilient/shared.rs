@@ -8,6 +8,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
+use super::ahead::Ahead;
 use super::decision::{KnownLimits, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
@@ -28,6 +29,8 @@ pub struct Shared<B> {
     pub dirty: Notify,
     /// Gathering ends: there is so much to do, or a caller waits for it.
     pub enough: Notify,
+    /// Something else is about to be sent to the backend.
+    pub company: Notify,
     pub closing: CancellationToken,
     /// A clock that never jumps.
     pub steady: Steady,
@@ -36,6 +39,7 @@ pub struct Shared<B> {
 pub struct State<B> {
     pub overlay: Overlay,
     pub recent: Recent,
+    pub ahead: Ahead,
     pub status: StoreStatus,
     pub backend: Option<Arc<B>>,
     /// Reads may ask the backend.
@@ -84,6 +88,7 @@ impl<B: Backend> Shared<B> {
             state: Mutex::new(State {
                 overlay: Overlay::new(limits.entries, limits.bytes),
                 recent: Recent::default(),
+                ahead: Ahead::default(),
                 status: StoreStatus::Ready,
                 backend: None,
                 reads: true,
@@ -93,6 +98,7 @@ impl<B: Backend> Shared<B> {
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
             enough: Notify::new(),
+            company: Notify::new(),
             closing: CancellationToken::new(),
         }
     }
@@ -106,9 +112,11 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         let now = self.clock.now();
         for write in &writes {
+            let (Write::Put { key, .. } | Write::Delete { key } | Write::Add { key, .. }) = write;
+            state.ahead.forget(key);
             match write {
-                Write::Put { key, value, ttl } => state.recent.wrote(key, value, *ttl, now),
-                Write::Delete { key } | Write::Add { key, .. } => state.recent.forget(key),
+                Write::Put { value, ttl, .. } => state.recent.wrote(key, value, *ttl, now),
+                Write::Delete { .. } | Write::Add { .. } => state.recent.forget(key),
             }
         }
         let dropped = state.overlay.take(writes, now);
@@ -124,6 +132,13 @@ impl<B: Backend> Shared<B> {
             self.enough.notify_one();
         }
         Some(state.overlay.last())
+    }
+
+    /// Something is about to be sent to a backend on a server: writes that wait for company may go along.
+    pub fn take_along(&self, state: &State<B>) {
+        if B::SHARED && state.overlay.len() > 0 {
+            self.company.notify_one();
+        }
     }
 
     /// Everything that waits, the backend to put it into, and whether that was failing before.

@@ -6,10 +6,10 @@ use tempfile::TempDir;
 use tokio::sync::Notify;
 
 use super::*;
-use crate::store::Batch;
 use crate::store::embedded::Embedded;
 use crate::store::embedded::opener::Opener;
 use crate::store::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
+use crate::store::{BackendError, Batch};
 
 /// What a [`Faulty`] backend does instead of its work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

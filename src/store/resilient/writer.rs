@@ -30,6 +30,8 @@ pub struct Writer<B: Backend> {
     flight: Option<Flight<B>>,
     backoff: Duration,
     next_sweep: Instant,
+    /// When the last commit began.
+    committed: Option<Instant>,
 }
 
 /// A job under way.
@@ -84,7 +86,7 @@ impl<B: Backend> Writer<B> {
     pub fn new(shared: Arc<Shared<B>>, open: Open<B>) -> Self {
         let backoff = shared.limits.retry_first;
         let next_sweep = Instant::now() + shared.limits.sweep;
-        Self { shared, open, flight: None, backoff, next_sweep }
+        Self { shared, open, flight: None, backoff, next_sweep, committed: None }
     }
 
     /// Opens the backend for the first time, or leaves that to the retries.
@@ -155,10 +157,21 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Lets more writes join the next commit.
+    /// Lets more writes join the next commit. It goes along with another request to a server, but not more often than it would go
+    /// alone.
     async fn gather(&self) {
+        let gather = self.shared.limits.gather;
+        let company = async {
+            loop {
+                self.shared.company.notified().await;
+                if self.committed.is_none_or(|committed| committed.elapsed() >= gather) {
+                    return;
+                }
+            }
+        };
         select! {
-            () = sleep(self.shared.limits.gather) => {}
+            () = sleep(gather) => {}
+            () = company => {}
             () = self.shared.enough.notified() => {}
             () = self.shared.closing.cancelled() => {}
         }
@@ -179,6 +192,7 @@ impl<B: Backend> Writer<B> {
         let flight = if let Some(late) = self.flight.take() {
             late
         } else {
+            self.committed = Some(Instant::now());
             let (snapshot, backend, probe) = self.shared.pending();
             let ticket = Some(Ticket { writer: Arc::clone(&self.shared.writer), number: snapshot.counts });
             let batch = Batch { writes: snapshot.writes, ticket };

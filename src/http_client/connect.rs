@@ -1,0 +1,180 @@
+//! Connections: to the service itself, or to it through a proxy, in the clear or encrypted.
+
+use std::error::Error;
+use std::future::Future;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use http::header::{HeaderMap, HeaderValue, USER_AGENT};
+use http::uri::Scheme;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{HttpsConnector, MaybeHttpsStream};
+use hyper_util::client::legacy::connect::proxy::Tunnel;
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::client::proxy::matcher::{Intercept, Matcher};
+use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
+use rustls::crypto::CryptoProvider;
+use rustls_platform_verifier::Verifier;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tower::Service;
+
+use super::failure::ConnectTimeout;
+
+/// How often an idle connection is asked for a sign of life, and how soon first.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// After so many signs that did not come, a connection is given up.
+const KEEP_ALIVE_RETRIES: u32 = 3;
+/// After so long without a sign that what was written has arrived, a connection is given up.
+const SILENCE: Duration = Duration::from_secs(30);
+
+type BoxError = Box<dyn Error + Send + Sync>;
+type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// How TLS is spoken.
+///
+/// # Errors
+/// No provider is installed, or the system has no root certificates.
+pub(super) fn tls(encrypted: bool) -> Result<ClientConfig, String> {
+    let provider = CryptoProvider::get_default().ok_or("no TLS provider is installed in this process")?;
+    let builder = ClientConfig::builder_with_provider(Arc::clone(provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?;
+    let mut config = if encrypted {
+        let verifier = Verifier::new(Arc::clone(provider)).map_err(|error| error.to_string())?;
+        builder.dangerous().with_custom_certificate_verifier(Arc::new(verifier)).with_no_client_auth()
+    } else {
+        builder.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth()
+    };
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(config)
+}
+
+/// Makes connections within a time.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub dialer: HttpsConnector<Dialer>,
+    pub within: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = MaybeHttpsStream<Transport>;
+    type Error = BoxError;
+    type Future = Connecting<Self::Response>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.dialer.poll_ready(context)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        let (connecting, within) = (self.dialer.call(to), self.within);
+        Box::pin(async move { timeout(within, connecting).await.map_err(|_| ConnectTimeout)? })
+    }
+}
+
+/// Opens what a connection runs over: a socket to the service or its proxy, with a tunnel through the latter where what follows is encrypted.
+#[derive(Clone)]
+pub(super) struct Dialer {
+    tcp: HttpConnector,
+    proxies: Option<Arc<Matcher>>,
+    /// How TLS is spoken with a proxy.
+    tls: Arc<ClientConfig>,
+    user_agent: HeaderValue,
+}
+
+impl Dialer {
+    pub fn new(tls: Arc<ClientConfig>, proxies: Option<Arc<Matcher>>, user_agent: HeaderValue) -> Self {
+        let mut tcp = HttpConnector::new();
+        tcp.enforce_http(false);
+        tcp.set_nodelay(true);
+        tcp.set_keepalive(Some(KEEP_ALIVE));
+        tcp.set_keepalive_interval(Some(KEEP_ALIVE));
+        tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+        #[cfg(target_os = "linux")]
+        tcp.set_tcp_user_timeout(Some(SILENCE));
+        Self { tcp, proxies, tls, user_agent }
+    }
+
+    fn through(&self, proxy: &Intercept, to: Uri) -> Connecting<Transport> {
+        let mut dial = HttpsConnector::from((self.tcp.clone(), Arc::clone(&self.tls)));
+        if to.scheme() != Some(&Scheme::HTTPS) {
+            let dialling = dial.call(proxy.uri().clone());
+            return Box::pin(async move { Ok(Transport { io: dialling.await?, proxied: true }) });
+        }
+        let headers = HeaderMap::from_iter([(USER_AGENT, self.user_agent.clone())]);
+        let mut tunnel = Tunnel::new(proxy.uri().clone(), dial).with_headers(headers);
+        if let Some(authorization) = proxy.basic_auth() {
+            tunnel = tunnel.with_auth(authorization.clone());
+        }
+        let dialling = tunnel.call(to);
+        Box::pin(async move { Ok(Transport { io: dialling.await?, proxied: false }) })
+    }
+}
+
+impl Service<Uri> for Dialer {
+    type Response = Transport;
+    type Error = BoxError;
+    type Future = Connecting<Transport>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.tcp.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, to: Uri) -> Self::Future {
+        if let Some(proxy) = self.proxies.as_ref().and_then(|proxies| proxies.intercept(&to)) {
+            return self.through(&proxy, to);
+        }
+        let dialling = self.tcp.call(to);
+        Box::pin(async move { Ok(Transport { io: MaybeHttpsStream::Http(dialling.await?), proxied: false }) })
+    }
+}
+
+/// What a connection runs over.
+pub(super) struct Transport {
+    io: MaybeHttpsStream<TokioIo<TcpStream>>,
+    /// A proxy reads the requests, so they name the service.
+    proxied: bool,
+}
+
+impl Connection for Transport {
+    fn connected(&self) -> Connected {
+        self.io.connected().proxy(self.proxied)
+    }
+}
+
+impl Read for Transport {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, into: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_read(context, into)
+    }
+}
+
+impl Write for Transport {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.io).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.io.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
+    }
+}

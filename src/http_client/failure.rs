@@ -1,0 +1,57 @@
+//! Why an exchange failed.
+
+use std::error::Error;
+use std::{fmt, io};
+
+use hyper_util::client::legacy;
+
+/// Why there was no whole answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// What it means.
+    pub kind: FailureKind,
+    /// The innermost reason in words, which is the one that helps. It names no address and no header.
+    pub cause: String,
+}
+
+/// What a failure means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FailureKind {
+    /// No connection stood: the request was not sent.
+    Connect,
+    /// The system gave a connection up that had fallen silent.
+    TimedOut,
+    /// The connection broke, or what came is no HTTP.
+    Broken,
+}
+
+/// No connection stood in time.
+#[derive(Debug)]
+pub(super) struct ConnectTimeout;
+
+impl fmt::Display for ConnectTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("operation timed out")
+    }
+}
+
+impl Error for ConnectTimeout {}
+
+impl Failure {
+    pub(super) fn of(error: &(dyn Error + 'static)) -> Self {
+        let (mut kind, mut cause) = (FailureKind::Broken, error);
+        loop {
+            if cause.downcast_ref::<legacy::Error>().is_some_and(legacy::Error::is_connect) {
+                kind = FailureKind::Connect;
+            }
+            let silent = cause.downcast_ref::<hyper::Error>().is_some_and(hyper::Error::is_timeout)
+                || cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut);
+            if silent && kind == FailureKind::Broken {
+                kind = FailureKind::TimedOut;
+            }
+            let Some(inner) = cause.source() else { break };
+            cause = inner;
+        }
+        Self { kind, cause: cause.to_string() }
+    }
+}

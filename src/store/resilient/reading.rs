@@ -1,0 +1,86 @@
+//! Reads of the backend, each within a deadline.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::error::Elapsed;
+use tokio::time::{sleep, timeout};
+
+use super::ahead::{FRESH, Read};
+use super::overlay::Seen;
+use super::shared::Shared;
+use super::{DEGRADED_READ_DEADLINE, SCAN_STEPS};
+use crate::domain::panic;
+use crate::ports::StoreStatus;
+use crate::store::{Backend, BackendError, Steps};
+
+impl<B: Backend> Shared<B> {
+    /// What the backend answers, when it can be read and answers in time.
+    pub async fn read_backend<T>(
+        &self,
+        backend: &Arc<B>,
+        within: Duration,
+        steps: &Steps,
+        call: BoxFuture<'_, Result<T, BackendError>>,
+    ) -> Option<T> {
+        let status = self.lock().status.clone();
+        let deadline = match status {
+            StoreStatus::Ready => within,
+            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(within),
+        };
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let failure = match patient(deadline, steps, call).await {
+            Ok(Ok(Ok(value))) => return Some(value),
+            Ok(Ok(Err(error))) => error,
+            Ok(Err(caught)) => BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))),
+            Err(_) => BackendError::Failed(format!("a read had no answer within {deadline:?}")),
+        };
+        self.read_failed(backend, &failure);
+        None
+    }
+
+    /// The value of a key in the backend; the outer none says that it cannot be read.
+    pub async fn read_one(&self, backend: &Arc<B>, key: &str) -> Read {
+        self.take_along(&self.lock());
+        self.read_backend(backend, self.limits.read, &Steps::default(), backend.get(key)).await
+    }
+
+    /// Begins to read a key that is about to be asked for.
+    pub fn read_ahead(self: &Arc<Self>, key: String) {
+        let (backend, number, told) = {
+            let mut state = self.lock();
+            let known = state.overlay.get(&key, self.clock.now()) != Seen::Unknown;
+            if known || state.status != StoreStatus::Ready || state.overlay.counts.of(&key).is_some() {
+                return;
+            }
+            let Some(backend) = state.readable() else { return };
+            let Some((number, told)) = state.ahead.begin(&key) else { return };
+            (backend, number, told)
+        };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let read = shared.read_one(&backend, &key).await;
+            // It may be written meanwhile, and then nobody asks for this answer.
+            let _ = told.send(read);
+            sleep(FRESH).await;
+            shared.lock().ahead.over(&key, number);
+        });
+    }
+}
+
+/// Waits for a call, as long as it makes a step within each deadline, and [`SCAN_STEPS`] deadlines at most.
+async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut call = pin!(call);
+    let mut seen = steps.count();
+    for _ in 1..SCAN_STEPS {
+        match timeout(deadline, &mut call).await {
+            Err(_) if steps.count() > seen => seen = steps.count(),
+            other => return other,
+        }
+    }
+    timeout(deadline, call).await
+}
