@@ -1,5 +1,6 @@
 //! Answers as JSON.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::domain::completion::{ToolCall, Usage};
@@ -132,6 +133,7 @@ pub(super) fn error(failure: &Failure) -> Value {
     let (kind, code) = match failure {
         Failure::NotLetIn(status, _) if status.as_u16() == 401 => ("invalid_request_error", Some("invalid_api_key")),
         Failure::NotLetIn(status, _) if status.is_server_error() => ("server_error", None),
+        Failure::NotLetIn(StatusCode::REQUEST_TIMEOUT, _) => ("invalid_request_error", None),
         Failure::NotLetIn(..) => ("invalid_request_error", Some("permission_denied")),
         Failure::Bad { .. }
         | Failure::TooLarge(_)
