@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use self::problem::refused;
-pub use self::submit::{Submit, Submitted};
+pub use self::submit::{Submit, Submitted, no_profile};
 use super::DOOR;
 use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
