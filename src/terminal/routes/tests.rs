@@ -176,6 +176,7 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("GET", "/api/v1/submit", "", 405),
         ("GET", "/api/v1/sessions/%ff", "", 400),
         ("GET", "/api/v1/stream/a?after=x", "", 400),
+        ("GET", "/api/v1/tools?session=a%20b", "", 400),
         ("GET", "/api/v1/nothing/here", "", 404),
         ("GET", "/api/v1", "", 404),
     ] {
