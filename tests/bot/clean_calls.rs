@@ -170,7 +170,7 @@ fn models_that_a_reload_takes_away_are_told_to_be_gone() {
         let changed = |ready: &Value| (ready["configuration"]["version"] != before).then_some(());
         world.until_told("/readyz", changed).await;
         let told = answer(&world, "ask again").await;
-        assert_eq!(told, "There is no other model to ask. / there is no other model to ask");
+        assert_eq!(told, "There is no other model to ask. / The tool failed: there is no other model to ask");
         process.terminate();
         assert_eq!(process.exit(crate::support::SOON).await, 0);
     });

@@ -468,7 +468,12 @@ fn tools_are_told_by_the_rules_of_the_session_that_they_would_be_used_in() {
         let rules = format!(
             r#"[{{tools = "roll_dice", verdict = "deny", {here}}}, {{tools = "get_time", verdict = "ask", {here}}}]"#
         );
-        let world = World::with(patient().set("STAFFAI_TOOLS__RULES", rules)).await;
+        let setup = patient().set("STAFFAI_TOOLS__RULES", rules).set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
+        let world = World::without_bot(setup).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        world.start().await;
         let listed = async |query: &str| {
             let told = world.json(&format!("/api/v1/tools{query}")).await.1;
             let tool = |tool: &Value| (tool["name"].as_str().unwrap().to_owned(), tool["asks"].as_bool().unwrap());
