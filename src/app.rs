@@ -1,5 +1,13 @@
 //! The story of a run: configuration, edges, tree, wait, drain. The only room that makes a clock or a source of chance.
 
+/// Prints a line. A reader that went away, as `head` does, ends nothing.
+macro_rules! say {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout(), $($text)*);
+    }};
+}
+
 pub mod assemble;
 pub mod exit;
 pub mod system;

@@ -160,6 +160,21 @@ async fn files_of_settings_add_up_wherever_they_are_named() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_goes_away_breaks_no_command() {
+    let folder = tempfile::tempdir().unwrap();
+    for (words, code) in [("tree", exit::FINE), ("config", exit::FINE), ("check --offline", exit::NEGATIVE)] {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
+        command.args(words.split(' ')).env_clear().current_dir(folder.path());
+        command.stdin(Stdio::null()).stdout(writer).stderr(Stdio::piped());
+        let output = tokio::task::spawn_blocking(move || command.output()).await.unwrap().unwrap();
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.code() == Some(i32::from(code)) && !text.contains("panicked"), "{words}: {text}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_taken_port_does_not_end_a_run() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

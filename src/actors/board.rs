@@ -90,6 +90,13 @@ impl Board {
         self.change(kind, name, false, Some(reason));
     }
 
+    /// A door's platform does not answer, for this reason. Shards that are connected keep it open all the same.
+    pub fn unreached(&self, door: &str, reason: &str) {
+        let mut parts = self.parts.lock();
+        let open = parts.get(&(PartKind::Door, door.to_owned())).is_some_and(|state| state.up);
+        set(&mut parts, (PartKind::Door, door), open, Some(reason));
+    }
+
     /// A part that nobody has told anything of is taken to do its work.
     pub fn meet(&self, kind: PartKind, name: &str) {
         let mut parts = self.parts.lock();
@@ -156,6 +163,20 @@ fn set(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_door_that_is_not_reached_tells_why_and_stays_open_while_a_shard_is_connected() {
+        let board = Board::default();
+        let door = || {
+            let (.., state) = board.parts().into_iter().find(|(kind, ..)| *kind == PartKind::Door).unwrap();
+            (state.up, state.last_error)
+        };
+        board.unreached("discord", "refused");
+        assert_eq!(door(), (false, Some("refused".to_owned())));
+        board.up(PartKind::Shard, "discord:0");
+        board.unreached("discord", "timed out");
+        assert_eq!(door(), (true, Some("timed out".to_owned())));
+    }
 
     #[test]
     fn a_door_is_open_while_one_of_its_shards_is_connected() {

@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::board::Board;
 use super::handle::{Handle, Reply};
 use super::messages::discord::DiscordMsg;
 use super::messages::identify_queue::IdentifyQueueMsg;
 use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, ActorContext, Crash};
-use crate::domain::ids;
+use crate::domain::ids::{self, Door};
 use crate::domain::restart::Backoff;
 use crate::ports::{Advice, Dice, Shard, ShardedSource, SourceError};
 
@@ -39,6 +40,8 @@ pub enum IdentifyQueueEvent {
 
 /// The behaviour and its arguments.
 pub struct IdentifyQueue {
+    /// The platform's door.
+    pub door: Door,
     /// The platform.
     pub source: Arc<dyn ShardedSource>,
     /// Shards to run; none follows the advice.
@@ -47,6 +50,8 @@ pub struct IdentifyQueue {
     pub discord: Handle<DiscordMsg>,
     /// Jitter.
     pub dice: Arc<dyn Dice>,
+    /// Where it is told that the platform cannot be reached.
+    pub board: Arc<Board>,
     /// Told when the platform refuses us for good.
     pub exit: ExitSender,
 }
@@ -103,6 +108,7 @@ impl Actor for IdentifyQueue {
             IdentifyQueueEvent::Advised(Err(SourceError::Unreachable(reason))) => {
                 let delay = ADVICE_AGAIN.base + ADVICE_AGAIN.delay(state.asked, self.dice.roll());
                 state.asked += 1;
+                self.board.unreached(self.door.as_str(), &reason);
                 let ms = ids::millis(delay);
                 tracing::warn!(event = "gateway.closed", reason, again_in_ms = ms, "the platform cannot be reached");
                 ctx.after(delay, IdentifyQueueEvent::Ask);

@@ -155,8 +155,13 @@ impl Stream {
         self.newest.send_replace(number);
     }
 
-    /// Appends a draft to one of the same turn that nobody has read; gives back what cannot be joined.
+    /// Appends a draft to one of the same turn that nobody has read; gives back what cannot be joined. A turn that was accepted and
+    /// has not gone on since is not accepted again.
     fn join(&mut self, turn: &TurnId, update: TurnUpdate) -> Option<TurnUpdate> {
+        if update == TurnUpdate::Accepted {
+            let again = self.events.back().is_some_and(|last| last.turn == *turn && last.update == update);
+            return (!again).then_some(update);
+        }
         let TurnUpdate::Draft { text: more, anew: false } = &update else { return Some(update) };
         let last = self.events.back_mut().filter(|last| last.number > self.read && last.turn == *turn);
         match last.and_then(Arc::get_mut).map(|last| &mut last.update) {

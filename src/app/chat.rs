@@ -52,13 +52,13 @@ impl Of {
     /// A word about what goes on, which would stand between what a script reads.
     fn tell(&self, word: &str) {
         if self.with_person() {
-            println!("{word}");
+            say!("{word}");
         }
     }
 
     /// A word that a script's person has to know as well; it stands apart from the answers.
     fn warn(&self, word: &str) {
-        if self.with_person() { println!("{word}") } else { eprintln!("{word}") }
+        if self.with_person() { say!("{word}") } else { eprintln!("{word}") }
     }
 
     /// A person types, and reads along.

@@ -57,12 +57,12 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
         secrets = commands::secrets(&loaded.settings);
         report.append(examine(&loaded, problems.is_empty(), scope, &mut secrets).await);
     }
-    print!("{}", report.table(&secrets));
+    say!("{}", report.table(&secrets).trim_end());
     if report.wrong() == 0 {
-        println!("everything that was tried is well");
+        say!("everything that was tried is well");
         return exit::FINE;
     }
-    println!("wrong: {}", report.wrong());
+    say!("wrong: {}", report.wrong());
     exit::NEGATIVE
 }
 
@@ -74,7 +74,7 @@ pub(super) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
         report = Report::default();
         models::ask(settings, lookup, registry, true, &mut report).await;
     }
-    print!("{}", report.table(&secrets));
+    say!("{}", report.table(&secrets).trim_end());
     if report.wrong() == 0 { exit::FINE } else { exit::NEGATIVE }
 }
 

@@ -35,7 +35,10 @@ pub fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
     super::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
-        let code = serve(launch(loaded, reading, None), async |_| {}).await;
+        let code = serve(launch(loaded, reading, None), async |address| {
+            tracing::info!(event = "service.started", %address, "the pages are at http://{address}/");
+        })
+        .await;
         log.close().await;
         code
     })
@@ -53,11 +56,11 @@ pub async fn health(cli: &Cli) -> u8 {
     let http = &loaded.settings.http;
     match ask_health(http.health_addr.unwrap_or(http.addr)).await {
         Ok(()) => {
-            println!("healthy");
+            say!("healthy");
             exit::FINE
         }
         Err(why) => {
-            println!("not healthy: {why}");
+            say!("not healthy: {why}");
             exit::NEGATIVE
         }
     }
@@ -126,7 +129,7 @@ fn root_cause(error: &dyn std::error::Error) -> String {
 
 /// Prints the supervision tree.
 pub fn tree(markdown: bool) -> u8 {
-    print!("{}", if markdown { tree::markdown() } else { tree::text() });
+    say!("{}", if markdown { tree::markdown() } else { tree::text() }.trim_end());
     exit::FINE
 }
 
@@ -136,12 +139,12 @@ pub fn config(cli: &Cli) -> u8 {
     print_warnings(&warnings);
     print_problems(&problems);
     for show::Row { key, value, origin } in loaded.iter().flat_map(show::table) {
-        println!("{key} = {value}  # {origin}");
+        say!("{key} = {value}  # {origin}");
     }
     let rows = loaded.iter().map(|loaded| models::described(&loaded.settings, &lookup(loaded)));
     // What is wrong with the files of rows is for `staffai check` to say.
     for (key, what, origin) in rows.flat_map(Result::unwrap_or_default) {
-        println!("model row {key} = {what}  # {origin}");
+        say!("model row {key} = {what}  # {origin}");
     }
     if problems.is_empty() { exit::FINE } else { exit::USAGE }
 }

@@ -1,7 +1,6 @@
 //! The file of keys in the data directory, and `staffai key`, which changes it. The running service reads it again by itself.
 
 use std::fs::File;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
@@ -208,7 +207,7 @@ fn add(settings: &Settings, action: &Action) -> Result<(), String> {
         Ok(())
     })?;
     eprintln!("the key of {name}, which is shown this once:");
-    say(&key);
+    say!("{key}");
     if !ring(settings)?.has_operator(SystemClock.now()) {
         eprintln!(
             "no key has the right operate, so nobody can open the dashboard and the sessions of the terminal: \
@@ -241,21 +240,16 @@ fn list(settings: &Settings) -> Result<(), String> {
             [] => String::new(),
             some => format!("  profiles: {}", some.join(",")),
         };
-        say(&format!(
+        say!(
             "{}  rights: {}  models: {}  doors: {}{profiles}  limits: {limits}  made {}  {until}",
             key.name,
             rights.join(","),
             all(&key.models),
             all(&key.doors),
             day(Timestamp(key.made_at)),
-        ));
+        );
     }
     Ok(())
-}
-
-/// Prints a line. A reader that went away, as `head` does, ends nothing.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stdout(), "{line}");
 }
 
 fn day(at: Timestamp) -> String {
@@ -269,9 +263,9 @@ fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
         keys.retain(|key| key.name != name);
         if keys.len() < before { Ok(()) } else { Err(format!("there is no key of {name}; staffai key list shows all")) }
     })?;
-    say(&format!(
+    say!(
         "the key of {name} opens nothing any more once the running service has read its files again, which takes seconds"
-    ));
+    );
     if ring(settings)?.has_none() {
         let file = file(settings);
         eprintln!(

@@ -162,7 +162,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         if let Err(code) = save() {
             return code;
         }
-        println!("{name} stands in {shown}; without a login its tools are not offered");
+        say!("{name} stands in {shown}; without a login its tools are not offered");
         return login::run(cli, name, None).await;
     }
     let (tools, took) = match tools_of(server, &secrets).await {
@@ -172,8 +172,8 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
     if let Err(code) = save() {
         return code;
     }
-    println!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
-    println!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
+    say!("{name} works ({took} ms) and stands in {shown}; its tools: {tools}");
+    say!("a running bot takes it within seconds; who may use it is said by [[tools.rules]]");
     exit::FINE
 }
 

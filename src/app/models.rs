@@ -1,6 +1,5 @@
 //! `staffai model`: which models there are, and changes of them that hold without a new start.
 
-use std::io::Write as _;
 use std::sync::Arc;
 
 use clap::Subcommand;
@@ -161,8 +160,7 @@ fn origin(settings: &Settings, changed: &ChangedRows, key: &str) -> String {
 
 fn list(settings: &Settings, lookup: &Lookup) -> Result<(), String> {
     for (key, what, origin) in described(settings, lookup)? {
-        // A reader that went away, as `head` does, ends nothing.
-        let _ = writeln!(std::io::stdout(), "{key}  {what}  # {origin}");
+        say!("{key}  {what}  # {origin}");
     }
     Ok(())
 }
@@ -211,10 +209,7 @@ fn with_what_was_made(
     ];
     let mut all: Map<String, Value> = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
     all.extend(fields);
-    let _ = writeln!(
-        std::io::stdout(),
-        "{key} was made from LITELLM_MODEL; it is a row of its own now, with what was known of it"
-    );
+    say!("{key} was made from LITELLM_MODEL; it is a row of its own now, with what was known of it");
     all
 }
 
@@ -272,7 +267,7 @@ async fn change(
         store.close(CLOSED_WITHIN).await;
     }
     done?;
-    let _ = writeln!(std::io::stdout(), "{key} is changed; a running service has it in force within seconds");
+    say!("{key} is changed; a running service has it in force within seconds");
     Ok(())
 }
 

@@ -45,6 +45,9 @@ const THINKING: Duration = Duration::from_millis(400);
 /// How long the address waits for the bot to be connected before it is told.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long after that lines of the start may still come.
+const START_ENDS_WITHIN: Duration = Duration::from_millis(500);
+
 /// How often the keys are read again.
 const KEYS_EVERY: Duration = Duration::from_secs(1);
 
@@ -186,6 +189,7 @@ async fn say(demo: bool, service: &Service, address: std::net::SocketAddr) {
         "answers come from the configured model; everything else stays on this machine"
     };
     let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
+    tokio::time::sleep(START_ENDS_WITHIN).await;
     eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
 }
 

@@ -1,14 +1,6 @@
 //! `staffai tools`: what the catalogue holds and for whom, and one call by hand. With the address of a server it needs no
 //! configuration, so that any server can be tried.
 
-/// Prints a line. A reader that went away, as `head` does, ends nothing.
-macro_rules! say {
-    ($($text:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stdout(), $($text)*);
-    }};
-}
-
 mod configured;
 pub(super) mod held;
 

@@ -124,6 +124,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("metrics.unavailable", "metrics cannot be collected; everything else works"),
     ("config.rejected", "new settings were wrong, and the old ones stay"),
     ("program.started", "the program begins: its version, that of its configuration, model, store, doors and address"),
+    ("service.started", "the tree has started and the pages can be reached at `address`"),
     ("drain.started", "the program finishes what it has and takes nothing new"),
     (
         "drain.finished",

@@ -9,6 +9,7 @@ struct World {
     source: Arc<ScriptedSource>,
     discord: Inbox<DiscordMsg>,
     exit: tokio::sync::watch::Receiver<Option<Exit>>,
+    board: Arc<Board>,
     _tree: Tree,
 }
 
@@ -22,9 +23,18 @@ async fn world(shards: Option<u32>, advice: Vec<Result<Advice, SourceError>>) ->
     let mut stage = Stage::new();
     let heard = stage.probe(&discord);
     let dice = Arc::new(FixedDice::new(0.5));
-    let actor = IdentifyQueue { source: Arc::clone(&source) as _, shards, discord, dice, exit: Arc::new(exit) };
+    let board = Arc::new(Board::default());
+    let actor = IdentifyQueue {
+        door: Door::new("discord"),
+        source: Arc::clone(&source) as _,
+        shards,
+        discord,
+        dice,
+        board: Arc::clone(&board),
+        exit: Arc::new(exit),
+    };
     stage.actor(row(LEAF), &queue, actor);
-    World { queue, source, discord: heard, exit: exited, _tree: stage.go().await }
+    World { queue, source, discord: heard, exit: exited, board, _tree: stage.go().await }
 }
 
 impl World {
@@ -96,6 +106,8 @@ async fn an_unreachable_platform_is_asked_again_with_growing_pauses() {
     let begun = Instant::now();
     world.discord.next().await;
     assert_eq!(world.source.asked.load(Ordering::SeqCst), 11);
+    let why = world.board.parts().into_iter().find_map(|(.., state)| state.last_error);
+    assert_eq!(why.as_deref(), Some("no route"), "readiness tells why no shard was ever started");
     let took = begun.elapsed();
     assert!(took > Duration::from_secs(60) && took < Duration::from_secs(200), "{took:?}");
 }

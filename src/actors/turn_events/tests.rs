@@ -76,7 +76,7 @@ fn drafts_that_nobody_read_are_one_event() {
 fn a_stream_keeps_so_many_events_and_bytes_and_the_last_answer_whatever_its_size() {
     let log = log();
     for _ in 0..EVENTS_MAX + 5 {
-        log.publish(&place("42"), &turn("1"), || TurnUpdate::Accepted);
+        log.publish(&place("42"), &turn("1"), || TurnUpdate::Queued { ahead: 1 });
     }
     let (events, missed) = read(&log, FIRST);
     assert_eq!((events.len(), events[0].0, missed), (READ_MAX, FIRST + 5, Some(FIRST + 4)));
@@ -134,11 +134,22 @@ async fn each_reader_gets_everything_and_waits_for_more() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_turn_that_begins_again_is_accepted_again_only_behind_what_was_told_of_it() {
+    let log = log();
+    log.open(&place("42"));
+    for update in [TurnUpdate::Accepted, TurnUpdate::Accepted, draft("a", true), TurnUpdate::Accepted] {
+        log.publish(&place("42"), &turn("1"), || update);
+    }
+    let told: Vec<_> = log.read(&place("42"), 0).unwrap().events.iter().map(|event| event.update.clone()).collect();
+    assert_eq!(told, [TurnUpdate::Accepted, draft("a", true), TurnUpdate::Accepted]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_slow_reader_is_told_what_it_missed_and_cut() {
     let log = log();
     let publish = |many: usize| {
         for _ in 0..many {
-            log.publish(&place("42"), &TurnId::of(&MessageId::new(DOOR, "1")), || TurnUpdate::Accepted);
+            log.publish(&place("42"), &TurnId::of(&MessageId::new(DOOR, "1")), || TurnUpdate::Queued { ahead: 1 });
         }
     };
     publish(1);

@@ -86,8 +86,9 @@ impl Wiring {
     }
 
     pub(super) fn identify_queue(&self) -> Option<IdentifyQueue> {
-        let (_, source) = self.sharded()?;
+        let (door, source) = self.sharded()?;
         Some(IdentifyQueue {
+            door: door.clone(),
             source: Arc::clone(source),
             shards: match self.parts.live.now().settings.discord.shards {
                 Shards::Auto => None,
@@ -95,6 +96,7 @@ impl Wiring {
             },
             discord: self.handles.discord.clone(),
             dice: Arc::clone(&self.parts.dice),
+            board: Arc::clone(&self.parts.board),
             exit: Arc::clone(&self.parts.exit),
         })
     }

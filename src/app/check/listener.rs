@@ -17,7 +17,10 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         match free(address) {
             Ok(()) => report.ok(part, format!("{address} is free")),
             Err(error) if error.kind() == ErrorKind::AddrInUse => match commands::ask_health(address).await {
-                Ok(()) => report.ok(part, format!("{address} is in use by the running service")),
+                Ok(()) => report.ok(
+                    part,
+                    format!("{address} is in use by a running staffai; another one needs an address of its own"),
+                ),
                 Err(_) => report.wrong_with(
                     part,
                     format!(

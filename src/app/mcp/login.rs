@@ -40,7 +40,7 @@ pub(super) async fn run(cli: &Cli, name: &str, known: Option<Client>) -> u8 {
         Ok(begun) => begun,
         Err(mistake) => return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE),
     };
-    println!("Open this address in a browser on this machine, and log in there:\n\n{}\n", harmless(begun.url()));
+    say!("Open this address in a browser on this machine, and log in there:\n\n{}\n", harmless(begun.url()));
     let logins = logins(&loaded.settings);
     if let Err(mistake) = begun.finish(&logins, &entry.name, PERSON_WITHIN).await {
         return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE);
@@ -49,7 +49,7 @@ pub(super) async fn run(cli: &Cli, name: &str, known: Option<Client>) -> u8 {
     let Tried { outcome, .. } = &tried;
     let code = match outcome {
         Ok((_, listing)) => {
-            println!(
+            say!(
                 "{name} works, with {} tools; a running bot takes the login when it connects next",
                 listing.tools.len()
             );
