@@ -126,8 +126,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = if alone { None } else { doors::chat_service(&settings, &clock, &events) };
-    let records: Vec<DoorRecord> =
-        platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
+    let records = records(platform, &sessions, others);
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
@@ -178,6 +177,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The doors, that of the platform first.
+fn records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
+    platform.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
 }
 
 /// Where the pages are, and for whom.
