@@ -180,12 +180,12 @@ fn what_clean_calls_took_counts_behind_an_approval_that_comes_after_a_kill() {
         first.kill();
         let _second = world.process("second").await;
         world.becomes("ready").await;
-        let decided = async |_| {
+        let decided = async || {
             let url = format!("{}/api/v1/gate/{gate}", world.http());
             let body = json!({"approve": true});
             reqwest::Client::new().post(url).json(&body).send().await.unwrap().status().as_u16()
         };
-        while decided(()).await == 404 {
+        while decided().await == 404 {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let told = read(&world, "one", 0, &message).await;
