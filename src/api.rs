@@ -15,6 +15,8 @@ pub mod front;
 
 mod bodies;
 
+pub mod form;
+
 mod guard;
 
 mod connections;
@@ -27,12 +29,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
-use axum::http::StatusCode;
-use axum::response::Response;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use self::form::Refuse;
 pub use self::places::Capacity;
 use crate::ports::{Keys, Listener, Vitals};
 
@@ -64,8 +65,10 @@ pub struct ApiOptions {
     pub routes: Router,
     /// Routes whose requests prove themselves: no key is asked for.
     pub signed: Router,
-    /// Routes for programs that ask.
-    pub programs: Programs,
+    /// Routes for programs that ask. Who asks is the extension [`Caller`](crate::domain::api_key::Caller) of each request.
+    pub programs: Router,
+    /// How whoever asks is told that a request was refused.
+    pub refuse: Refuse,
     /// Bounds on what clients may send.
     pub limits: Limits,
 }
@@ -79,14 +82,6 @@ pub struct Exposure {
     pub health_address: Option<String>,
     /// The sites whose pages may ask as programs do, such as `https://chat.example`.
     pub origins: Vec<String>,
-}
-
-/// Routes for programs that ask. Who asks is the extension [`Caller`](crate::domain::api_key::Caller) of each request.
-pub struct Programs {
-    /// The routes.
-    pub routes: Router,
-    /// The answer to a request for this path that is refused, in the form that its clients know.
-    pub refused: fn(&str, StatusCode, &'static str) -> Response,
 }
 
 /// Bounds on what clients may send.

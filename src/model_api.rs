@@ -79,17 +79,23 @@ pub struct ModelApi {
 pub fn router(api: Arc<ModelApi>) -> Router {
     let nothing = || any(|uri: Uri| async move { refusal(uri.path(), Failure::NoEndpoint(uri.path().to_owned())) });
     let no_method = |uri: Uri| async move { refusal(uri.path(), Failure::NoMethod(uri.path().to_owned())) };
-    openai::routes()
-        .merge(ollama::routes())
-        .route("/v1/{*rest}", nothing())
-        .route("/api/{*rest}", nothing())
+    let routes = openai::routes().merge(ollama::routes());
+    ["/v1", "/v1/", "/v1/{*rest}", "/api", "/api/", "/api/{*rest}"]
+        .into_iter()
+        .fold(routes, |routes, path| routes.route(path, nothing()))
         .method_not_allowed_fallback(no_method)
         .with_state(api)
 }
 
 /// The answer to a request that was not let in.
-pub fn refused(path: &str, status: StatusCode, why: &'static str) -> Response {
-    refusal(path, Failure::NotLetIn(status, why))
+pub fn refused(path: &str, status: StatusCode, why: &str) -> Response {
+    refusal(path, Failure::NotLetIn(status, why.to_owned()))
+}
+
+/// Whether the clients of a path know the words of this door.
+pub fn speaks(path: &str) -> bool {
+    let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+    below("/v1") || below("/api") && !below("/api/v1")
 }
 
 /// A failure in the words that the clients of this path know.
@@ -136,7 +142,7 @@ impl ModelApi {
             return Ok(());
         }
         let why = "this key does not open this door; staffai key add --door api makes one that does";
-        Err(Failure::NotLetIn(StatusCode::FORBIDDEN, why))
+        Err(Failure::NotLetIn(StatusCode::FORBIDDEN, why.to_owned()))
     }
 
     /// Vectors, within the limits of a caller.

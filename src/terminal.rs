@@ -17,6 +17,3 @@ use crate::domain::ids::Door;
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("terminal");
-
-/// How the paths of its routes begin.
-pub(crate) const BELOW: &str = "/api/v1/";

@@ -207,7 +207,8 @@ impl LlmDispatcher {
             if !may || tried.contains(&candidate.key) {
                 continue;
             }
-            if state.breakers.entry(candidate.key.clone()).or_default().allow(now) {
+            let breaker = state.breakers.entry(candidate.key.clone()).or_default();
+            if breaker.opening_for(running.settings.llm.rest).allow(now) {
                 return Ok(candidate.clone());
             }
             none = NoModel::Open;
@@ -223,6 +224,7 @@ impl LlmDispatcher {
         let Report { turn, person, row, result, .. } = report;
         let refusals = state.refusals.entry(row.clone()).or_default();
         let breaker = state.breakers.entry(row.clone()).or_default();
+        breaker.opening_for(self.live.now().settings.llm.rest);
         let change = match result {
             Ok(_) => {
                 if refusals.succeeded() {

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
+use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use axum::{Json, Router};
 use serde::Deserialize;
-use serde_json::json;
 
 use crate::domain::audit::Wanted;
 use crate::domain::ids::Timestamp;
@@ -33,8 +32,7 @@ pub fn router(audit: Arc<dyn AuditLog>) -> Router {
 
 async fn lines(State(audit): State<Arc<dyn AuditLog>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(Asked { since, tool, member })) = asked else {
-        let told = json!({"error": "since is a number of milliseconds since 1970"});
-        return (StatusCode::BAD_REQUEST, Json(told)).into_response();
+        return (StatusCode::BAD_REQUEST, "since is a number of milliseconds since 1970").into_response();
     };
     let mut text = audit.lines(&Wanted { since: since.map(Timestamp), tool, member }).await.join("\n");
     if !text.is_empty() {

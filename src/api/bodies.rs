@@ -6,14 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use axum::Json;
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
-use serde_json::json;
 use tokio::time::{Sleep, sleep};
 
 use crate::api::places::Busy;
@@ -25,8 +23,8 @@ pub async fn within(State(limit): State<Duration>, request: Request, next: Next)
     let request = request.map(|body| if body.is_end_stream() { body } else { timed(body) });
     let response = next.run(request).await;
     if late.load(Ordering::Relaxed) {
-        let error = Json(json!({"error": "the body took too long"}));
-        return (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], error).into_response();
+        return (StatusCode::REQUEST_TIMEOUT, [(header::CONNECTION, "close")], "the body took too long")
+            .into_response();
     }
     response
 }
@@ -61,12 +59,12 @@ impl HttpBody for Timed {
 /// The body of an answer; its connection is busy until the body was sent.
 pub struct SentBody {
     body: Body,
-    _busy: Busy,
+    _busy: Option<Busy>,
 }
 
 impl SentBody {
-    /// Keeps the connection busy while `body` is sent.
-    pub fn new(body: Body, busy: Busy) -> Self {
+    /// Keeps the connection busy while `body` is sent, unless it has no place any more.
+    pub fn new(body: Body, busy: Option<Busy>) -> Self {
         Self { body, _busy: busy }
     }
 }

@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
-use axum::http::StatusCode;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -105,8 +104,12 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
 }
 
 /// One request; the connection is busy with it until its answer was sent.
-async fn answer(request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
-    let Some(busy) = place.begin() else { return Ok(StatusCode::SERVICE_UNAVAILABLE.into_response()) };
+async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
+    let busy = place.begin();
+    // Whoever has just lost the place is told so as whoever finds none.
+    if let Some(link) = request.extensions_mut().get_mut::<Link>().filter(|_| busy.is_none()) {
+        link.share = Share::HealthOnly;
+    }
     let response = router.call(request).await?;
     Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
 }

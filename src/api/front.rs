@@ -7,16 +7,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::{DefaultBodyLimit, Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use axum::{Json, Router};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
-use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -24,8 +23,9 @@ use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
+use crate::api::form::{Refuse, in_form};
 use crate::api::guard::{Access, Link, Rejection};
-use crate::api::ops::{Gate, guard, with_safe_headers};
+use crate::api::ops::{Gate, guard, refused, with_safe_headers};
 use crate::api::places::Share;
 use crate::api::{Api, Limits, Site, bodies, dashboard};
 use crate::domain::api_key::Right;
@@ -143,16 +143,16 @@ impl Drop for Rest {
 impl Api {
     /// The same for a page in front of the program, which is asked for all that is not the page's.
     #[must_use]
-    pub fn in_front(address: String, page: Router, keys: Arc<dyn Keys>, behind: Behind) -> Self {
+    pub fn in_front(address: String, (page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind) -> Self {
         let limits = Limits::default();
-        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router(page, keys, behind, limits));
+        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router((page, refuse), keys, behind, limits));
         Self { limits, whole, health: None }
     }
 }
 
 /// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
 /// decides about it itself.
-fn router(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+fn router((page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
     let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
     page.merge(dashboard::router())
         .layer(from_fn_with_state(limits.body_within, bodies::within))
@@ -160,6 +160,7 @@ fn router(page: Router, keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> 
         .layer(from_fn_with_state(gate, guard))
         .layer(map_response(with_safe_headers))
         .fallback_service(any(answer).with_state(behind))
+        .layer(from_fn_with_state(refuse, in_form))
 }
 
 /// Everything that is no page of ours.
@@ -170,8 +171,7 @@ async fn answer(
     request: Request,
 ) -> Response {
     if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
-        let (status, why) = Rejection::Busy.answer();
-        return (status, Json(json!({"error": why}))).into_response();
+        return refused(Rejection::Busy, request.headers());
     }
     let address = *behind.address.borrow();
     let Some(address) = address else { return away("the bot is away; it is being started again") };
@@ -189,7 +189,7 @@ async fn answer(
 
 /// The program is not there, which the header tells from answers of its own.
 fn away(why: &str) -> Response {
-    (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], Json(json!({"error": why}))).into_response()
+    (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], why.to_owned()).into_response()
 }
 
 /// For the program this connection comes from this machine and is made to it. Who asks over the network is named, which makes
@@ -228,10 +228,14 @@ mod tests {
     use crate::domain::api_key::KeyRing;
     use crate::ports::Listener;
 
+    fn plain(_path: &str, status: StatusCode, why: &str) -> Response {
+        (status, why.to_owned()).into_response()
+    }
+
     async fn in_front(behind: watch::Receiver<Option<SocketAddr>>, keys: Ring) -> (String, CancellationToken) {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let page = Router::new().route("/", get(async || "the page"));
-        let api = Api::in_front("127.0.0.1:0".to_owned(), page, Arc::new(keys), Behind::new(behind).unwrap());
+        let api = Api::in_front("127.0.0.1:0".to_owned(), (page, plain), Arc::new(keys), Behind::new(behind).unwrap());
         let (mut bound, stop) = (api.bound(), CancellationToken::new());
         let stopped = stop.clone();
         tokio::spawn(async move { api.serve(stopped).await });
@@ -307,7 +311,7 @@ mod tests {
         let program = Router::new().route("/waits", get(waiting)).route("/streams", get(streaming));
         tokio::spawn(async move { axum::serve(listener, program).await });
         let behind = Behind::new(known).unwrap();
-        let routes = router(Router::new(), Arc::new(Ring(KeyRing::default())), behind, Limits::default());
+        let routes = router((Router::new(), plain), Arc::new(Ring(KeyRing::default())), behind, Limits::default());
         let here = [127, 0, 0, 1].into();
         for (ours, path) in [(true, "/waits"), (true, "/streams"), (false, "/waits"), (false, "/streams")] {
             let ended = CancellationToken::new();

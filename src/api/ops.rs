@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
@@ -14,9 +14,10 @@ use serde_json::json;
 use tokio::task::spawn_blocking;
 
 use crate::api::cors::{self, Origins};
+use crate::api::form::in_form;
 use crate::api::guard::{Access, Link, Rejection, admit};
 use crate::api::places::Share;
-use crate::api::{ApiOptions, Programs, SERVER_NAME, bodies, dashboard};
+use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
 use crate::domain::api_key::Right;
 use crate::domain::command::Tooling;
 use crate::domain::ids::Timestamp;
@@ -29,15 +30,18 @@ const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// In which a browser says whether its user goes to a page, or a page asks for something.
 const FETCH_MODE: &str = "sec-fetch-mode";
 
+/// When whoever found all connections busy may ask again, in seconds.
+const AGAIN: HeaderValue = HeaderValue::from_static("1");
+
 /// All routes. Ours come first; the page gets what is left.
 pub fn router(options: ApiOptions) -> Router {
     let keys = options.keys;
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
     let open = open(Arc::clone(&keys));
-    let Programs { routes, refused: refuse } = options.programs;
     let origins = Origins::new(options.exposure.origins);
-    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone(), refuse };
-    let programs = routes.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
+    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone() };
+    let programs =
+        options.programs.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
     let signed = options.signed.layer(from_fn(while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
@@ -57,13 +61,15 @@ pub fn router(options: ApiOptions) -> Router {
         .merge(private)
         .layer(DefaultBodyLimit::max(options.limits.body))
         .layer(from_fn_with_state(options.limits.body_within, bodies::within))
+        .layer(from_fn_with_state(options.refuse, in_form))
         .layer(map_response(with_safe_headers))
 }
 
 /// Health and metrics alone, for a listener of their own.
 pub fn health_router(options: &ApiOptions) -> Router {
     let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
-    open(Arc::clone(&options.keys)).with_state(state).layer(map_response(with_safe_headers))
+    let open = open(Arc::clone(&options.keys)).with_state(state);
+    open.layer(from_fn_with_state(options.refuse, in_form)).layer(map_response(with_safe_headers))
 }
 
 fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
@@ -106,7 +112,7 @@ struct Rows {
 
 async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejection>) -> Response {
     let Ok(Query(rows)) = rows else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "children is a number"}))).into_response();
+        return (StatusCode::BAD_REQUEST, "children is a number").into_response();
     };
     // All of them may be many thousands: to write these down takes longer than a task may hold its thread.
     let drawn = move || serde_json::to_vec(&pages.vitals.tree(rows.children.unwrap_or(usize::MAX)));
@@ -118,12 +124,12 @@ async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejecti
 
 async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejection>) -> Response {
     let Ok(Path(number)) = number else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "a turn has a number"}))).into_response();
+        return (StatusCode::BAD_REQUEST, "a turn has a number").into_response();
     };
     // The log is searched for it.
     match spawn_blocking(move || pages.vitals.turn(number)).await.ok().flatten() {
         Some(detail) => Json(detail).into_response(),
-        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no turn of that number is remembered"}))).into_response(),
+        None => (StatusCode::NOT_FOUND, "no turn of that number is remembered").into_response(),
     }
 }
 
@@ -135,12 +141,11 @@ struct Named {
 
 async fn actor(State(pages): State<Pages>, named: Result<Query<Named>, QueryRejection>) -> Response {
     let Ok(Query(Named { path })) = named else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "path is the actor's path in the tree"})))
-            .into_response();
+        return (StatusCode::BAD_REQUEST, "path is the actor's path in the tree").into_response();
     };
     match pages.vitals.actor(&path) {
         Some(detail) => Json(detail).into_response(),
-        None => (StatusCode::NOT_FOUND, Json(json!({"error": "no actor of that path lives now"}))).into_response(),
+        None => (StatusCode::NOT_FOUND, "no actor of that path lives now").into_response(),
     }
 }
 
@@ -152,7 +157,7 @@ struct Newer {
 
 async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRejection>) -> Response {
     let Ok(Query(newer)) = newer else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "after is a number of milliseconds"}))).into_response();
+        return (StatusCode::BAD_REQUEST, "after is a number of milliseconds").into_response();
     };
     Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
@@ -169,31 +174,30 @@ struct Wanted {
 
 async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRejection>) -> Response {
     let Ok(Query(wanted)) = wanted else {
-        return (StatusCode::BAD_REQUEST, Json(json!({"error": "limit is a number"}))).into_response();
+        return (StatusCode::BAD_REQUEST, "limit is a number").into_response();
     };
     let mut turns: Turns = pages.vitals.turns();
     turns.newest.truncate(wanted.limit.unwrap_or(usize::MAX));
     Json(turns).into_response()
 }
 
-/// Who is let through, and how others are told.
+/// Who is let through.
 #[derive(Clone)]
 pub(super) struct Gate {
     keys: Arc<dyn Keys>,
     access: Access,
     origins: Origins,
-    refuse: fn(&str, StatusCode, &'static str) -> Response,
 }
 
 impl Gate {
     /// For pages of this program itself: no other site's may ask.
     pub(super) fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
-        Self { keys, access, origins: Origins::default(), refuse: told }
+        Self { keys, access, origins: Origins::default() }
     }
 }
 
 pub(super) async fn guard(
-    State(Gate { keys, access, origins, refuse }): State<Gate>,
+    State(Gate { keys, access, origins }): State<Gate>,
     link: axum::Extension<Link>,
     mut request: Request,
     next: Next,
@@ -203,29 +207,27 @@ pub(super) async fn guard(
             request.extensions_mut().insert(caller);
             next.run(request).await
         }
-        Err(refusal) => refused(refusal, &request, refuse),
+        Err(refusal) => refused(refusal, request.headers()),
     }
 }
 
 /// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
 async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
     if link.share == Share::HealthOnly {
-        return refused(Rejection::Busy, &request, told);
+        return refused(Rejection::Busy, request.headers());
     }
     next.run(request).await
 }
 
-fn told(_path: &str, status: StatusCode, text: &'static str) -> Response {
-    (status, Json(json!({"error": text}))).into_response()
-}
-
-fn refused(refusal: Rejection, request: &Request, refuse: fn(&str, StatusCode, &'static str) -> Response) -> Response {
-    let (status, text) = refusal.answer();
-    let mut response = refuse(request.uri().path(), status, text);
+pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
+    let mut response = refusal.answer().into_response();
+    if refusal == Rejection::Busy {
+        response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
+    }
     if refusal == Rejection::Key {
         // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
         // the page says so, and keeps what was typed.
-        if request.headers().get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
+        if asked.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
             let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
             response.headers_mut().append(header::WWW_AUTHENTICATE, basic);
         }

@@ -1,8 +1,9 @@
 use parking_lot::Mutex;
 
+use axum::body::Bytes;
 use axum::extract::ws::WebSocketUpgrade;
-use axum::response::IntoResponse;
-use axum::routing::get;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
 use futures_util::{SinkExt, StreamExt};
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -114,12 +115,15 @@ impl Vitals for Known {
 }
 
 /// Tells who asks.
-fn programs() -> Programs {
+fn programs() -> Router {
     let who = async |caller: axum::Extension<Caller>| caller.name().to_owned();
-    Programs {
-        routes: Router::new().route("/v1/who", get(who)),
-        refused: |path, status, text| (status, format!("{path}: {text}")).into_response(),
-    }
+    let read = async |body: Bytes| body.len().to_string();
+    Router::new().route("/v1/who", get(who)).route("/v1/read", post(read))
+}
+
+/// Words with the path in them, told apart from those of a route.
+fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
+    (status, [("content-type", "form/words")], format!("{path}: {why}")).into_response()
 }
 
 /// A served API and a client of it.
@@ -139,6 +143,7 @@ fn listener(known: &Arc<Known>, keys: Arc<Ring>, page: Option<Router>, limits: L
         exposure: Exposure { address: "127.0.0.1:0".to_owned(), ..Exposure::default() },
         keys,
         programs: programs(),
+        refuse,
         vitals: known.clone(),
         metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
         page,
@@ -321,7 +326,7 @@ async fn samples_and_actors_are_told_to_those_who_may_see_the_tree() {
     let served = Served::plain().await;
     let of = async |path: &str| {
         let (status, body) = served.get(path, &[]).await;
-        (status.as_u16(), serde_json::from_str::<Value>(&body).unwrap())
+        (status.as_u16(), serde_json::from_str::<Value>(&body).unwrap_or_default())
     };
     let (status, told) = of("/api/v1/samples?after=5").await;
     assert_eq!((status, &told["samples"][0]["at"], &told["samples"][0]["lost"]), (200, &Value::from(6), &Value::Null));
@@ -550,6 +555,7 @@ async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
         },
         keys: Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"]))),
         programs: programs(),
+        refuse,
         vitals: known,
         metrics: Arc::new(|| "staffai_turns_lost_total 0\n".to_owned()),
         page: None,
@@ -578,6 +584,41 @@ async fn a_body_that_does_not_arrive_is_not_waited_for() {
     let (mut stream, answer) = asked(&served, head).await;
     assert_eq!(&answer, b"HTTP/1.1 408");
     assert!(closed(&mut stream).await);
+}
+
+#[tokio::test]
+async fn whoever_refuses_a_request_says_so_in_the_form_of_its_path() {
+    let limits = Limits { body_within: Duration::from_millis(50), body: 10, ..Limits::default() };
+    let served = Served::new(&["long-enough-key"], None, limits).await;
+    let late = "POST /v1/read HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer long-enough-key\r\nContent-Length: 9\r\n\r\nhalf";
+    let mut stream = TcpStream::connect(served.address).await.unwrap();
+    stream.write_all(late.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    tokio::time::timeout(PATIENCE, stream.read_to_string(&mut answer)).await.unwrap().unwrap();
+    let answer = answer.to_lowercase();
+    for part in ["http/1.1 408", "connection: close", "form/words", "/v1/read: the body took too long"] {
+        assert!(answer.contains(part), "{part}: {answer}");
+    }
+    let long = "x".repeat(11);
+    for (method, path, body, key, status, why) in [
+        ("POST", "/v1/read", long.as_str(), "long-enough-key", 413, "length limit"),
+        ("POST", "/v1/read", "", "wrong", 401, "send a key"),
+        ("PUT", "/v1/read", "", "long-enough-key", 405, "not for this method"),
+        ("POST", "/api/v1/tree", "", "long-enough-key", 405, "not for this method"),
+        ("GET", "/api/v1/tree?children=few", "", "long-enough-key", 400, "children is a number"),
+        ("GET", "/api/v1/turns/9", "", "long-enough-key", 404, "no turn of that number"),
+        ("GET", "/nothing", "", "long-enough-key", 404, "nothing at this path"),
+        ("DELETE", "/healthz", "", "wrong", 405, "not for this method"),
+    ] {
+        let request = served.client.request(method.parse().unwrap(), format!("{}{path}", served.url));
+        let answer = request.bearer_auth(key).body(body.to_owned()).send().await.unwrap();
+        let (found, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let words = answer.text().await.unwrap();
+        assert_eq!((found, &headers["content-type"]), (status, &"form/words".parse().unwrap()), "{method} {path}");
+        assert!(words.contains(why) && words.starts_with(path.split('?').next().unwrap()), "{words}");
+        assert_eq!(headers.contains_key("allow"), status == 405, "{method} {path}");
+        assert_eq!(headers.contains_key("www-authenticate"), status == 401, "{method} {path}");
+    }
 }
 
 #[tokio::test]

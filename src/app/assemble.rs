@@ -30,7 +30,7 @@ use crate::actors::turn_events::TurnEvents;
 use crate::actors::usable_tools::UsableTools;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Exposure, Limits, Programs};
+use crate::api::{self, Api, ApiOptions, Exposure, Limits, form};
 use crate::config::Settings;
 use crate::domain::lineage::Identity;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
@@ -126,8 +126,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = if alone { None } else { doors::chat_service(&settings, &clock, &events) };
-    let records: Vec<DoorRecord> =
-        platform.into_iter().chain([doors::terminal(&sessions), doors::model_api()]).chain(others).collect();
+    let records = records(platform, &sessions, others);
     let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
     let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
@@ -139,6 +138,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
+        refuse,
         programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, &toolbox, us)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
@@ -179,6 +179,11 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     Ok(Assembled { parts, exited, bound })
 }
 
+/// The doors, that of the platform first.
+fn records(platform: Option<DoorRecord>, sessions: &Arc<Sessions>, others: Option<DoorRecord>) -> Vec<DoorRecord> {
+    platform.into_iter().chain([doors::terminal(sessions), doors::model_api()]).chain(others).collect()
+}
+
 /// Where the pages are, and for whom.
 fn exposure(settings: &Settings) -> Exposure {
     let http = &settings.http;
@@ -198,7 +203,7 @@ fn programs(
     handles: &Handles,
     events: &TurnEvents,
     (dice, sessions, vitals, toolbox, us): OfPrograms<'_>,
-) -> Programs {
+) -> Router {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
         events: Arc::new(events.clone()),
@@ -229,16 +234,12 @@ fn programs(
         usage: Arc::new(usage),
         console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
     });
-    Programs { routes: model_api::router(Arc::new(api)).merge(sessions), refused: not_let_in }
+    model_api::router(Arc::new(api)).merge(sessions)
 }
 
-/// The answer to a program that was not let in, in the form that its clients know.
-fn not_let_in(path: &str, status: StatusCode, why: &'static str) -> Response {
-    if path.starts_with(terminal::BELOW) {
-        terminal::routes::not_let_in(status, why)
-    } else {
-        model_api::refused(path, status, why)
-    }
+/// The answer to a request that was refused, in the form that the clients of its path know.
+pub(super) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
+    if model_api::speaks(path) { model_api::refused(path, status, why) } else { form::problem(status, why) }
 }
 
 /// Requests that start a turn and prove themselves by a signature.

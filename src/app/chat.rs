@@ -43,6 +43,9 @@ pub(super) struct Of {
     /// The name or the number of the session; without it a new one.
     #[arg(long, value_name = "NAME")]
     session: Option<String>,
+    /// The profile of prompts that all answers are written by; without it that of the door.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
 }
 
 impl Of {
@@ -214,15 +217,17 @@ async fn talk(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
     let session = of.session.clone().unwrap_or_else(|| format!("cli-{}", SystemClock.now().0));
     let key = loaded.settings.http.api_keys.first().cloned();
     let manner = of.manner(&loaded.variables);
-    let result = match (Client::new(format!("http://{address}"), key, session, manner), &of.once) {
-        (Ok(mut client), None) => client.talk(&mut out).await,
-        (Ok(client), Some(question)) => match with_input(question).await {
-            Ok(question) => client.once(&question, &mut out).await,
-            Err(why) => Err(why),
-        },
-        (Err(error), _) => Err(error),
+    let result = async {
+        let mut client = Client::new(format!("http://{address}"), key, session, manner)?;
+        if let Some(profile) = &of.profile {
+            client.choose(profile.clone()).await?;
+        }
+        match &of.once {
+            None => client.talk(&mut out).await,
+            Some(question) => client.once(&with_input(question).await?, &mut out).await,
+        }
     };
-    match result {
+    match result.await {
         Ok(true) => exit::FINE,
         Ok(false) => exit::NEGATIVE,
         Err(error) => {

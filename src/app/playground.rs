@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Asks, Keeper};
 use self::link::Birth;
+use super::assemble::refuse;
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
 use super::signals::{Ends, Hangups};
@@ -139,7 +140,7 @@ async fn serve(
         eprintln!("signals cannot be handled");
         return exit::GAVE_UP;
     };
-    let api = Api::in_front(at, page, Arc::clone(&of_keys) as _, behind);
+    let api = Api::in_front(at, (page, refuse), Arc::clone(&of_keys) as _, behind);
     let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
     let birth = birth(service, demo);
     let mut bound = api.bound();

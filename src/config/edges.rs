@@ -170,6 +170,9 @@ pub struct Llm {
     /// Time one call may take.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
+    /// Time for which a model whose breaker opened is left alone.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub rest: Duration,
     /// Ports of this machine where the playground looks for model servers.
     #[serde(deserialize_with = "read::ports")]
     pub local_ports: Vec<u16>,

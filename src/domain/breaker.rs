@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const OPEN_AFTER: usize = 3;
 /// Of how many different origins they must be.
 pub const ORIGINS: usize = 2;
-/// How long it stays open before one call may try again.
+/// How long it stays open before one call may try again, unless it is told otherwise.
 pub const OPEN_FOR: Duration = Duration::from_secs(15);
 /// The most turns and origins that are told apart: more than it takes to open.
 const REMEMBERED: usize = 32;
@@ -22,11 +22,12 @@ pub struct Breaker<T, O> {
     turns: HashSet<T>,
     origins: HashSet<O>,
     open_until: Option<Duration>,
+    open_for: Duration,
 }
 
 impl<T, O> Default for Breaker<T, O> {
     fn default() -> Self {
-        Self { turns: HashSet::new(), origins: HashSet::new(), open_until: None }
+        Self { turns: HashSet::new(), origins: HashSet::new(), open_until: None, open_for: OPEN_FOR }
     }
 }
 
@@ -40,6 +41,12 @@ pub enum Change {
 }
 
 impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
+    /// The same breaker, which stays open for so long from its next opening on.
+    pub const fn opening_for(&mut self, open_for: Duration) -> &mut Self {
+        self.open_for = open_for;
+        self
+    }
+
     /// Whether a call may go now. When an open breaker's time is over, one call may go, and the next only if that one is not
     /// heard of again.
     pub fn allow(&mut self, now: Duration) -> bool {
@@ -47,7 +54,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
             None => true,
             Some(until) if now < until => false,
             Some(_) => {
-                self.open_until = Some(now + OPEN_FOR);
+                self.open_until = Some(now + self.open_for);
                 true
             }
         }
@@ -71,7 +78,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         if self.turns.len() < OPEN_AFTER || self.origins.len() < ORIGINS {
             return None;
         }
-        let was_open = self.open_until.replace(now + OPEN_FOR).is_some();
+        let was_open = self.open_until.replace(now + self.open_for).is_some();
         (!was_open).then_some(Change::Opened)
     }
 
@@ -115,6 +122,20 @@ mod tests {
         assert!(!breaker.allow(later + OPEN_FOR / 2));
         assert_eq!(breaker.succeeded(), Some(Change::Closed));
         assert!(breaker.allow(later));
+    }
+
+    #[test]
+    fn it_stays_open_for_as_long_as_it_was_told_last() {
+        let (mut breaker, short) = (Breaker::default(), Duration::from_secs(2));
+        for turn in 0..OPEN_AFTER {
+            breaker.opening_for(short).failed(turn, turn, Duration::ZERO);
+        }
+        assert!(breaker.refuses(short / 2) && !breaker.refuses(short));
+        assert!(
+            breaker.opening_for(OPEN_FOR).allow(short)
+                && breaker.refuses(OPEN_FOR)
+                && !breaker.refuses(OPEN_FOR + short)
+        );
     }
 
     #[test]

@@ -18,7 +18,7 @@ const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
     /// It was not let in.
-    NotLetIn(StatusCode, &'static str),
+    NotLetIn(StatusCode, String),
     /// It cannot be understood, or asks for what is not done here; what is wrong, and where.
     Bad {
         /// The place in the request.
@@ -122,7 +122,6 @@ impl Failure {
     /// What to tell whoever asked.
     pub fn text(&self) -> String {
         match self {
-            Self::NotLetIn(_, why) => (*why).to_owned(),
             Self::Bad { place: Some(place), why } => format!("{place}: {why}"),
             Self::TooLarge(most) => format!("the body is longer than the {most} bytes that are taken"),
             Self::NoModel(name) => format!("the model {name:?} does not exist, or this key may not ask it"),
@@ -135,7 +134,8 @@ impl Failure {
                 format!("there is no response {id:?} of this key any more; send what was said as input")
             }
             Self::ContextTooLong => "the conversation is longer than what the model takes; send less of it".to_owned(),
-            Self::Bad { place: None, why }
+            Self::NotLetIn(_, why)
+            | Self::Bad { place: None, why }
             | Self::Filtered(why)
             | Self::OverLimit(why, _)
             | Self::Busy(why)

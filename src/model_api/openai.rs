@@ -42,7 +42,7 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
 
 /// Whether clients of these endpoints ask there.
 pub(super) fn speaks(path: &str) -> bool {
-    path.starts_with("/v1/") && !path.starts_with("/v1/api/")
+    (path == "/v1" || path.starts_with("/v1/")) && !path.starts_with("/v1/api/")
 }
 
 /// A failure in the form that clients know.

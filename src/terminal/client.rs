@@ -29,7 +29,7 @@ use self::editor::{Editor, Typed};
 use self::refusal::{refusal, unreachable};
 use self::screen::Screen;
 use self::shown::harmless;
-use super::routes::{Submit, Submitted};
+use super::routes::{Submit, Submitted, no_profile};
 use crate::domain::locale::Locale;
 use crate::domain::notice;
 
@@ -51,6 +51,13 @@ struct Answered {
     status: String,
     #[serde(default)]
     text: String,
+}
+
+/// What may be chosen at the service.
+#[derive(serde::Deserialize)]
+struct Choices {
+    #[serde(default)]
+    profiles: Vec<String>,
 }
 
 /// A session that is gone on in.
@@ -108,6 +115,8 @@ pub struct Client {
     base: String,
     key: Option<SecretString>,
     session: String,
+    /// The profile of prompts that answers are written by; none leaves it to the service.
+    profile: Option<String>,
     colors: bool,
     person: Option<Person>,
     seen: u64,
@@ -128,7 +137,25 @@ impl Client {
         } else {
             None
         };
-        Ok(Self { http, base, key, session, colors, person, seen: 0 })
+        Ok(Self { http, base, key, session, profile: None, colors, person, seen: 0 })
+    }
+
+    /// Has all answers written by this profile of prompts.
+    ///
+    /// # Errors
+    /// There is no such profile, and the sentence names those that there are; or the service went away or refuses us.
+    pub async fn choose(&mut self, profile: String) -> Result<(), String> {
+        let request = self.authorized(self.http.get(format!("{}/api/v1/health", self.base)));
+        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let Choices { profiles } = answer.json().await.map_err(unreachable)?;
+        if !profiles.contains(&profile) {
+            return Err(no_profile(&profile, &profiles));
+        }
+        self.profile = Some(profile);
+        Ok(())
     }
 
     /// Reads messages and shows answers until the input ends or the person leaves. False when nobody reads along and one of them
@@ -181,6 +208,7 @@ impl Client {
             wait: true,
             timeout: Some(ONCE_WITHIN.as_secs()),
             cancel_when_gone: true,
+            profile: self.profile.clone(),
             ..Submit::default()
         };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
@@ -221,7 +249,8 @@ impl Client {
     /// # Errors
     /// The service went away or refuses us; the sentence says which.
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
-        let body = Submit { session: self.session.clone(), text: text.to_owned(), ..Submit::default() };
+        let (session, profile) = (self.session.clone(), self.profile.clone());
+        let body = Submit { session, text: text.to_owned(), profile, ..Submit::default() };
         let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
         let mut sending = pin!(request.timeout(COMMAND_WITHIN).send());
         let answer = tokio::select! {

@@ -14,16 +14,15 @@ use std::sync::Arc;
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::StatusCode;
-use axum::middleware::{Next, from_fn, map_response};
+use axum::middleware::{Next, from_fn};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{any, delete, get, post};
 use axum::{Extension, Json, Router};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-pub use self::problem::not_let_in;
 use self::problem::refused;
-pub use self::submit::{Submit, Submitted};
+pub use self::submit::{Submit, Submitted, no_profile};
 use super::DOOR;
 use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
@@ -65,11 +64,13 @@ pub struct Parts {
 }
 
 /// Paths beside those of any endpoint.
-const ANY_OTHER: &str = "/api/v1/{*other}";
+const ANY_OTHER: [&str; 3] = ["/api/v1", "/api/v1/", "/api/v1/{*other}"];
 
 /// The routes that `openapi.json` describes. The caller that mounts them authorises requests and says who asks.
 pub fn router(parts: Parts) -> Router {
-    Router::new()
+    let others =
+        ANY_OTHER.into_iter().fold(Router::new(), |others, path| others.route(path, any(problem::no_endpoint)));
+    others
         .route("/api/v1/submit", post(submit::submit))
         .route("/api/v1/stream/{session}", get(reading::read_along))
         .route("/api/v1/gate/{id}", post(decide))
@@ -81,10 +82,8 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/usage", get(about::usage))
         .route("/api/v1/health", get(about::health))
         .route("/api/v1/openapi.json", get(manage::openapi))
-        .route(ANY_OTHER, any(problem::no_endpoint))
         .layer(Extension(reading::Answers::default()))
         .layer(from_fn(through_this_door))
-        .layer(map_response(problem::as_problem))
         .with_state(parts)
 }
 

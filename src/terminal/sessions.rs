@@ -220,7 +220,7 @@ impl Sessions {
     /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
     async fn load(&self, place: &Place) {
         let Some(record) = self.record(place).await else {
-            self.inner.lock().remove(place);
+            self.over(place);
             return;
         };
         if self.inner.lock().is_current(place, &record) {

@@ -152,6 +152,31 @@ fn clean_calls_end_in_each_other_and_take_no_more_calls_than_the_turn_has() {
 }
 
 #[test]
+fn models_that_a_reload_takes_away_are_told_to_be_gone() {
+    story(async {
+        let world = World::without_bot(Setup::new().set("STAFFAI_STREAMING__HOLD", "30s")).await;
+        std::fs::write(world.dir.path().join("scripted-models.json"), MODELS).unwrap();
+        let file = world.dir.path().join("staffai.toml");
+        std::fs::write(&file, "[agents]\nmodels = [\"cheap\"]\n").unwrap();
+        let mut process = world.process("delegating").await;
+        let asked = vec![
+            ("llm_list", json!({})),
+            ("llm_clean_text", json!({"model": "cheap", "prompt": "Sum up: the tide comes in."})),
+        ];
+        world.model.does(calls("scripted", asked, |_| Act::content("It rises.")));
+        assert!(answer(&world, "ask").await.ends_with("/ It rises."));
+        let before = world.json("/readyz").await.1["configuration"]["version"].clone();
+        std::fs::write(&file, "[agents]\nmodels = []\n").unwrap();
+        let changed = |ready: &Value| (ready["configuration"]["version"] != before).then_some(());
+        world.until_told("/readyz", changed).await;
+        let told = answer(&world, "ask again").await;
+        assert_eq!(told, "There is no other model to ask. / The tool failed: there is no other model to ask");
+        process.terminate();
+        assert_eq!(process.exit(crate::support::SOON).await, 0);
+    });
+}
+
+#[test]
 fn what_a_row_writes_aside_is_shown_to_those_who_read_along() {
     story(async {
         let world = world(&[]).await;

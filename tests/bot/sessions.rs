@@ -417,6 +417,112 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
 }
 
 #[test]
+fn whatever_refuses_a_request_tells_it_in_the_form_of_its_path() {
+    story(async {
+        let world = World::with(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
+        let client = reqwest::Client::new();
+        for (method, path, body, status) in [
+            ("GET", "/api/v1/tree?children=few", "", 400),
+            ("POST", "/api/v1/tree", "", 405),
+            ("GET", "/api/v1/turns/999999", "", 404),
+            ("GET", "/api/v1/audit?since=x", "", 400),
+            ("GET", "/api/v1", "", 404),
+            ("POST", "/api/v1/submit", "no form", 415),
+            ("GET", "/nothing", "", 404),
+            ("DELETE", "/readyz", "", 405),
+            ("POST", "/hooks/none", "{}", 401),
+            ("GET", "/hooks/none", "", 405),
+            ("GET", "/v1", "", 404),
+            ("PUT", "/v1/models", "", 405),
+            ("POST", "/v1/nothing", "", 404),
+            ("POST", "/v1/chat/completions", "no form", 400),
+            ("GET", "/api", "", 404),
+            ("GET", "/api/chat", "", 405),
+            ("POST", "/v1/api/nothing", "", 404),
+            ("POST", "/api/chat", "no form", 400),
+        ] {
+            for key in [OPERATOR, "sk-wrong"] {
+                let request = client.request(method.parse().unwrap(), format!("{}{path}", world.http()));
+                let answer = request.bearer_auth(key).body(body).send().await.unwrap();
+                let open = ["/readyz", "/hooks/none"].contains(&path);
+                let expected = if key == OPERATOR || open { status } else { 401 };
+                assert_eq!(answer.status().as_u16(), expected, "{method} {path} {key}");
+                let kind = answer.headers()["content-type"].to_str().unwrap().to_owned();
+                let told: Value = answer.json().await.unwrap();
+                let ollama = path.starts_with("/v1/api") || (path.starts_with("/api") && !path.starts_with("/api/v1"));
+                let formed = match path {
+                    _ if ollama => kind == "application/json" && told["error"].is_string(),
+                    _ if path.starts_with("/v1") => kind == "application/json" && told["error"]["message"].is_string(),
+                    _ => kind == "application/problem+json" && told["status"] == expected && told["detail"].is_string(),
+                };
+                assert!(formed, "{method} {path} {key}: {kind} {told}");
+            }
+        }
+    });
+}
+
+#[test]
+fn tools_are_told_by_the_rules_of_the_session_that_they_would_be_used_in() {
+    story(async {
+        let here = r#"doors = ["terminal"], channels = ["quiet"]"#;
+        let rules = format!(
+            r#"[{{tools = "roll_dice", verdict = "deny", {here}}}, {{tools = "get_time", verdict = "ask", {here}}}]"#
+        );
+        let setup = patient().set("STAFFAI_TOOLS__RULES", rules).set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
+        let world = World::without_bot(setup).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        world.start().await;
+        let listed = async |query: &str| {
+            let told = world.json(&format!("/api/v1/tools{query}")).await.1;
+            let tool = |tool: &Value| (tool["name"].as_str().unwrap().to_owned(), tool["asks"].as_bool().unwrap());
+            let tools: std::collections::BTreeMap<String, bool> =
+                told["tools"].as_array().unwrap().iter().map(tool).collect();
+            tools
+        };
+        let of = |tools: &std::collections::BTreeMap<String, bool>| {
+            ["roll_dice", "get_time"].map(|name| tools.get(name).copied())
+        };
+        for query in ["", "?session=loud"] {
+            assert_eq!(of(&listed(query).await), [Some(false), Some(false)], "{query}");
+        }
+        let quiet = listed("?session=quiet").await;
+        assert_eq!(of(&quiet), [None, Some(true)]);
+        Client { world: &world, key: String::new() }.says("quiet", "hello").await;
+        let mut offered: Vec<String> = world.model.last().tools().iter().map(|&name| name.to_owned()).collect();
+        offered.sort();
+        assert_eq!(offered, quiet.into_keys().collect::<Vec<_>>(), "a turn in it is offered the same");
+    });
+}
+
+#[test]
+fn a_conversation_in_the_terminal_may_be_written_by_a_profile() {
+    story(async {
+        let prompts = tempfile::tempdir().unwrap();
+        for name in ["pirate", "judge"] {
+            let folder = prompts.path().join("profiles").join(name);
+            std::fs::create_dir_all(&folder).unwrap();
+            std::fs::write(folder.join("personality_prompt.txt"), format!("You are a {name}.")).unwrap();
+        }
+        let world = World::without_bot(patient().set("STAFFAI_PROMPTS_DIR", prompts.path().display())).await;
+        let _process = world.process("service").await;
+        world.becomes("ready").await;
+        let chat = async |args: &[&str]| {
+            let mut command = tokio::process::Command::from(program(world.dir.path(), &world.variables(&[])));
+            let done = command.arg("chat").args(args).stdin(Stdio::null()).kill_on_drop(true).output().await.unwrap();
+            (done.status.code(), String::from_utf8(done.stderr).unwrap())
+        };
+        assert_eq!(chat(&["--once", "hello", "--profile", "pirate"]).await.0, Some(0));
+        assert!(world.model.last().shows("You are a pirate."));
+        assert_eq!(chat(&["--once", "hello"]).await.0, Some(0));
+        assert!(!world.model.last().shows("You are a pirate."));
+        let told = "there is no profile \"parrot\" for this key; there are judge, pirate\n".to_owned();
+        assert_eq!(chat(&["--profile", "parrot"]).await, (Some(1), told));
+    });
+}
+
+#[test]
 fn one_question_for_a_script_prints_the_answer_alone() {
     story(async {
         let world = World::without_bot(patient()).await;

@@ -7,6 +7,12 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::playground;
 
+/// What Tab comes to; of radio buttons it comes to one.
+const STOPS: &str = "return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter(one => \
+    one.tabIndex >= 0 && !one.disabled && one.checkVisibility({ visibilityProperty: true }) && (one.type !== 'radio' || one.checked)).length";
+/// The most of them, whatever is said: the tree alone has as many rows.
+const STOPS_MAX: i64 = 30;
+
 /// Where `./test` puts it.
 const AXE: &str = ".node-tests/node_modules/axe-core/axe.min.js";
 
@@ -58,6 +64,8 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     browser.until("document.querySelector('.reaction')");
     browser.say("@staffai formula");
     browser.answer("formula");
+    let stops = browser.run(STOPS).as_i64().expect("a number");
+    assert!((5..=STOPS_MAX).contains(&stops), "{stops} stops of the Tab key");
     browser.say("/tools");
     browser.answer("example__");
     browser.run("[...document.querySelectorAll('button.actor')].find(one => one.textContent === 'journal').click()");

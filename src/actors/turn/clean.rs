@@ -101,7 +101,10 @@ impl Thinking<'_> {
             let CleanQuestion { row, text, tools } = question;
             if !self.rows().any(|known| known.key == row) {
                 let keys: Vec<&str> = self.rows().map(|row| row.key.as_str()).collect();
-                return Err(format!("there is no model {row:?} to ask; there are: {}", keys.join(", ")));
+                return Err(match keys.as_slice() {
+                    [] => "there is no other model to ask".to_owned(),
+                    keys => format!("there is no model {row:?} to ask; there are: {}", keys.join(", ")),
+                });
             }
             if self.depth >= DEPTH_MAX {
                 return Err("a model that was asked like this asks no further one".to_owned());

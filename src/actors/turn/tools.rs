@@ -342,7 +342,8 @@ impl Thinking<'_> {
                 tokio::time::sleep(AWAY_PAUSE).await;
             }
         };
-        let asks = ready.entry.tool.source == Source::BuiltIn && !settings.agents.models.is_empty();
+        // Those that were given models hear too that there are none any more.
+        let asks = ready.entry.tool.source == Source::BuiltIn;
         let calling = async {
             if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
         };

@@ -2,7 +2,7 @@
 // of its own and for pages that show it beside other things.
 
 import { detailOf } from "./detail.js";
-import { ago, duration, make, set } from "./dom.js";
+import { ago, duration, make, rove, set } from "./dom.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn } from "./path.js";
 import { figuresNow, showMoney, tilesOn } from "./tiles.js";
@@ -18,6 +18,9 @@ const HASTE = 150;
 const HASTE_MS = 7000;
 const FOLLOWING = 300;
 const WHOLE = 6;
+/** While the program is away it is asked ever more seldom, up to this. */
+const AWAY_MS = 15_000;
+const AWAY_FIRST_MS = 500;
 /** Counters and parts change seldom. */
 const SELDOM = 4;
 const PATIENCE = 4000;
@@ -46,7 +49,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   board.figures = tilesOn(board.tiles);
   board.turns = turnsView(board.turnList, board.axis);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
-  Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0 });
+  Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0, patience: AWAY_FIRST_MS / 2 });
+  rove(board.treeList, "button.name");
+  rove(board.turnList, ".turn-head");
   board.tree.opened(() => showDetail(board));
   board.travel = travelOn(() => travelled(board));
   board.top.firstElementChild.append(board.travel.label);
@@ -58,14 +63,13 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   });
   const again = async () => {
     board.timer = null;
-    const hurry = performance.now() < board.haste;
+    const hurry = performance.now() < board.haste && !board.gone;
     board.quick = hurry ? (board.quick + 1) % WHOLE : 0;
     if (!document.hidden) await (board.quick ? lookAtTree(board) : look(board));
-    // What is under way is followed more closely.
-    const pause = performance.now() < board.haste ? HASTE : board.dots.busy() ? FOLLOWING : PERIOD;
-    board.timer = setTimeout(again, pause);
+    board.timer = setTimeout(again, pauseOf(board));
   };
   document.addEventListener("visibilitychange", () => document.hidden || look(board));
+  addEventListener("online", () => look(board));
   again();
   const hurry = () => {
     board.haste = performance.now() + HASTE_MS;
@@ -80,7 +84,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
       board.tree.wound(node, word, kind);
       hurry();
     },
-    /** Something was said: there is a turn to be followed soon. */
+    /** Something was said, or the way to the program is open again: there is something to be seen soon. */
     expect: hurry,
     /** Opens the path of the turn that answers a message; tells whether it is known. */
     openTurn: async (message) => {
@@ -97,6 +101,17 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
       hurry();
     },
   };
+}
+
+/** How long until the next look. What is under way is followed more closely. */
+function pauseOf(board) {
+  if (board.gone) {
+    board.patience = Math.min(AWAY_MS, board.patience * 2);
+    return board.patience;
+  }
+  board.patience = AWAY_FIRST_MS / 2;
+  if (performance.now() < board.haste) return HASTE;
+  return board.dots.busy() ? FOLLOWING : PERIOD;
 }
 
 function section(title, about, note, ...children) {

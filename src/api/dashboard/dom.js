@@ -8,6 +8,37 @@ export function make(tag, classes = "", ...children) {
   return element;
 }
 
+/**
+ * One stop of the Tab key for many: of what `selector` names in `box`, now or later, one is reached by Tab, and the others from there by
+ * arrows, Home and End.
+ */
+export function rove(box, selector) {
+  let stop = null;
+  const all = () => [...box.querySelectorAll(selector)];
+  const settle = () => {
+    const items = all();
+    if (!items.includes(stop)) stop = items.find((item) => item.ariaCurrent) ?? items[0] ?? null;
+    for (const item of items) item.tabIndex = item === stop ? 0 : -1;
+  };
+  new MutationObserver(settle).observe(box, { childList: true, subtree: true });
+  box.addEventListener("focusin", (event) => {
+    const item = event.target.closest(selector);
+    if (!item || item === stop) return;
+    stop = item;
+    settle();
+  });
+  box.addEventListener("keydown", (event) => {
+    const items = all();
+    const now = items.indexOf(event.target);
+    const last = items.length - 1;
+    const to = { ArrowUp: now - 1, ArrowLeft: now - 1, ArrowDown: now + 1, ArrowRight: now + 1, Home: 0, End: last }[event.key];
+    if (now < 0 || to === undefined) return;
+    event.preventDefault();
+    items[Math.min(last, Math.max(0, to))].focus();
+  });
+  settle();
+}
+
 /** Sets a text, and hides the element when there is none. Nothing is touched when nothing changed. */
 export function set(element, text) {
   if (element.textContent !== text) element.textContent = text;

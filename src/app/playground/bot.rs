@@ -29,6 +29,8 @@ use crate::telemetry::metrics::summed;
 
 /// How often it is told what was counted.
 const COUNTED: Duration = Duration::from_millis(500);
+/// A demo model that is down was taken down to see what happens then, and that it comes back.
+const DEMO_RESTS: Duration = Duration::from_secs(2);
 /// What is said and not written yet.
 const SAID: usize = 64;
 
@@ -89,6 +91,7 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
     if let Some(url) = &birth.demo_url {
         settings.llm.url.clone_from(url);
         settings.llm.model = Some(MODEL.to_owned());
+        settings.llm.rest = DEMO_RESTS;
     }
     // The playground has the address that was set, and asks here.
     settings.http.addr = (std::net::Ipv4Addr::LOCALHOST, 0).into();

@@ -1,5 +1,6 @@
 //! Answers as JSON.
 
+use axum::http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::domain::completion::{ToolCall, Usage};
@@ -132,12 +133,13 @@ pub(super) fn error(failure: &Failure) -> Value {
     let (kind, code) = match failure {
         Failure::NotLetIn(status, _) if status.as_u16() == 401 => ("invalid_request_error", Some("invalid_api_key")),
         Failure::NotLetIn(status, _) if status.is_server_error() => ("server_error", None),
-        Failure::NotLetIn(..) => ("invalid_request_error", Some("permission_denied")),
-        Failure::Bad { .. }
+        Failure::NotLetIn(StatusCode::REQUEST_TIMEOUT, _)
+        | Failure::Bad { .. }
         | Failure::TooLarge(_)
         | Failure::NoResponse(_)
         | Failure::NoEndpoint(_)
         | Failure::NoMethod(_) => ("invalid_request_error", None),
+        Failure::NotLetIn(..) => ("invalid_request_error", Some("permission_denied")),
         Failure::NoModel(_) => ("invalid_request_error", Some("model_not_found")),
         Failure::NoPrevious(_) => ("invalid_request_error", Some("previous_response_not_found")),
         Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),

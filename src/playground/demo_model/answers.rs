@@ -69,6 +69,9 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     if now.starts_with('/') {
         return text(COMMANDS);
     }
+    if let Some(formula) = formula_in(now) {
+        return says("latex", "Your formula, as the bot draws it. I only handed it over.", formula);
+    }
     if let Some(call) = calls::wanted(heard.tools, now, &words) {
         return call;
     }
@@ -91,6 +94,12 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(PLAYGROUND);
     }
     show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
+}
+
+/// What stands between the first two `$$`.
+fn formula_in(text: &str) -> Option<&str> {
+    let (formula, _) = text.split_once("$$")?.1.split_once("$$")?;
+    Some(formula.trim()).filter(|formula| !formula.is_empty())
 }
 
 /// Things it can show, so that every kind of message can be looked at.
@@ -346,6 +355,7 @@ That is all a supervision tree does: it lets things break where they break, and 
 
 const HELP: &str = "I am the demo model. Try one of these words:\n\
 - **code**, **run**, **output**, **formula**, **matrix**, **link**, **gif**: kinds of answers\n\
+- `$$ e^{i\\pi} + 1 = 0 $$`: your own formula, drawn\n\
 - **list**, **tale**, **long**, **file**: lists, a short story, and what is too long for one message\n\
 - **my name is …**, then **what is my name?**, or **remember**: history\n\
 - **playground**: what this is\n\

@@ -97,6 +97,17 @@ async fn it_answers_in_the_shape_that_was_asked_for() {
 }
 
 #[tokio::test]
+async fn a_formula_of_the_member_is_handed_over_as_it_is() {
+    let model = started().await;
+    let text = r"please draw $$ e^{i\pi} + 17*23 = 0 $$ for me";
+    let body = json!({"messages": [{"role": "user", "content": text}], "response_format": our_format()});
+    let (_, answer) = ask(&model, &body).await;
+    let shaped: Value = serde_json::from_str(answer["choices"][0]["message"]["content"].as_str().unwrap()).unwrap();
+    assert_eq!(shaped["type"], "latex", "{shaped}");
+    assert!(shaped.to_string().contains(r"e^{i\\pi} + 17*23 = 0"), "{shaped}");
+}
+
+#[tokio::test]
 async fn another_schema_is_filled_as_well() {
     let model = started().await;
     let schema = json!({"type": "object", "required": ["status_text", "n"],

@@ -1,6 +1,6 @@
 // Break it: strikes at actors of the tree, trouble beside them, and the counts that say what came of it.
 
-import { make, set } from "/dashboard/dom.js";
+import { make, rove, set } from "/dashboard/dom.js";
 
 const STRIKES = [
   ["crash", "Crash", "crashed", "It panics at once."],
@@ -19,6 +19,7 @@ const KILL = "kill_bot";
 /** How long the first words of an answer may take before the strike comes anyway. */
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
+const AWAY_MS = 15_000;
 
 /**
  * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word, kind)` shows a strike in the
@@ -40,6 +41,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   buttons.append(show);
   root.querySelector(".chaos-head").append(counts);
   root.append(buttons);
+  rove(buttons, "button");
 
   const order = async (body) => {
     const request = () => fetch("/playground/chaos", {
@@ -59,7 +61,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   const look = async () => {
     const asked = fetch("/playground/chaos", { signal: AbortSignal.timeout(LOOK_MS) });
     const told = await asked.then((response) => response.ok ? response.json() : null).catch(() => null);
-    if (!told) return;
+    if (!told) return false;
     chaos.token = told.token;
     chaos.counts = { crashes: told.crashes, lost: told.lost, doubled: told.doubled };
     for (const [name, left] of told.lasting) {
@@ -80,6 +82,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
     const offered = new Set(told.lasting.map(([name]) => name));
     buttons.querySelectorAll("[data-trouble]").forEach((button) => offered.has(button.dataset.trouble) || button.remove());
     draw();
+    return true;
   };
 
   const strike = async (node, [kind, , word]) => {
@@ -113,8 +116,14 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   };
   show.addEventListener("click", () => midAnswer());
 
-  setInterval(() => document.hidden || look(), LOOK_MS);
-  look();
+  // Who serves the page may be away: then it is asked ever more seldom.
+  let pause = LOOK_MS;
+  const again = async () => {
+    const heard = document.hidden || (await look());
+    pause = heard ? LOOK_MS : Math.min(AWAY_MS, pause * 2);
+    setTimeout(again, pause);
+  };
+  again();
   return {
     /** Shows the whole story at one click. */
     midAnswer,

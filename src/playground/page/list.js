@@ -2,13 +2,13 @@
 
 import { forget, sayNow } from "./composer.js";
 import { crashWhileItAnswers, inside } from "./inside.js";
-import { dayLine, forMe, messageItem, refill, sameDay } from "./message.js";
+import { dayLine, forMe, messageItem, reach, refill, sameDay } from "./message.js";
 import { drawChannels } from "./places.js";
 import { answered, endTyping } from "./questions.js";
 import { plain } from "./text.js";
 import { startTour } from "./tour.js";
 import { view } from "./view.js";
-import { at, channelHere, find, messagesHere, news, world } from "./world.js";
+import { at, channelHere, find, messagesHere, news, open, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
 /** Messages of a channel that are kept here. */
@@ -20,6 +20,8 @@ const NEAR_END = 90;
 
 /** Whether the reader is at the end of the messages. */
 let pinned = true;
+/** How far down the reader was. Only who goes up leaves the end: what grows above or below it, such as a picture, does not. */
+let lastTop = 0;
 
 export function drawMessages() {
   const messages = messagesHere();
@@ -89,7 +91,9 @@ export function toEnd() {
 export function watchEnd() {
   const box = scroller();
   box.addEventListener("scroll", () => {
-    pinned = isNearEnd();
+    const up = box.scrollTop < lastTop - 1;
+    lastTop = box.scrollTop;
+    pinned = isNearEnd() || (pinned && !up);
     if (pinned) at("newer").hidden = true;
   }, { passive: true });
   const sizes = new ResizeObserver(() => pinned && toEnd());
@@ -170,6 +174,8 @@ export function reacted({ channel, message: id, reactions }) {
   const message = world.messages.get(channel)?.find((known) => known.id === id);
   if (!message) return;
   message.reactions = reactions;
+  // Where the budget leaves no word, a reaction of the bot is all that comes.
+  if (reactions.some(({ by }) => by.includes(world.bot))) answered(id);
   const item = at(`m${id}`);
   if (!item) return;
   const within = item.contains(document.activeElement);
@@ -207,6 +213,14 @@ function settle(message) {
   }, SETTLED_MS));
 }
 
+/** What was answered while nothing could be heard is not waited for any longer. */
+export function settleOpen() {
+  for (const [question, { channel }] of open) {
+    const answer = world.messages.get(channel)?.findLast((message) => message.reply_to === question && message.author === world.bot);
+    if (answer) settle(answer);
+  }
+}
+
 function read(message) {
   announce(`${message.author_name}: ${plain(message.content, view.names)}`);
 }
@@ -217,6 +231,14 @@ export function announce(text) {
 
 /** Arrows go from message to message, once the list has the focus. */
 export function watchArrows() {
+  let current = null;
+  scroller().addEventListener("focusin", (event) => {
+    const item = event.target.closest("li.message");
+    if (!item || item === current) return;
+    if (current) reach(current, false);
+    current = item;
+    reach(item, true);
+  });
   scroller().addEventListener("keydown", (event) => {
     const step = { ArrowUp: -1, ArrowDown: 1 }[event.key];
     const items = [...at("messages").querySelectorAll("li.message")];

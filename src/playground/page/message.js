@@ -118,6 +118,13 @@ function fill(item, message, grouped, view) {
   head.classList.toggle("unseen", grouped);
   parts.push(make("div", "column", head, body, ...extras(message, view)), actions(message, view));
   item.replaceChildren(...parts);
+  reach(item, item.classList.contains("current"));
+}
+
+/** What can be done with a message is reached by Tab from that message alone: a long talk is not a long row of stops. */
+export function reach(item, current) {
+  item.classList.toggle("current", current);
+  for (const button of item.querySelectorAll(".actions button, .quoted")) button.tabIndex = current ? 0 : -1;
 }
 
 function clock(at) {

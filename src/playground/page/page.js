@@ -2,8 +2,8 @@
 
 import { ask, linked } from "./asking.js";
 import { startComposer } from "./composer.js";
-import { watchTreePanel } from "./inside.js";
-import { created, deleted, drawMessages, edited, reacted, toEnd, watchArrows, watchEnd } from "./list.js";
+import { inside, watchTreePanel } from "./inside.js";
+import { created, deleted, drawMessages, edited, reacted, settleOpen, toEnd, watchArrows, watchEnd } from "./list.js";
 import { drawPeople, drawPlace, go } from "./places.js";
 import { choices, interact, reaches, say, startTyping } from "./questions.js";
 import { tickTimes } from "./text.js";
@@ -11,9 +11,12 @@ import { watchModels } from "./models.js";
 import { opened } from "./threads.js";
 import { watchTour } from "./tour.js";
 import { at, channelHere, mayManage, messagesHere, people, world } from "./world.js";
+import { rove } from "/dashboard/dom.js";
 import { themeSwitch } from "/dashboard/theme.js";
 
-const RETRY_MS = 2000;
+/** A lost connection is tried again ever more seldom, between these. */
+const RETRY_MS = 1000;
+const RETRY_MOST_MS = 15_000;
 
 let loads = 0;
 /** Changes that happened while the state was being read; none when it is not. */
@@ -40,6 +43,7 @@ async function load() {
   at("guild").textContent = world.guild?.name ?? "Playground";
   drawPeople();
   drawPlace();
+  settleOpen();
   const missed = waiting;
   waiting = null;
   missed.forEach(apply);
@@ -76,10 +80,15 @@ function reload() {
   load().then(() => linked(true), () => linked(false));
 }
 
-function watchChanges() {
+function watchChanges(pause = RETRY_MS) {
   const source = new EventSource("/playground/events");
+  let heard = false;
   const told = (name, act) => source.addEventListener(name, (event) => act(JSON.parse(event.data)));
-  told("ready", reload);
+  told("ready", () => {
+    heard = true;
+    reload();
+    inside.board?.expect();
+  });
   told("resync", reload);
   told("change", apply);
   told("presence", (presence) => {
@@ -88,10 +97,17 @@ function watchChanges() {
   });
   source.addEventListener("error", () => {
     linked(false);
-    if (source.readyState !== EventSource.CLOSED) return;
     // A stream that is refused does not say why.
-    ask("GET", "/playground/chaos").catch(() => null);
-    setTimeout(watchChanges, RETRY_MS);
+    if (source.readyState === EventSource.CLOSED) ask("GET", "/playground/chaos").catch(() => null);
+    source.close();
+    const next = heard ? RETRY_MS : Math.min(RETRY_MOST_MS, pause * 2);
+    const again = () => {
+      clearTimeout(timer);
+      removeEventListener("online", again);
+      watchChanges(next);
+    };
+    const timer = setTimeout(again, next);
+    addEventListener("online", again);
   });
 }
 
@@ -120,6 +136,7 @@ at("messages").addEventListener("click", (event) => {
   else if (getSelection().isCollapsed) item.querySelector(".path-of")?.click();
 });
 watchArrows();
+rove(at("channels"), "button");
 themeSwitch(at("theme"));
 watchTreePanel();
 watchChanges();

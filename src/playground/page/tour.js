@@ -31,7 +31,7 @@ const STOPS = [
     const asked = [await tour.says(ada, "tell me a tale"), await tour.says(ben, "roll 2d6")];
     await tour.answers(asked);
   }],
-  ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], "show me a formula")])],
+  ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], "$$ \\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2} $$")])],
   ["Now the conversation crashes in the middle of an answer. Its supervisor starts it again, and the answer arrives all the same.", async (tour) => {
     const said = await crashWhileItAnswers(tour.goesOn);
     if (said) await tour.answers([said]);

@@ -2,15 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use axum::extract::State;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::task::spawn_blocking;
 
 use super::Parts;
-use super::problem::refused;
+use super::problem::{refused, status_of};
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::command::overview::Usage;
 use crate::domain::ids::{Person, Place};
@@ -39,9 +41,28 @@ pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extens
     Json(json!({"models": rows}))
 }
 
-/// The tools that may be used for the caller's messages; none for a key without the right to.
-pub(super) async fn tools(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
-    let (person, place) = asker(&caller);
+/// In which session tools would be used.
+#[derive(Deserialize)]
+pub(super) struct Within {
+    session: Option<String>,
+}
+
+/// The tools that may be used for the caller's messages, in one of their sessions where one is named; none for a key without the right to.
+pub(super) async fn tools(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    within: Result<Query<Within>, QueryRejection>,
+) -> Response {
+    let Ok(Query(Within { session })) = within else {
+        return refused(StatusCode::BAD_REQUEST, "session is the name or the number of a session");
+    };
+    let (person, place) = match session {
+        None => asker(&caller),
+        Some(session) => match parts.sessions.speaker(&caller, &session).await {
+            Ok(speaker) => speaker,
+            Err(why) => return refused(status_of(why), &why.to_string()),
+        },
+    };
     let tools = if caller.may(Right::Tools) { parts.tools.tools(&person, &place).await } else { Vec::new() };
     // With their schemas this may take longer than a task may hold its thread.
     let written = spawn_blocking(move || serde_json::to_vec(&BTreeMap::from([("tools", tools)])));

@@ -217,9 +217,14 @@ fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), S
     if known.iter().any(|name| name == profile) {
         return Ok(());
     }
+    Err(no_profile(profile, &known))
+}
+
+/// There is no such profile of prompts among those that may be chosen.
+pub fn no_profile(profile: &str, known: &[String]) -> String {
     let there = if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
     let named: String = profile.chars().take(64).collect();
-    Err(format!("there is no profile {named:?} for this key; {there}"))
+    format!("there is no profile {named:?} for this key; {there}")
 }
 
 /// The answer to a message that had nothing but commands in front.

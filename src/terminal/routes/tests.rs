@@ -4,11 +4,13 @@ use std::convert::Infallible;
 use async_trait::async_trait;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use axum::middleware::from_fn_with_state;
 use serde_json::Value;
 use tower::Service;
 
 use super::*;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
+use crate::api::form::{Refuse, in_form};
 use crate::domain::api_key::{ApiKey, KeyRing};
 use crate::domain::command::overview::Usage;
 use crate::domain::completion::{ToolSpec, WrittenJson};
@@ -114,7 +116,8 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
     })
-    .layer(Extension(caller.clone()));
+    .layer(Extension(caller.clone()))
+    .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
     answered.unwrap()
@@ -173,7 +176,9 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("GET", "/api/v1/submit", "", 405),
         ("GET", "/api/v1/sessions/%ff", "", 400),
         ("GET", "/api/v1/stream/a?after=x", "", 400),
+        ("GET", "/api/v1/tools?session=a%20b", "", 400),
         ("GET", "/api/v1/nothing/here", "", 404),
+        ("GET", "/api/v1", "", 404),
     ] {
         let answer = ask(method, path, body).await;
         assert_eq!(answer.status().as_u16(), status, "{method} {path} {body}");

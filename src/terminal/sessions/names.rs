@@ -167,6 +167,18 @@ impl Sessions {
         }
     }
 
+    /// Who speaks in a session of this name or number, and where: in one that there is or, for a name that is free, would begin.
+    ///
+    /// # Errors
+    /// The name is not usable.
+    pub(in crate::terminal) async fn speaker(&self, caller: &Caller, given: &str) -> Result<(Person, Place), NotTaken> {
+        let place = match self.find(caller, given).await {
+            Some(found) => found.place,
+            None => check_name(given).map(|()| place_of(caller, given))?,
+        };
+        Ok((owner_of(&place), place))
+    }
+
     /// Whether a caller knows a message: it is one of their own sessions or, for whoever operates the bot, any.
     pub(in crate::terminal) fn knows(&self, caller: &Caller, message: &str) -> bool {
         let Some(person) = caller.person().filter(|_| !caller.may(Right::Operate)) else { return true };

@@ -15,38 +15,43 @@ pub(super) const KEPT_MAX: usize = 1_000;
 /// How many sessions end with one write.
 const ENDED_AT_ONCE: usize = 64;
 
-/// What becomes of lines of a session that ends, which another process wrote at the same moment as this one, so that its record does not name
-/// them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Strays {
-    /// They go with it: the keys of the store are looked through.
-    Go,
-    /// They end by themselves, as lines do.
-    Stay,
-}
-
 impl Sessions {
-    /// Ends a session: nothing of it is kept.
+    /// Ends a session: nothing of it is kept. Its record names its lines, so that it costs no more than they are. A line that another process
+    /// wrote at the same moment as this one, so that the record does not name it, is seen by nobody; that process takes it away
+    /// ([`Self::over`]).
     pub(in crate::terminal) async fn remove(&self, place: &Place) {
-        let writes = self.gone(place, Strays::Go).await;
+        let writes = self.gone(place).await;
         self.inner.lock().remove(place);
         self.store.commit(writes).await;
         self.change_index(|index| index.remove([place.id.as_str()])).await;
     }
 
     /// The writes that take a session out of the store.
-    async fn gone(&self, place: &Place, strays: Strays) -> Vec<Write> {
-        let person = owner_of(place);
+    async fn gone(&self, place: &Place) -> Vec<Write> {
         let stored = self.record(place).await;
         let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
         if let Some(known) = self.inner.lock().record(place) {
             numbers.extend(known.numbers);
         }
-        if strays == Strays::Go || stored.is_some_and(|record| !record.is_numbered()) {
+        if stored.is_some_and(|record| !record.is_numbered()) {
             numbers.extend(self.stored_lines(place).await.into_iter().map(|(number, _)| number));
         }
-        let lines = numbers.into_iter().map(|number| Write::Delete { key: keys::line(&person, place, number) });
-        lines.chain([Write::Delete { key: keys::session(&person, place) }]).collect()
+        let session = Write::Delete { key: keys::session(&owner_of(place), place) };
+        without_lines(place, numbers).chain([session]).collect()
+    }
+
+    /// A session that is worked with here is not in the store any more: another process ended it. Its lines that are known here go with it.
+    pub(super) fn over(&self, place: &Place) {
+        let known = {
+            let mut inner = self.inner.lock();
+            let known = inner.record(place);
+            inner.remove(place);
+            known
+        };
+        let lines: Vec<Write> = without_lines(place, known.into_iter().flat_map(|record| record.numbers)).collect();
+        if !lines.is_empty() {
+            drop(self.store.write(lines));
+        }
     }
 
     /// Sessions of the same holder make room for one that has just begun, and else those of whoever has most. Only the records of holders who
@@ -78,7 +83,7 @@ impl Sessions {
         for some in ended.chunks(ENDED_AT_ONCE) {
             let mut writes = Vec::new();
             for place in some {
-                writes.extend(self.gone(place, Strays::Stay).await);
+                writes.extend(self.gone(place).await);
                 self.inner.lock().remove(place);
             }
             self.store.commit(writes).await;
@@ -86,6 +91,12 @@ impl Sessions {
         gone.extend(ended);
         self.change_index(|index| index.remove(gone.iter().map(|place| &*place.id))).await;
     }
+}
+
+/// The writes that take these lines out of the store.
+fn without_lines(place: &Place, numbers: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Write> {
+    let person = owner_of(place);
+    numbers.into_iter().map(move |number| Write::Delete { key: keys::line(&person, place, number) })
 }
 
 /// How many sessions end of whom: of the holder of one that has just begun while they have too many, then of whoever has most while there are

@@ -447,13 +447,24 @@ async fn one_read_that_fails_takes_no_session_out_of_the_index() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_ended_takes_lines_along_that_its_record_does_not_name() {
+async fn a_session_ends_at_the_cost_of_its_lines_and_with_all_that_other_processes_wrote() {
     let store = Arc::new(MemoryStore::new());
-    let sessions = sessions_in(&store);
-    let place = sessions.hears("a", "hello").await.place;
-    // Another process wrote it at the same moment, and its record was replaced.
-    let stray = crate::domain::keys::sessions::line(&owner_of(&place), &place, 7);
-    store.put(stray, r#"{"id":"7","text":"stray","at":1}"#);
-    sessions.remove(&place).await;
-    assert!(!store.entries.lock().keys().any(|key| key.starts_with("staffai:said:")), "nothing of it is kept");
+    let [here, there] = [sessions_in(&store), sessions_in(&store)];
+    let place = here.hears("a", "hello").await.place;
+    let key = crate::domain::keys::sessions::session(&owner_of(&place), &place);
+    let before = store.entries.lock()[&key].clone();
+    for text in ["of the same moment", "unnamed"] {
+        here.hears("a", text).await;
+    }
+    // The other process wrote at the same moment, and its record replaced the one that names the last line.
+    store.put(key, before);
+    there.hears("a", "named").await;
+    let lines = || store.entries.lock().keys().filter(|key| key.starts_with("staffai:said:")).count();
+    assert_eq!(lines(), 3);
+    store.broken_scans.store(1, std::sync::atomic::Ordering::SeqCst);
+    there.remove(&place).await;
+    assert_eq!(store.broken_scans.load(std::sync::atomic::Ordering::SeqCst), 1, "no keys are looked through");
+    assert_eq!(here.texts(&place).await, Vec::<String>::new(), "nobody sees what is left");
+    assert_eq!(here.history(&place, &HistoryRange::Newest, 10).await, Vec::new());
+    assert_eq!(lines(), 0, "nothing of it is kept");
 }

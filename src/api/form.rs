@@ -1,0 +1,57 @@
+//! Refusals in the form that the clients of a path know, whoever refused: what is refused on the way to a route says why in plain text.
+
+use axum::Json;
+use axum::body::to_bytes;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use serde_json::json;
+
+/// Tells why a request for a path is refused, in the form that the clients of the path know.
+pub type Refuse = fn(&str, StatusCode, &str) -> Response;
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+/// The most bytes of a refusal in plain text.
+const SENTENCE_MAX: usize = 1_024;
+
+/// A refusal as problem details (RFC 9457). Its sentence stands in `error` as well, where older clients look for it.
+#[must_use]
+pub fn problem(status: StatusCode, why: &str) -> Response {
+    let title = status.canonical_reason().unwrap_or("Refused");
+    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": why, "error": why});
+    (status, [(header::CONTENT_TYPE, PROBLEM)], Json(body)).into_response()
+}
+
+/// Gives the refusals in plain text, and those without a word, the form that `refuse` knows. Others have one already.
+pub async fn in_form(State(refuse): State<Refuse>, request: Request, next: Next) -> Response {
+    let uri = request.uri().clone();
+    let response = next.run(request).await;
+    let status = response.status();
+    if !(status.is_client_error() || status.is_server_error()) || !is_plain(response.headers()) {
+        return response;
+    }
+    let (mut parts, body) = response.into_parts();
+    let text = to_bytes(body, SENTENCE_MAX).await.unwrap_or_default();
+    let why = std::str::from_utf8(&text).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| sentence(status));
+    let mut formed = refuse(uri.path(), status, why);
+    parts.headers.remove(header::CONTENT_TYPE);
+    parts.headers.remove(header::CONTENT_LENGTH);
+    formed.headers_mut().extend(parts.headers);
+    formed
+}
+
+fn is_plain(headers: &HeaderMap) -> bool {
+    headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"))
+}
+
+/// Of a refusal without a word.
+fn sentence(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::NOT_FOUND => "there is nothing at this path",
+        StatusCode::METHOD_NOT_ALLOWED => {
+            "this path is not for this method; the header Allow names those that it is for"
+        }
+        _ => "the request was refused",
+    }
+}
