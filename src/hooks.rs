@@ -17,11 +17,13 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::incoming::Incoming;
 use crate::domain::keys;
 use crate::domain::limits::Decision;
-use crate::domain::webhook::{Proof, Unproven};
+use crate::domain::webhook::{Knock, Proof, Unproven};
 use crate::ports::{Clock, Intake, Store, Webhooks};
 
 /// The header with the time at which a request was signed, in seconds since the Unix epoch.
 const STAMP: &str = "x-staffai-timestamp";
+/// The header with the sender's own id of what it tells; a sender may leave it out.
+const DELIVERY: &str = "x-staffai-delivery";
 /// The header with the signature.
 const SIGNATURE: &str = "x-staffai-signature";
 /// What every request is told that is not proven, whatever is wrong with it.
@@ -60,12 +62,13 @@ async fn fired(
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
     let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let now = hooks.clock.now();
-    let (stamp, hook) = (header(STAMP), hooks.webhooks.webhook(&name));
+    let delivery = headers.contains_key(DELIVERY).then(|| header(DELIVERY));
+    let knock = Knock { stamp: header(STAMP), delivery, body: &body, signature: header(SIGNATURE) };
+    let (now, hook) = (hooks.clock.now(), hooks.webhooks.webhook(&name));
     // An unknown one costs as much as a known one.
     let proven = match &hook {
-        Some(hook) => hook.proof.check(stamp, &body, header(SIGNATURE), now),
-        None => Proof::nobodys().check(stamp, &body, header(SIGNATURE), now).and(Err(Unproven::Signature)),
+        Some(hook) => hook.proof.check(knock, now),
+        None => Proof::nobodys().check(knock, now).and(Err(Unproven::Signature)),
     };
     let hook = match (hook, proven) {
         (Some(hook), Ok(())) => hook,
@@ -74,7 +77,7 @@ async fn fired(
     let Ok(data) = serde_json::from_slice::<Value>(&body) else {
         return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
     };
-    hooks.take(hook.fire(stamp, &body, &data, now)).await
+    hooks.take(hook.fire(knock, &data, now)).await
 }
 
 impl Hooks {

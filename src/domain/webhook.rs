@@ -13,6 +13,8 @@ use super::signature::{Signature, SigningKey};
 pub const FIELD_MAX: usize = 1_000;
 /// The shortest secret, in bytes.
 pub const SECRET_MIN: usize = 16;
+/// The longest id of a delivery, in bytes.
+pub const DELIVERY_MAX: usize = 128;
 /// The longest time by which a request may be old or ahead: its turn is on record for longer, so what is signed counts once.
 pub const WINDOW_MAX: Duration = Duration::from_secs(1800);
 /// Stands for a field that is not there.
@@ -40,11 +42,42 @@ pub struct Proof {
     pub window: Duration,
 }
 
+/// A request of a webhook as it came.
+#[derive(Debug, Clone, Copy)]
+pub struct Knock<'a> {
+    /// When it was signed, in seconds since the Unix epoch, as it was sent.
+    pub stamp: &'a str,
+    /// The sender's own id of what it tells, the same in each try of it; none leaves it to time stamp and body.
+    pub delivery: Option<&'a str>,
+    /// What it tells.
+    pub body: &'a [u8],
+    /// Its proof.
+    pub signature: &'a str,
+}
+
+impl Knock<'_> {
+    /// What tells it from all others of the same webhook.
+    fn occurrence(&self) -> Vec<u8> {
+        match self.delivery {
+            Some(delivery) => [b"delivery ", delivery.as_bytes()].concat(),
+            None => [self.stamp.as_bytes(), b".", self.body].concat(),
+        }
+    }
+}
+
+/// Whether an id of a delivery is one. None has a full stop, so it is clear where the body begins in what is signed.
+fn is_delivery(id: &str) -> bool {
+    let usable = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
+    !id.is_empty() && id.len() <= DELIVERY_MAX && id.bytes().all(usable)
+}
+
 /// Why a request is not taken for one of its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// There is no time stamp or signature of the known form.
-    #[error("a time stamp in seconds and a signature v1=<64 hexadecimal digits> are needed")]
+    /// There is no time stamp, id or signature of the known form.
+    #[error(
+        "a time stamp in seconds and a signature v1=<64 hexadecimal digits> are needed, and an id of letters, digits, - and _ if any"
+    )]
     Form,
     /// It is too old, or of a time to come.
     #[error("the time stamp is too far from now")]
@@ -73,15 +106,20 @@ impl Proof {
         Self { secret: SigningKey::new(""), window: Duration::ZERO }
     }
 
-    /// Whether a request was signed with the secret: HMAC-SHA256 of the time stamp (seconds since the Unix epoch, as sent), a full stop, and the body.
-    /// The comparison takes as long whatever differs.
+    /// Whether a request was signed with the secret: HMAC-SHA256 of the time stamp (seconds since the Unix epoch, as sent), a full stop, the id of the
+    /// delivery and a full stop where there is one, and the body. The comparison takes as long whatever differs.
     ///
     /// # Errors
     /// See [`Unproven`].
-    pub fn check(&self, stamp: &str, body: &[u8], signature: &str, now: Timestamp) -> Result<(), Unproven> {
+    pub fn check(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
+        let Knock { stamp, delivery, body, signature } = knock;
+        if delivery.is_some_and(|delivery| !is_delivery(delivery)) {
+            return Err(Unproven::Form);
+        }
         let seconds: u64 = stamp.parse().map_err(|_| Unproven::Form)?;
         let signature = Signature::read(signature).ok_or(Unproven::Form)?;
-        if !self.secret.signed(&[stamp.as_bytes(), b".", body], &signature) {
+        let (id, stop) = delivery.map_or((&b""[..], &b""[..]), |delivery| (delivery.as_bytes(), b"."));
+        if !self.secret.signed(&[stamp.as_bytes(), b".", id, stop, body], &signature) {
             return Err(Unproven::Signature);
         }
         let at = Timestamp(seconds.saturating_mul(1_000));
@@ -92,9 +130,8 @@ impl Proof {
 impl Webhook {
     /// Its fire for a request that was proven.
     #[must_use]
-    pub fn fire(&self, stamp: &str, body: &[u8], data: &Value, now: Timestamp) -> Fire {
-        let occurrence = [stamp.as_bytes(), b".", body].concat();
-        Fire::new(Cause::Webhook, &self.deed, &occurrence, &fill(&self.deed.prompt, data), now)
+    pub fn fire(&self, knock: Knock<'_>, data: &Value, now: Timestamp) -> Fire {
+        Fire::new(Cause::Webhook, &self.deed, &knock.occurrence(), &fill(&self.deed.prompt, data), now)
     }
 }
 
@@ -170,12 +207,27 @@ mod tests {
             ("1700000000", "{}", &good, Timestamp(NOW.0 + 301_000), Err(Unproven::Time)),
             ("1700000000", "{}", &good, Timestamp(NOW.0 - 301_000), Err(Unproven::Time)),
         ] {
-            assert_eq!(
-                hook().proof.check(stamp, body.as_bytes(), signature, now),
-                wanted,
-                "{stamp} {body} {signature}"
-            );
+            let knock = Knock { stamp, delivery: None, body: body.as_bytes(), signature };
+            assert_eq!(hook().proof.check(knock, now), wanted, "{stamp} {body} {signature}");
         }
+    }
+
+    #[test]
+    fn an_id_is_signed_too_and_says_alone_which_delivery_it_is() {
+        let body = "{}";
+        let told = |stamp: &'static str, delivery: Option<&'static str>, signature: &str| {
+            let knock = Knock { stamp, delivery, body: body.as_bytes(), signature };
+            hook().proof.check(knock, NOW).map(|()| hook().fire(knock, &json!({}), NOW).id)
+        };
+        let secret = "a secret of this story";
+        let first = told("1700000000", Some("d-1"), &signed(secret, "1700000000", "d-1.{}")).unwrap();
+        let later = told("1700000100", Some("d-1"), &signed(secret, "1700000100", "d-1.{}")).unwrap();
+        let other = told("1700000000", Some("d-2"), &signed(secret, "1700000000", "d-2.{}")).unwrap();
+        assert!(first == later && first != other);
+        let unsigned = signed(secret, "1700000000", "{}");
+        assert_eq!(told("1700000000", Some("d-1"), &unsigned), Err(Unproven::Signature));
+        assert_eq!(told("1700000000", Some("d.1"), &signed(secret, "1700000000", "d.1.{}")), Err(Unproven::Form));
+        assert_ne!(told("1700000000", None, &unsigned), Ok(first));
     }
 
     #[test]

@@ -79,14 +79,27 @@ async fn looks(world: &World, clock: &Moved) {
 
 /// A request as another program sends it.
 async fn knocks(world: &World, name: &str, stamp: u64, body: &str, secret: &str) -> (u16, Value) {
+    knocks_as(world, (name, None), stamp, body, secret).await
+}
+
+/// The same, of a delivery of this id.
+async fn knocks_as(
+    world: &World,
+    (name, delivery): (&str, Option<&str>),
+    stamp: u64,
+    body: &str,
+    secret: &str,
+) -> (u16, Value) {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret.as_bytes()).unwrap();
-    mac.update(format!("{stamp}.{body}").as_bytes());
+    let id = delivery.map(|delivery| format!("{delivery}.")).unwrap_or_default();
+    mac.update(format!("{stamp}.{id}{body}").as_bytes());
     let signature = mac.finalize().into_bytes().iter().fold("v1=".to_owned(), |text, byte| format!("{text}{byte:02x}"));
     let request = reqwest::Client::new()
         .post(format!("{}/hooks/{name}", world.http()))
         .header("X-Staffai-Timestamp", stamp.to_string())
         .header("X-Staffai-Signature", signature)
         .body(body.to_owned());
+    let request = delivery.into_iter().fold(request, |request, id| request.header("X-Staffai-Delivery", id));
     let answer = request.send().await.unwrap();
     (answer.status().as_u16(), answer.json().await.unwrap_or_default())
 }
@@ -163,6 +176,21 @@ fn a_signed_request_is_a_question_once_and_within_its_budget() {
         world.hears("general").await;
         assert_eq!(knocks(&world, "ci", stamp, &build("grey"), SECRET).await.0, 429);
         is_all(&world, 2).await;
+    });
+}
+
+#[test]
+fn a_delivery_with_an_id_is_one_question_however_often_it_is_signed_and_another_one_is_another() {
+    story(async {
+        let clock = Moved::new();
+        let world = World::with(setup(&clock)).await;
+        let (stamp, body) = (clock.now().0 / 1_000, build("blue"));
+        for (number, id) in (1..).zip(["first", "second"]) {
+            assert_eq!(knocks_as(&world, ("ci", Some(id)), stamp, &body, SECRET).await.0, 202, "{id}");
+            world.hears("general").await;
+            assert_eq!(knocks_as(&world, ("ci", Some(id)), stamp + 70, &body, SECRET).await.0, 409, "{id}");
+            is_all(&world, number).await;
+        }
     });
 }
 
