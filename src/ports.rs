@@ -20,7 +20,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, ready};
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -110,6 +110,13 @@ pub trait Store: Send + Sync {
     /// As [`Self::write`], for what is waited for: it is made durable without waiting for more to join it.
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
         self.write(writes)
+    }
+
+    /// As [`Self::write`]; the future resolves when the writes are on their way to the backend, or wait in memory because it is away.
+    /// What is read of a server after that goes out together with them or behind them, never long before.
+    fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
+        drop(self.write(writes));
+        Box::pin(ready(()))
     }
 
     /// Sets a key, without an end, if it holds what the caller saw: none for no value. Of several that replace one value at the same

@@ -74,10 +74,13 @@ const RIGHTS: &str = "the user of our login may not do this, give it the right: 
 /// What it means that a key lies on another server.
 const CLUSTER: &str = "it is one server of a cluster, set REDIS_URL to redis-cluster://[user][:password@]host:port: ";
 
+/// How long writes wait for a request that they can go along with. What is waited for never does.
+const GATHER: Duration = Duration::from_millis(40);
+
 /// The bounds of a store on this backend.
 #[must_use]
 pub fn limits() -> Limits {
-    Limits { retry_most: RETRY_MOST, ..Limits::default() }
+    Limits { gather: GATHER, retry_most: RETRY_MOST, ..Limits::default() }
 }
 
 /// Connections to a server, a cluster, or the master that a sentinel names.

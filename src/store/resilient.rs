@@ -48,6 +48,9 @@ mod tests;
 /// How long the first write waits for company before it is committed.
 const GATHER: Duration = Duration::from_millis(10);
 
+/// Waiting writes go along with another request to a server when the last ones went so long ago.
+const COMPANY_EVERY: Duration = Duration::from_millis(5);
+
 /// So many waiting keys are committed without gathering any longer.
 const GATHERED_ENOUGH: usize = 512;
 
@@ -217,6 +220,9 @@ impl<B: Backend> Resilient<B> {
             state.overlay.last()
         };
         let mut progress = self.shared.progress.subscribe();
+        if progress.borrow().of(number).is_none() {
+            self.shared.enough.notify_one();
+        }
         let landed = progress.wait_for(|progress| progress.of(number).is_some());
         match timeout(self.shared.limits.read, landed).await {
             Ok(Ok(progress)) => progress.of(number).unwrap_or(false),
@@ -317,6 +323,17 @@ impl<B: Backend> Store for Resilient<B> {
         let durable = self.write(writes);
         self.shared.enough.notify_one();
         durable
+    }
+
+    fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
+        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        let number = if writes.is_empty() { None } else { self.shared.take(writes) };
+        let Some(number) = number.filter(|_| B::SHARED) else { return Box::pin(ready(())) };
+        let mut progress = self.shared.progress.subscribe();
+        Box::pin(async move {
+            // A store that is gone sends nothing any more.
+            let _ = progress.wait_for(|progress| progress.is_sent(number)).await;
+        })
     }
 
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {

@@ -11,9 +11,10 @@ use staffai::ports::{Store, Write};
 use staffai::store::redis;
 use staffai::store::redis::opener::Opener;
 use staffai::store::resilient::{Limits, Resilient};
+use tokio::join;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::server::Server;
@@ -191,6 +192,33 @@ async fn what_waits_to_be_written_goes_along_with_what_is_read() {
     assert_eq!(soon(store.get("b")).await, None);
     assert!(soon(written).await);
     assert_eq!(server.ask::<String>("GET a"), "1");
+}
+
+/// Whoever looks for what others noted reads behind what was written before, and waits for no answer to that.
+#[tokio::test]
+async fn what_is_read_after_something_was_sent_is_read_behind_it() {
+    let server = Server::start();
+    let opener = Opener::new(&SecretString::from(server.url())).unwrap();
+    let limits = Limits { gather: Duration::from_secs(600), ..redis::limits() };
+    let store = Resilient::start_with(move || opener.open(), Arc::new(SystemClock), limits).await.unwrap();
+    for round in 0..20 {
+        let value = round.to_string();
+        let mut sent = store.send(vec![put("a", &value)]);
+        assert!(timeout(Duration::from_millis(10), &mut sent).await.is_err(), "nothing was sent yet");
+        let company = store.get("b");
+        let (_, behind) = join!(company, async {
+            sent.await;
+            // Not from memory: another key, which the server has when it has the first one.
+            let _ = store.get("c").await;
+            server.ask::<String>("GET a")
+        });
+        assert_eq!(behind, value);
+    }
+    server.freeze();
+    let sent = store.send(vec![put("a", "frozen")]);
+    drop(timeout(Duration::from_millis(10), store.get("b")).await);
+    soon(sent).await;
+    server.thaw();
 }
 
 /// What is read ahead is used once, and not after the key was written.

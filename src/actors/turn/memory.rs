@@ -122,7 +122,7 @@ pub(super) fn remember(
     let settings = &running.settings.history;
     let ttl = (!settings.ttl.is_zero()).then_some(settings.ttl);
     let key = keys::history(&turn.person, &turn.place);
-    {
+    let sent = {
         let saving = parts.forgotten.saving();
         if saving.covers(turn) {
             return;
@@ -134,8 +134,8 @@ pub(super) fn remember(
         let quotes = others(turn, &history).map(|person| Write::Put { key: quote(&person), value: String::new(), ttl });
         let mut writes: Vec<Write> = quotes.collect();
         writes.push(Write::Put { key: key.clone(), value: history.to_json(), ttl });
-        drop(parts.store.write(writes));
-    }
+        parts.store.send(writes)
+    };
     let check = Check {
         store: Arc::clone(&parts.store),
         forgotten: Arc::clone(&parts.forgotten),
@@ -148,8 +148,12 @@ pub(super) fn remember(
         key,
         ttl,
     };
-    // Nobody waits for it, and each of its reads has the deadline of the store.
-    tokio::spawn(check.run());
+    // Nobody waits for it, and each of its reads has the deadline of the store. What is noted after it looked is noted by one who finds
+    // the history and deletes it.
+    tokio::spawn(async move {
+        sent.await;
+        check.run().await;
+    });
 }
 
 /// The members at this door whose words were taken over from elsewhere.

@@ -53,6 +53,8 @@ pub struct State<B> {
 /// How far the numbered writes have come.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
+    /// Everything up to this one is on its way to the backend.
+    sent: u64,
     /// Everything up to this one is durable, but for what failed.
     durable: u64,
     /// The writes after the first and up to the second number were not durable when the store last gave up on waiting ones.
@@ -60,6 +62,11 @@ pub struct Progress {
 }
 
 impl Progress {
+    /// The write with this number is on its way to the backend, or nobody waits for it any more.
+    pub const fn is_sent(self, number: u64) -> bool {
+        number <= self.sent || self.of(number).is_some()
+    }
+
     /// Whether the write with this number became durable; none while it is under way.
     pub const fn of(self, number: u64) -> Option<bool> {
         if self.failed.0 < number && number <= self.failed.1 {
@@ -136,7 +143,7 @@ impl<B: Backend> Shared<B> {
 
     /// Something is about to be sent to a backend on a server: writes that wait for company may go along.
     pub fn take_along(&self, state: &State<B>) {
-        if B::SHARED && state.overlay.len() > 0 {
+        if B::SHARED && self.progress.borrow().sent < state.overlay.last() {
             self.company.notify_one();
         }
     }
@@ -146,6 +153,13 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         let now = self.clock.now();
         (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
+    }
+
+    /// Everything up to this number is on its way to the backend.
+    pub fn sent(&self, through: u64) {
+        if B::SHARED {
+            self.progress.send_modify(|progress| progress.sent = progress.sent.max(through));
+        }
     }
 
     /// The backend has everything up to this number, and the increments of this batch.

@@ -13,8 +13,8 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::SWEEP_AGAIN;
 use super::shared::Shared;
+use super::{COMPANY_EVERY, SWEEP_AGAIN};
 use crate::domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use crate::domain::{keys, panic};
 use crate::ports::StoreStatus;
@@ -157,14 +157,13 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Lets more writes join the next commit. It goes along with another request to a server, but not more often than it would go
-    /// alone.
+    /// Lets more writes join the next commit. It goes along with another request to a server, unless one just did.
     async fn gather(&self) {
         let gather = self.shared.limits.gather;
         let company = async {
             loop {
                 self.shared.company.notified().await;
-                if self.committed.is_none_or(|committed| committed.elapsed() >= gather) {
+                if self.committed.is_none_or(|committed| committed.elapsed() >= COMPANY_EVERY.min(gather)) {
                     return;
                 }
             }
@@ -198,7 +197,10 @@ impl<B: Backend> Writer<B> {
             let batch = Batch { writes: snapshot.writes, ticket };
             let mut batch = batch;
             let (changes, decided, load) = self.shared.unkept(&mut batch.writes);
-            self.launch(Job::Commit { batch, changes, probe, load }, (snapshot.through, decided), backend)
+            let through = (snapshot.through, decided);
+            let flight = self.launch(Job::Commit { batch, changes, probe, load }, through, backend);
+            self.shared.sent(through.0);
+            flight
         };
         self.watch(flight).await;
     }
