@@ -54,9 +54,11 @@ pub(crate) mod conversations;
 pub(crate) mod conversation;
 
 mod allowances;
+mod alone;
 pub(crate) mod approvals;
 pub mod audit;
 mod blocking;
+
 pub(crate) mod clean_calls;
 mod desk;
 pub(crate) mod mcp;

@@ -39,6 +39,7 @@ use std::time::Duration;
 
 use self::entry::{Entry, HandOver, Stage, record};
 use self::parking::ParkedNow;
+use super::alone::Alone;
 use super::bounded_set::BoundedSet;
 use super::forgotten::Forgotten;
 use super::handle::{Handle, Reply};
@@ -109,6 +110,8 @@ pub struct JournalState {
     open: HashMap<TurnId, Entry>,
     /// Turns that are.
     closed: BoundedSet<TurnId, CLOSED_MAX>,
+    /// Answers that reply to nothing, to tell them from each other.
+    alone: Alone,
     phase: Phase,
     records: Records,
 }
@@ -178,6 +181,7 @@ impl Actor for Journal {
         Ok(JournalState {
             open: HashMap::new(),
             closed: BoundedSet::default(),
+            alone: Alone::default(),
             phase: Phase::Loading { early: Vec::new() },
             records: Records::Whole,
         })

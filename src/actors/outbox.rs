@@ -53,6 +53,7 @@ use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use self::typing::Thinking;
+use super::alone::Alone;
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::messages::journal::JournalMsg;
@@ -139,6 +140,8 @@ pub struct OutboxState {
     mute: HashMap<(Place, Courtesy), Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
     answered: Answered,
+    /// What was posted that replies to nothing.
+    alone: Alone,
 }
 
 /// The last answered turns.
@@ -161,7 +164,7 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, since, check, nonce_until, drafted } => {
+            OutboxMsg::Deliver { turn, outgoing, since, check, others, nonce_until, drafted } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
@@ -170,7 +173,14 @@ impl Actor for Outbox {
                     ctx,
                     state,
                     &place,
-                    Job { check, nonce_until, drawn, since: Some(since), ..Job::new(Task::Turn(turn), outgoing) },
+                    Job {
+                        check,
+                        others,
+                        nonce_until,
+                        drawn,
+                        since: Some(since),
+                        ..Job::new(Task::Turn(turn), outgoing)
+                    },
                 );
             }
             OutboxMsg::Notify { about, place, text } => self.notify(ctx, state, &about, &place, text),

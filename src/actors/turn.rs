@@ -383,7 +383,7 @@ impl Thinking<'_> {
         let Self { parts, running, turn, .. } = *self;
         if let Some(going_on) = going_on {
             return match self.go_on().await {
-                Ok((Resumed { dialogue, mut done, mut left }, Gathered { history, .. })) => {
+                Ok((Resumed { dialogue, mut done, mut left, .. }, Gathered { history, .. })) => {
                     done.extend(self.run_decided(&mut left, going_on).await);
                     self.work(dialogue, Work::Round(left, done), history).await
                 }

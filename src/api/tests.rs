@@ -544,6 +544,7 @@ async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
 
 #[tokio::test]
 async fn a_listener_of_its_own_answers_health_and_metrics_alone() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
     let api = Api::new(ApiOptions {
         signed: Router::new(),

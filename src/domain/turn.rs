@@ -423,5 +423,8 @@ pub enum Custody {
     Closed {
         /// Our messages that answer it.
         posted: Vec<MessageId>,
+        /// They reply to nothing.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        alone: bool,
     },
 }

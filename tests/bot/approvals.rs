@@ -365,7 +365,7 @@ fn nothing_in_the_arguments_breaks_out_of_the_question() {
 }
 
 /// Reads a session until a call of it waits; gives the gate's id.
-async fn gate_of(world: &World, session: &str) -> String {
+pub async fn gate_of(world: &World, session: &str) -> String {
     let mut stream = connect(world, session, 0).await.bytes_stream();
     let mut text = String::new();
     let reading = async {

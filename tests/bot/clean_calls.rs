@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::approvals::gate_of;
 use crate::ledger::counted;
 use crate::model::{Act, Ask, End, Streamed};
 use crate::reading_along::{read, submit};
@@ -148,6 +149,48 @@ fn clean_calls_end_in_each_other_and_take_no_more_calls_than_the_turn_has() {
         );
         let ran: usize = world.model.asks().iter().map(|ask| ask.results().len()).max().unwrap_or_default();
         assert!(ran <= 8 && world.model.calls() < 30, "{ran} results, {} questions", world.model.calls());
+    });
+}
+
+#[test]
+fn what_clean_calls_took_counts_behind_an_approval_that_comes_after_a_kill() {
+    story(async {
+        let setup = Setup::new()
+            .set("STAFFAI_AGENTS__MODELS", "cheap")
+            .set("STAFFAI_TURN__DEADLINE", "30s")
+            .set("STAFFAI_TOOLS__LIMITS", "llm 100/1s")
+            .set("STAFFAI_TOOLS__MAX_CALLS", "4")
+            .set("STAFFAI_TOOLS__RULES", r#"[{tools = "roll_dice", verdict = "ask"}]"#);
+        let world = World::without_bot(setup).await;
+        std::fs::write(world.dir.path().join("scripted-models.json"), MODELS).unwrap();
+        let first = world.process("first").await;
+        world.becomes("ready").await;
+        let sums = |text: &str| json!({"expression": text});
+        let asked = vec![
+            ("llm_clean_tool", json!({"model": "cheap", "prompt": "add up", "tools": ["calculator"]})),
+            ("roll_dice", json!({"notation": "2d6"})),
+            ("calculator", sums("6*7")),
+        ];
+        world.model.does(calls("scripted", asked, move |ask| match ask.results().len() {
+            0 => Act::calls(&[("a", "calculator", sums("1+1")), ("b", "calculator", sums("2+2"))]),
+            _ => Act::content("added"),
+        }));
+        let message = submit(&world, "one", "add, look, and add").await;
+        let gate = gate_of(&world, "one").await;
+        first.kill();
+        let _second = world.process("second").await;
+        world.becomes("ready").await;
+        let decided = async || {
+            let url = format!("{}/api/v1/gate/{gate}", world.http());
+            let body = json!({"approve": true});
+            reqwest::Client::new().post(url).json(&body).send().await.unwrap().status().as_u16()
+        };
+        while decided().await == 404 {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+        let told = read(&world, "one", 0, &message).await;
+        let last = told.iter().find(|event| event["event"] == "final").unwrap()["text"].as_str().unwrap().to_owned();
+        assert!(last.starts_with("added / ") && last.contains(" / no more tool calls are allowed"), "{last}");
     });
 }
 

@@ -75,8 +75,11 @@ impl Journal {
                     resumed.push(id.clone());
                     state.open.insert(id, Entry::of_earlier_life(turn, answer, acted));
                 }
-                Ok(Custody::Closed { .. }) => {
+                Ok(Custody::Closed { posted, alone }) => {
                     if let Some(id) = keys::parse_turn(&key) {
+                        if alone {
+                            state.alone.note(&id, &posted);
+                        }
                         state.closed.insert(&id);
                     }
                 }

@@ -155,7 +155,11 @@ impl Journal {
             let used = ledger::writes(&entry.turn, effort, self.clock.now());
             writes.extend(used.into_iter().map(Write::from));
         }
-        if let Ok(value) = serde_json::to_string(&Custody::Closed { posted }) {
+        let alone = !posted.is_empty() && entry.answer().is_some_and(|answer| answer.outgoing.reply_to.is_none());
+        if alone {
+            state.alone.note(id, &posted);
+        }
+        if let Ok(value) = serde_json::to_string(&Custody::Closed { posted, alone }) {
             writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
         }
         drop(self.store.write(writes));

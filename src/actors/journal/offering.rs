@@ -84,7 +84,9 @@ impl Journal {
                 let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
                 let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
                 let turn = id.clone();
-                let deliver = OutboxMsg::Deliver { turn, outgoing, since, check: again, nonce_until, drafted };
+                let looks = again && outgoing.reply_to.is_none();
+                let others = if looks { state.alone.of_others(id).collect() } else { Vec::new() };
+                let deliver = OutboxMsg::Deliver { turn, outgoing, since, check: again, others, nonce_until, drafted };
                 entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }
         }

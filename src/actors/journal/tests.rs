@@ -325,7 +325,7 @@ async fn records_that_a_failing_store_hid_are_taken_up_when_it_recovers() {
 #[tokio::test(start_paused = true)]
 async fn closed_and_corrupt_records_of_an_earlier_life_are_not_offered() {
     let log = Log::capture();
-    let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new() }).unwrap();
+    let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new(), alone: false }).unwrap();
     let corrupt = r#"{"state": "my diary"}"#.to_owned();
     let records = vec![(keys::turn(&turn_id("10")), closed), (keys::turn(&turn_id("11")), corrupt)];
     let mut world = world(with(records)).await;

@@ -26,6 +26,8 @@ pub enum OutboxMsg {
         since: Timestamp,
         /// Look into the channel first: an earlier life may have posted some of it.
         check: bool,
+        /// Messages that are known to be answers to others, for an answer that replies to nothing.
+        others: Vec<MessageId>,
         /// Until then the platform surely remembers the nonces of an earlier life, which tell one answer from another with the same
         /// words; none for an answer that replies to a message.
         nonce_until: Option<Instant>,

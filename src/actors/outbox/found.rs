@@ -29,8 +29,8 @@ const CLOCKS_APART: Duration = Duration::from_secs(5);
 pub(super) enum Anchor<'a> {
     /// The first of them replies to this message.
     Trigger(&'a MessageId),
-    /// They reply to nothing: the first has the words of the first piece, and was posted since then.
-    Words(Timestamp),
+    /// They reply to nothing: the first has the words of the first piece, was posted since then, and is none of these, which answer others.
+    Words(Timestamp, &'a [MessageId]),
     /// Nothing does.
     Nothing,
 }
@@ -88,7 +88,7 @@ impl Courier {
     ) -> Result<Found, PostFailure> {
         let mut range = match anchor {
             Anchor::Trigger(trigger) => HistoryRange::After(trigger.clone()),
-            Anchor::Words(_) => HistoryRange::Newest,
+            Anchor::Words(..) => HistoryRange::Newest,
             Anchor::Nothing => return Ok(Found::default()),
         };
         let nothing = Piece::default();
@@ -108,7 +108,7 @@ impl Courier {
             let (oldest, newest) = (page.first().map(edge), page.last().map(edge));
             let mine = page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves);
             range = match (anchor, oldest, newest) {
-                (Anchor::Words(since), Some((at, oldest)), _) => {
+                (Anchor::Words(since, _), Some((at, oldest)), _) => {
                     ours.splice(0..0, mine);
                     if is_before(at, since) {
                         break;
@@ -142,7 +142,10 @@ impl Found {
         let words = pieces.first().map_or("", |piece| piece.text.as_str());
         let answers = |posted: &Posted| match anchor {
             Anchor::Trigger(trigger) => posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger),
-            Anchor::Words(since) => posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words,
+            Anchor::Words(since, others) => {
+                let fits = posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words;
+                fits && !others.contains(&posted.id)
+            }
             Anchor::Nothing => false,
         };
         let replies = ours.iter().filter(|posted| answers(posted)).count();

@@ -21,6 +21,8 @@ pub(super) struct Job {
     pub since: Option<Timestamp>,
     /// Look into the channel before anything is posted.
     pub check: bool,
+    /// Messages that are known to be answers to others.
+    pub others: Vec<MessageId>,
     /// Until then the platform surely remembers the nonces of an earlier try; none where its messages reply to something.
     pub nonce_until: Option<Instant>,
     /// What the channel shows of it already, as far as that is known.
@@ -39,6 +41,7 @@ impl Job {
             outgoing,
             since: None,
             check: false,
+            others: Vec::new(),
             nonce_until: None,
             drawn: None,
             edited: false,
@@ -50,7 +53,7 @@ impl Job {
     pub(super) fn anchor(&self) -> Anchor<'_> {
         match (&self.outgoing.reply_to, self.since) {
             (Some(trigger), _) => Anchor::Trigger(trigger),
-            (None, Some(since)) => Anchor::Words(since),
+            (None, Some(since)) => Anchor::Words(since, &self.others),
             (None, None) => Anchor::Nothing,
         }
     }

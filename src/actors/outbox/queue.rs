@@ -118,6 +118,9 @@ impl Outbox {
         {
             if let Task::Turn(turn) = &job.task {
                 job.drawn = state.drafts.remove(place, turn).or(job.drawn);
+                if job.check && job.outgoing.reply_to.is_none() {
+                    job.others.extend(state.alone.of_others(turn));
+                }
             }
             if track == Track::Posts && job.begins_with_edits() {
                 queue.edits.jobs.push_back(job);
@@ -149,6 +152,9 @@ impl Outbox {
         match end {
             End::Posted(delivery) => {
                 self.opened(state, place);
+                if let (Task::Turn(turn), None) = (&job.task, &job.outgoing.reply_to) {
+                    state.alone.note(turn, &delivery.posted);
+                }
                 self.report(state, job.task, Ok(delivery));
             }
             End::TriggerGone => {

@@ -77,6 +77,7 @@ impl World {
                 outgoing,
                 since: turn.at,
                 check,
+                others: Vec::new(),
                 nonce_until: None,
                 drafted: false,
             })
@@ -152,12 +153,42 @@ async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() 
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { reply_to: None, ..turn.reply_with("The build is red.") };
         let nonce_until = Some(Instant::now() + Duration::from_secs(30));
-        let deliver =
-            OutboxMsg::Deliver { turn: turn.id, outgoing, since: turn.at, check: true, nonce_until, drafted: false };
+        let deliver = OutboxMsg::Deliver {
+            turn: turn.id,
+            outgoing,
+            since: turn.at,
+            check: true,
+            others: Vec::new(),
+            nonce_until,
+            drafted: false,
+        };
         world.outbox.cast(deliver).unwrap();
         assert_eq!(world.told().await, (id.to_owned(), Ok(1)));
     }
     assert_eq!(world.poster.ours(&place("42")), ["The build is red."; 2]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_is_known_of_the_others() {
+    let mut world = world().await;
+    let deliver = |id: &str, others: Vec<MessageId>| {
+        let turn = turn(id, "7", "42");
+        let outgoing = Outgoing { reply_to: None, ..turn.reply_with("The build is red.") };
+        let (since, nonce_until) = (turn.at, Some(Instant::now()));
+        OutboxMsg::Deliver { turn: turn.id, outgoing, since, check: true, others, nonce_until, drafted: false }
+    };
+    // An earlier life posted the first one, and knows so; the second was not posted.
+    world.outbox.cast(deliver("10", Vec::new())).unwrap();
+    let JournalMsg::Delivered(_, first) = world.journal.next().await else { panic!("it is posted") };
+    world.outbox.cast(deliver("11", Vec::new())).unwrap();
+    let JournalMsg::Delivered(_, second) = world.journal.next().await else { panic!("it is posted") };
+    assert_ne!(first.posted, second.posted, "what this outbox posted for another one is none of its");
+    assert_eq!(world.poster.ours(&place("42")), ["The build is red."; 2]);
+    // The same one is found again, and so is one whose other is known to the journal alone.
+    world.outbox.cast(deliver("11", first.posted.clone())).unwrap();
+    let JournalMsg::Delivered(_, again) = world.journal.next().await else { panic!("it is found") };
+    assert_eq!(again.posted, second.posted);
+    assert_eq!(world.poster.ours(&place("42")).len(), 2);
 }
 
 // === Questions that are gone ===

@@ -1,6 +1,7 @@
 //! A turn that waits for a decision: what is handed to the journal, and how it goes on.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::tools::Tools;
@@ -95,7 +96,7 @@ async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<
 impl Thinking<'_> {
     /// What the journal needs to let the turn wait.
     pub(super) fn parking(&self, dialogue: &Dialogue, asking: Asking) -> Result<Parking, TooLong> {
-        let made = self.gate(&asking).zip(said(dialogue, &asking));
+        let made = self.gate(&asking).zip(said(dialogue, &asking, &self.tools));
         let Some((gate, dialogue)) = made else { return Err(TooLong(asking)) };
         // Nothing more of this part is shown.
         let drafted = self.slot.finish();
@@ -135,7 +136,7 @@ impl Thinking<'_> {
         let schema = Arc::clone(&running.schema);
         let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
         let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
-        tools.begin_at(resumed.done.len());
+        tools.begin_at(resumed.called);
         let read = parts.forgotten.now();
         let history = super::memory::load(parts, turn).await;
         let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
@@ -144,14 +145,14 @@ impl Thinking<'_> {
 }
 
 /// What was said so far, within its bound.
-fn said(dialogue: &Dialogue, asking: &Asking) -> Option<String> {
-    let saved = dialogue.save(&asking.done, &asking.left)?;
+fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
+    let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
     serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
 }
 
 impl Tools {
     /// Calls of this turn were made before it waited.
     fn begin_at(&self, calls: usize) {
-        self.calls.fetch_add(calls, std::sync::atomic::Ordering::Relaxed);
+        self.calls.fetch_add(calls, Ordering::Relaxed);
     }
 }

@@ -27,6 +27,9 @@ pub struct Saved {
     /// The others, in order.
     left: Vec<SavedCall>,
     fallback: Option<String>,
+    /// How many calls were begun, those of clean calls included.
+    #[serde(default)]
+    called: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -71,13 +74,15 @@ pub struct Resumed {
     pub done: Vec<Told>,
     /// The others, bound to the tools that there are now.
     pub left: Vec<Planned>,
+    /// How many calls were begun, those of clean calls included.
+    pub called: usize,
 }
 
 impl Dialogue {
     /// What has to be written down while a call of the running round waits: of the round's calls `done` are done, and `left` are
-    /// not. None when no round runs.
+    /// not; so many were `called` in all. None when no round runs.
     #[must_use]
-    pub fn save(&self, done: &[Told], left: &[Planned]) -> Option<Saved> {
+    pub fn save(&self, done: &[Told], left: &[Planned], called: usize) -> Option<Saved> {
         let Stage::Running(round) = &self.stage else { return None };
         let tools = self.tools.as_ref()?;
         let told =
@@ -99,6 +104,7 @@ impl Dialogue {
             done: done.iter().map(told).collect(),
             left: left.iter().map(call).collect(),
             fallback: self.fallback.clone(),
+            called,
         })
     }
 
@@ -112,14 +118,16 @@ impl Dialogue {
         };
         let left = saved.left.into_iter().map(plan).collect();
         let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
-        let done = saved.done.into_iter().map(told).collect();
+        let done: Vec<Told> = saved.done.into_iter().map(told).collect();
+        // What versions before wrote tells of none.
+        let called = saved.called.max(done.len());
         let items = saved.transcript.into_iter().map(SavedItem::item).collect();
         let transcript = Transcript { items, remembered: saved.remembered };
         let mut dialogue = Self::new(transcript, contract, schema, Some(tools));
         dialogue.rounds = saved.rounds.into_iter().map(SavedRound::round).collect();
         dialogue.fallback = saved.fallback;
         dialogue.stage = Stage::Running(saved.running.round());
-        Resumed { dialogue, done, left }
+        Resumed { dialogue, done, left, called }
     }
 }
 

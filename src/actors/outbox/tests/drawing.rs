@@ -28,6 +28,7 @@ impl World {
                 outgoing,
                 since: turn.at,
                 check: false,
+                others: Vec::new(),
                 nonce_until: None,
                 drafted: true,
             })

@@ -24,6 +24,7 @@ impl World {
                 outgoing,
                 since: turn.at,
                 check,
+                others: Vec::new(),
                 nonce_until: None,
                 drafted: false,
             })
