@@ -6,20 +6,19 @@ use std::marker::PhantomData;
 
 /// Knows the last `MOST` values that it was told; the oldest is forgotten first.
 ///
-/// Of each value it holds a digest of 128 bits under keys of its own, and no allocation: there may be a hundred thousand of
-/// them, and what lives for long among things that come and go keeps the allocator from giving memory back. That two values
-/// have the same digest happens to nobody.
+/// Of each value it holds a digest of 64 bits under a key of its own, and no allocation: there may be a hundred thousand of
+/// them, and what lives for long among things that come and go keeps the allocator from giving memory back. That a new value
+/// has the digest of one of a hundred thousand happens once in 10^14 times, and nobody can bring it about.
 pub struct BoundedSet<T, const MOST: usize> {
-    keys: [RandomState; 2],
-    known: HashSet<u128>,
-    order: VecDeque<u128>,
+    key: RandomState,
+    known: HashSet<u64>,
+    order: VecDeque<u64>,
     of: PhantomData<fn(T)>,
 }
 
 impl<T, const MOST: usize> Default for BoundedSet<T, MOST> {
     fn default() -> Self {
-        let keys = [RandomState::new(), RandomState::new()];
-        Self { keys, known: HashSet::new(), order: VecDeque::new(), of: PhantomData }
+        Self { key: RandomState::new(), known: HashSet::new(), order: VecDeque::new(), of: PhantomData }
     }
 }
 
@@ -44,9 +43,8 @@ impl<T: Hash, const MOST: usize> BoundedSet<T, MOST> {
         true
     }
 
-    fn digest(&self, value: &T) -> u128 {
-        let [first, second] = self.keys.each_ref().map(|keys| u128::from(keys.hash_one(value)));
-        first << u64::BITS | second
+    fn digest(&self, value: &T) -> u64 {
+        self.key.hash_one(value)
     }
 }
 

@@ -135,6 +135,9 @@ pub struct Attachment {
     pub size: usize,
     /// What it shows, in words.
     pub description: Option<String>,
+    /// Of a picture, how many pixels it is wide and high: its place can be kept before it is there.
+    #[serde(default)]
+    pub pixels: Option<(usize, usize)>,
 }
 
 /// A message as it stands now.

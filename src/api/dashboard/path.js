@@ -93,9 +93,10 @@ function stepStop(step, before, { to, cut }) {
 export function pathLines(turn) {
   const lines = stops(turn).map((stop) => {
     const took = stop.to === null ? "now" : stop.to > stop.from ? duration(stop.to - stop.from) : `at ${duration(stop.from)}`;
-    return [make("span", "stop-actor", stop.actor.replace(/:$/, "")), make("span", "stop-label", stop.label, stop.note ? make("span", "stop-note", stop.note) : ""), make("span", "took", took), stop.failed];
+    const note = stop.note ? make("span", "stop-note", stop.note) : "";
+    return make("li", stop.failed ? "failed" : "", make("span", "stop-actor", stop.actor.replace(/:$/, "")), make("span", "stop-label", stop.label), make("span", "took", took), note);
   });
-  return make("ol", "path", ...lines.map(([actor, label, took, failed]) => make("li", failed ? "failed" : "", actor, label, took)));
+  return make("ol", "path", ...lines);
 }
 
 /** Dots on a tree. `rowOf(stop)` gives the element of a row, or nothing. */

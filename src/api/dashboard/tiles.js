@@ -6,15 +6,15 @@ import { draw, spark } from "./spark.js";
 
 /** Each tile: its name, what it tells, its figure among those of a sample, and whether that is a counter. */
 const TILES = [
-  ["turns", "turns accepted since the start: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
+  ["turns", "turns accepted since this process of the bot started: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
   ["first words", "from a turn's acceptance to the first text a member can see: the median of the turns below", (now) => now.first_words_p50_ms, false],
-  ["tokens in", "tokens that models were given since the start", (now) => now.prompt_tokens, true],
-  ["tokens out", "tokens that models answered with since the start", (now) => now.completion_tokens, true],
-  ["cost", "what calls of models cost since the start, where rows have prices", (now) => now.dollars, true],
-  ["refused", "requests over a limit", (now) => now.refused, true],
-  ["shed", "work that was turned away because too much was going on", (now) => now.shed, true],
-  ["lost", "turns closed without a reply or an apology", (now) => now.lost, true],
-  ["doubled", "triggers that were found answered twice", (now) => now.doubled, true],
+  ["tokens in", "tokens that models were given since this process of the bot started", (now) => now.prompt_tokens, true],
+  ["tokens out", "tokens that models answered with since this process of the bot started", (now) => now.completion_tokens, true],
+  ["cost", "what calls of models cost since this process of the bot started, where rows have prices", (now) => now.dollars, true],
+  ["refused", "requests over a limit, since this process of the bot started", (now) => now.refused, true],
+  ["shed", "work that was turned away because too much was going on, since this process of the bot started", (now) => now.shed, true],
+  ["lost", "turns closed without a reply or an apology, since this process of the bot started", (now) => now.lost, true],
+  ["doubled", "triggers that were found answered twice, since this process of the bot started", (now) => now.doubled, true],
 ];
 const COUNTERS = { refused: "staffai_limit_refused_total", shed: "staffai_shed_total", lost: "staffai_turns_lost_total", doubled: "staffai_turns_doubled_total" };
 
@@ -95,7 +95,7 @@ export function showMoney({ meters, spent: list }, { limits, spent, today }) {
     const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
     const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
     return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
-  }).map((row) => titled(row, "calls of this model row since the start: tokens it was given and answered with, and what they cost where the row has prices")));
+  }).map((row) => titled(row, "calls of this model row since this process of the bot started: tokens it was given and answered with, and what they cost where the row has prices")));
 }
 
 function titled(element, title) {

@@ -91,7 +91,7 @@ function newRow(turn) {
     more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
-  number.title = "its place among the turns since the start";
+  number.title = "its place among the turns since this process of the bot started";
   parts.trigger.title = "why it is answered: a mention, a reply, a direct message, a timer";
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";

@@ -162,6 +162,9 @@ impl MemberWindows {
             (_, None) if reserved => {
                 let log = &page.log;
                 page.own.retain(|known| log.entry(known).is_some());
+                if page.own.is_empty() {
+                    page.own.reserve_exact(1);
+                }
                 page.own.push(turn.into());
             }
             _ => {}
@@ -258,7 +261,7 @@ impl MemberWindows {
         }
         let mut unkept = 0;
         for page in self.pages.values_mut() {
-            page.changes.retain(|(number, _)| *number > through);
+            page.keep(through);
             unkept += usize::from(!page.changes.is_empty());
         }
         self.unkept = unkept;
@@ -267,7 +270,7 @@ impl MemberWindows {
     /// The changes of one member up to this number are kept elsewhere.
     pub fn kept_of(&mut self, member: &Member, through: u64) {
         let Some(page) = self.pages.get_mut(member).filter(|page| !page.changes.is_empty()) else { return };
-        page.changes.retain(|(number, _)| *number > through);
+        page.keep(through);
         self.unkept -= usize::from(page.changes.is_empty());
     }
 
@@ -320,6 +323,15 @@ impl Page {
     fn empty(window: Duration) -> Self {
         let log = WindowLog::default();
         Self { log, window, touched: 0, changes: Vec::new(), version: 0, newest: 0, own: Vec::new() }
+    }
+
+    /// The changes up to this number are kept elsewhere. Nothing stays of their room: a page lives for a window, and its changes for
+    /// moments.
+    fn keep(&mut self, through: u64) {
+        self.changes.retain(|(number, _)| *number > through);
+        if self.changes.is_empty() {
+            self.changes = Vec::new();
+        }
     }
 
     /// The entries that did not change here.

@@ -136,6 +136,11 @@ impl WindowLog {
             }
         }
         let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
+        if self.entries.is_empty() {
+            // Most members are heard of once within a window, and there may be fifty thousand of them.
+            self.entries.shrink_to(1);
+            self.entries.reserve_exact(1);
+        }
         self.entries.push(Entry {
             at: now,
             tokens,
@@ -212,6 +217,11 @@ impl WindowLog {
 
     fn sum(&self, counts: impl Fn(&Entry) -> bool) -> u64 {
         self.entries.iter().filter(|entry| counts(entry)).fold(0, |sum, entry| sum.saturating_add(entry.tokens))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn room(&self) -> usize {
+        self.entries.capacity()
     }
 
     fn trim(&mut self) {

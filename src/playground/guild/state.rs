@@ -244,8 +244,9 @@ impl State {
         let id = MessageId(self.snowflakes.next(now));
         let (filename, content_type, size) = (file.name.clone(), file.kind.clone(), file.bytes.len());
         let description = file.description.clone();
+        let pixels = imagesize::blob_size(&file.bytes).ok().map(|size| (size.width, size.height));
         self.files.keep(id, file);
-        Attachment { id, filename, content_type, size, description }
+        Attachment { id, filename, content_type, size, description, pixels }
     }
 
     fn keep(&mut self, message: &Message, now: u64) {

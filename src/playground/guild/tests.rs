@@ -89,3 +89,15 @@ fn what_is_kept_is_there_again_and_new_ids_are_above_it() {
     again.post(channel, bot, twice, NOW).unwrap();
     assert_eq!(again.doubled(), 1);
 }
+
+#[test]
+fn the_place_of_a_picture_is_known_before_its_bytes_are_there() {
+    let mut state = State::new(Seed::harbour());
+    let mut pixels = |bytes: &'static [u8]| {
+        let file =
+            File { name: "a.gif".to_owned(), kind: "image/gif".to_owned(), bytes: bytes.into(), description: None };
+        state.attach(file, NOW).pixels
+    };
+    assert_eq!(pixels(b"GIF89a\x14\x00\x0a\x00\x00\x00\x00"), Some((20, 10)));
+    assert_eq!(pixels(b"words"), None);
+}

@@ -20,6 +20,8 @@ const KILL = "kill_bot";
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
 const AWAY_MS = 15_000;
+/** Of what time the counts are. */
+const SINCE = ", since the playground started, over all restarts of the bot";
 
 /**
  * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word, kind)` shows a strike in the
@@ -30,8 +32,8 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   const buttons = make("div", "troubles");
   const count = (title) => Object.assign(make("strong", "", "0"), { title });
   const parts = {
-    crashes: count("lives of actors that ended by a failure, and ends of the bot's process, since the start"),
-    lost: count("turns closed without a reply or an apology"), doubled: count("triggers that were found answered twice"),
+    crashes: count(`lives of actors that ended by a failure, and ends of the bot's process${SINCE}`),
+    lost: count(`turns closed without a reply or an apology${SINCE}`), doubled: count(`triggers that were found answered twice${SINCE}`),
   };
   const counts = make("p", "chaos-counts", "crashes ", parts.crashes, " · lost ", parts.lost, " · doubled ", parts.doubled);
   counts.setAttribute("role", "status");
@@ -129,7 +131,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
     midAnswer,
     /** Whether answers come from the demo model, which costs nobody anything. */
     demo: () => chaos.demo === true,
-    /** Crashes, and turns that were lost or doubled, since the start. */
+    /** Crashes, and turns that were lost or doubled, since the playground started. */
     counts: () => chaos.counts,
     /** What shows that an order comes from this page. */
     token: () => chaos.token,

@@ -96,7 +96,7 @@ function fill(item, message, grouped, view) {
   const time = make("time", "time", clock(message.sent_at));
   time.dateTime = new Date(message.sent_at).toISOString();
   time.title = new Date(message.sent_at).toLocaleString();
-  const body = make("div", "body", draw(message.content, view.names));
+  const body = make("div", "body", draw(message.content, { ...view.names, saidAt: message.sent_at }));
   if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
   // An answer that grows is edited, and so is what takes the place of "is thinking": neither is an edit to who reads it.
   if (message.edited_at && !message.command && !author?.bot) {
@@ -237,6 +237,8 @@ function attached(file) {
 function picture(file, instead) {
   const image = make("img", "picture");
   Object.assign(image, { src: fileUrl(file), alt: file.description || file.filename, title: `${file.filename}, ${size(file.size)}` });
+  // Its place is kept while it loads, so that nothing below it moves.
+  if (file.pixels) [image.width, image.height] = file.pixels;
   const open = make("a", "picture-link", image);
   Object.assign(open, { href: fileUrl(file), target: "_blank", rel: "noopener" });
   image.addEventListener("error", () => open.replaceWith(instead), { once: true });

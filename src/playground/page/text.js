@@ -6,10 +6,12 @@ import { make } from "/dashboard/dom.js";
 const MAX_DEPTH = 6;
 /** How often times like "in 5 seconds" are told anew. */
 const TICK_MS = 1000;
+/** How long a message may be on its way: a moment that passed meanwhile was still to come when it was written. */
+const UNDERWAY_MS = 5000;
 
 /**
  * Draws a message. `names` resolves what ids stand for: `member(id)`, `role(id)` and `channel(id)` give
- * `{name, self, color}` or nothing.
+ * `{name, self, color}` or nothing. `saidAt` is when it was said, in milliseconds since 1970, where that is known.
  */
 export function draw(text, names) {
   const out = document.createDocumentFragment();
@@ -34,6 +36,7 @@ export function plain(text, names) {
     .replace(/<#(\d+)>/g, (all, id) => "#" + (names.channel(id)?.name ?? "channel"))
     .replace(/<t:(-?\d+)(?::\w)?>/g, (all, seconds) => moment(Number(seconds)).textContent)
     .replace(/<(https?:\/\/[^\s>]+)>/g, "$1")
+    .replace(/^\s*(?:-#|#{1,3}|>|[-*]) (?=\S)/gm, "")
     .replace(/(\*\*|__|~~|\|\||`)/g, "")
     .replace(/\s+/g, " ")
     .trim();
@@ -173,7 +176,7 @@ function piece(match, names, depth) {
   if (found.user) return mention("@", names.member(found.user), match[0]);
   if (found.role) return mention("@", names.role(found.role), match[0]);
   if (found.channel) return mention("#", names.channel(found.channel), match[0]);
-  if (found.time) return moment(Number(found.time), found.style);
+  if (found.time) return moment(Number(found.time), found.style, names.saidAt);
   if (found.emoji) return document.createTextNode(`:${found.emoji}:`);
   if (found.target) return link(found.target, found.label);
   if (found.angled) return link(found.angled, found.angled);
@@ -224,17 +227,18 @@ export function link(target, label) {
   return element;
 }
 
-function moment(seconds, style = "f") {
+function moment(seconds, style = "f", saidAt = Infinity) {
   const date = new Date(seconds * 1000);
   if (Number.isNaN(date.getTime())) return document.createTextNode("an unknown time");
   const styles = {
     t: { timeStyle: "short" }, T: { timeStyle: "medium" }, d: { dateStyle: "short" }, D: { dateStyle: "long" },
     f: { dateStyle: "medium", timeStyle: "short" }, F: { dateStyle: "full", timeStyle: "short" },
   };
-  const element = make("time", "moment", style === "R" ? relative(date) : date.toLocaleString([], styles[style]));
+  const awaited = date.getTime() > saidAt - UNDERWAY_MS;
+  const element = make("time", "moment", style === "R" ? relative(date, awaited) : date.toLocaleString([], styles[style]));
   element.dateTime = date.toISOString();
   element.title = date.toLocaleString();
-  if (style === "R") element.dataset.relative = "yes";
+  if (style === "R") element.dataset.relative = awaited ? "awaited" : "told";
   return element;
 }
 
@@ -242,16 +246,18 @@ function moment(seconds, style = "f") {
 export function tickTimes() {
   setInterval(() => {
     for (const element of document.querySelectorAll("time[data-relative]")) {
-      const words = relative(new Date(element.dateTime));
+      const words = relative(new Date(element.dateTime), element.dataset.relative === "awaited");
       if (element.textContent !== words) element.textContent = words;
     }
   }, TICK_MS);
 }
 
-function relative(date) {
-  const seconds = Math.round((date.getTime() - Date.now()) / 1000);
+/** A moment beside now. One that was awaited when it was told is "now" from then on: "I can answer again" stays true. */
+function relative(date, awaited) {
+  const seconds = Math[awaited ? "ceil" : "round"]((date.getTime() - Date.now()) / 1000);
   const words = new Intl.RelativeTimeFormat([], { numeric: "auto" });
   const units = [["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+  if (awaited && seconds <= 0) return words.format(0, "second");
   const [unit, length] = units.find(([, length]) => Math.abs(seconds) >= length) ?? units[3];
   return words.format(Math.round(seconds / length), unit);
 }

@@ -164,3 +164,22 @@ fn what_was_overtaken_on_its_way_is_no_loss() {
     assert!(!book.learned(NOW, &who, WINDOW, WindowLog::of(vec![elsewhere(NOW, 30, 1)]), 0));
     assert!(!book.has_changes());
 }
+
+/// There may be as many pages as there are members, and most have one entry that is kept elsewhere.
+#[test]
+fn a_page_with_one_entry_that_is_kept_elsewhere_has_no_room_for_more() {
+    let mut book = MemberWindows::default();
+    let who = member(7);
+    for request in [reserve(&who, 1), settle(&who, 1, 70)] {
+        book.decide(NOW, &request);
+        book.did(&request);
+    }
+    book.kept(book.last());
+    let page = &book.pages[&who];
+    assert_eq!((page.log.room(), page.changes.capacity(), page.own.capacity()), (1, 0, 1));
+    assert!(size_of::<Page>() <= 112 && size_of::<Entry>() <= 56, "{} {}", size_of::<Page>(), size_of::<Entry>());
+    book.decide(NOW, &reserve(&who, 2));
+    book.kept_of(&who, book.last());
+    let page = &book.pages[&who];
+    assert_eq!((page.log.entries().len(), page.changes.capacity()), (2, 0));
+}
