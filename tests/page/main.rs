@@ -258,7 +258,7 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
         "tools",
         "roll_dice",
         "llm_dispatcher",
-        "outbox",
+        "outbox:discord",
     ] {
         rest = rest.split_once(stop).unwrap_or_else(|| panic!("no {stop} in its place: {path}")).1;
     }

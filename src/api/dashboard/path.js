@@ -45,7 +45,7 @@ export function stops(turn) {
   if (turn.answered_ms !== null) {
     out.push({ actor: "journal", label: "keeps the answer", from: turn.answered_ms, to: turn.answered_ms });
     if (typeof turn.counted?.tokens === "number") out.push({ actor: "rate_limiter", label: limitsTaken(turn.counted), from: turn.answered_ms, to: turn.answered_ms });
-    out.push({ actor: "outbox:", label: "posts it", from: turn.answered_ms, to: end });
+    out.push({ actor: `outbox:${turn.door}`, label: "posts it", from: turn.answered_ms, to: end });
   }
   return out;
 }
@@ -94,7 +94,7 @@ export function pathLines(turn) {
   const lines = stops(turn).map((stop) => {
     const took = stop.to === null ? "now" : stop.to > stop.from ? duration(stop.to - stop.from) : `at ${duration(stop.from)}`;
     const note = stop.note ? make("span", "stop-note", stop.note) : "";
-    return make("li", stop.failed ? "failed" : "", make("span", "stop-actor", stop.actor.replace(/:$/, "")), make("span", "stop-label", stop.label), make("span", "took", took), note);
+    return make("li", stop.failed ? "failed" : "", make("span", "stop-actor", stop.actor), make("span", "stop-label", stop.label), make("span", "took", took), note);
   });
   return make("ol", "path", ...lines);
 }
@@ -145,6 +145,12 @@ export function dotsOn(tree, rowOf) {
         }
       }
       const oldest = turns.at(-1)?.number ?? 0;
+      // Nothing is heard any more of how those end that are no longer among the newest.
+      for (const [number, dot] of going) {
+        if (number >= oldest) continue;
+        dot.element.remove();
+        going.delete(number);
+      }
       for (const number of begun) if (number < oldest) begun.delete(number);
       first = false;
       if (going.size > 0) timer ??= setInterval(step, STEP_MS / 2);

@@ -6,21 +6,24 @@ import { draw, spark } from "./spark.js";
 
 /** Each tile: its name, what it tells, its figure among those of a sample, and whether that is a counter. */
 const TILES = [
-  ["turns", "turns accepted since this process of the bot started: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
+  ["turns", "turns accepted: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
   ["first words", "from a turn's acceptance to the first text a member can see: the median of the turns below", (now) => now.first_words_p50_ms, false],
-  ["tokens in", "tokens that models were given since this process of the bot started", (now) => now.prompt_tokens, true],
-  ["tokens out", "tokens that models answered with since this process of the bot started", (now) => now.completion_tokens, true],
-  ["cost", "what calls of models cost since this process of the bot started, where rows have prices", (now) => now.dollars, true],
-  ["refused", "requests over a limit, since this process of the bot started", (now) => now.refused, true],
-  ["shed", "work that was turned away because too much was going on, since this process of the bot started", (now) => now.shed, true],
-  ["lost", "turns closed without a reply or an apology, since this process of the bot started", (now) => now.lost, true],
-  ["doubled", "triggers that were found answered twice, since this process of the bot started", (now) => now.doubled, true],
+  ["tokens in", "tokens that models were given", (now) => now.prompt_tokens, true],
+  ["tokens out", "tokens that models answered with", (now) => now.completion_tokens, true],
+  ["cost", "what calls of models cost, where rows have prices", (now) => now.dollars, true],
+  ["refused", "requests over a limit", (now) => now.refused, true],
+  ["shed", "work that was turned away because too much was going on", (now) => now.shed, true],
+  ["lost", "turns closed without a reply or an apology", (now) => now.lost, true],
+  ["doubled", "triggers that were found answered twice", (now) => now.doubled, true],
 ];
+/** Of what time counters are. */
+const SINCE = ", since this process of the bot started";
 const COUNTERS = { refused: "staffai_limit_refused_total", shed: "staffai_shed_total", lost: "staffai_turns_lost_total", doubled: "staffai_turns_doubled_total" };
 
 /** Builds the tiles in `list`. */
 export function tilesOn(list) {
-  const tiles = TILES.map(([name, meaning]) => {
+  const tiles = TILES.map(([name, what, , counts]) => {
+    const meaning = counts ? what + SINCE : what;
     const parts = { value: make("span", "value"), line: spark("of-tile") };
     const tile = make("div", "tile", make("dt", "", name), make("dd", "", parts.value, parts.line));
     tile.title = meaning;
