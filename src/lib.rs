@@ -6,7 +6,7 @@
 //! |---|---|---|
 //! | [`domain`] | plain data and decisions; clock and dice are arguments | anything that waits, logs or has a wire |
 //! | [`actors`] | `domain`, [`ports`], [`config`] | a wire type of Discord, a store or a model |
-//! | edges: `discord`, `llm`, [`mcp`], [`tools`], [`render`], [`store`], [`terminal`], `chat_service`, `hooks`, `model_api`, `api`, [`playground`] | `domain`, `ports`, their own library, the connection of [`nats`], `http_client` | each other, and the actors |
+//! | edges: `discord`, `llm`, [`mcp`], [`tools`], [`render`], [`store`], [`terminal`], `chat_service`, `hooks`, `model_api`, `api`, [`playground`] | `domain`, `ports`, their own library, the connection of [`nats`], `http_client`, `problem` | each other, and the actors |
 //! | [`config`], [`telemetry`] | `domain`, `ports`, the process around them | actors and edges |
 //! | [`app`] | all of them; it makes the clock and the dice | |
 //!
@@ -35,6 +35,8 @@ pub(crate) mod llm;
 pub mod nats;
 
 pub(crate) mod http_client;
+
+pub(crate) mod problem;
 
 pub mod mcp;
 

@@ -1,27 +1,16 @@
 //! Refusals in the form that the clients of a path know, whoever refused: what is refused on the way to a route says why in plain text.
 
-use axum::Json;
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
-use serde_json::json;
+use axum::response::Response;
 
 /// Tells why a request for a path is refused, in the form that the clients of the path know.
 pub type Refuse = fn(&str, StatusCode, &str) -> Response;
 
-const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 /// The most bytes of a refusal in plain text.
 const SENTENCE_MAX: usize = 1_024;
-
-/// A refusal as problem details (RFC 9457). Its sentence stands in `error` as well, where older clients look for it.
-#[must_use]
-pub fn problem(status: StatusCode, why: &str) -> Response {
-    let title = status.canonical_reason().unwrap_or("Refused");
-    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": why, "error": why});
-    (status, [(header::CONTENT_TYPE, PROBLEM)], Json(body)).into_response()
-}
 
 /// Gives the refusals in plain text, and those without a word, the form that `refuse` knows. Others have one already.
 pub async fn in_form(State(refuse): State<Refuse>, request: Request, next: Next) -> Response {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::Router;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
@@ -30,7 +30,7 @@ use crate::actors::turn_events::TurnEvents;
 use crate::actors::usable_tools::UsableTools;
 use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
-use crate::api::{self, Api, ApiOptions, Exposure, Limits, form};
+use crate::api::{self, Api, ApiOptions, Exposure, Limits};
 use crate::config::Settings;
 use crate::domain::lineage::Identity;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
@@ -42,6 +42,7 @@ use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
 use crate::ports::samples::Counters;
 use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use crate::problem::problem;
 use crate::render;
 use crate::store::resilient::Resilient;
 use crate::store::{OpenError, embedded, failing, redis};
@@ -239,7 +240,7 @@ fn programs(
 
 /// The answer to a request that was refused, in the form that the clients of its path know.
 pub(super) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
-    if model_api::speaks(path) { model_api::refused(path, status, why) } else { form::problem(status, why) }
+    if model_api::speaks(path) { model_api::refused(path, status, why) } else { problem(status, why).into_response() }
 }
 
 /// Requests that start a turn and prove themselves by a signature.

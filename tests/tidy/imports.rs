@@ -20,9 +20,10 @@ const EDGES: [&str; 13] = [
 ];
 
 /// The other rooms, and the rooms that each may use besides itself.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("nats", &[]),
     ("http_client", &[]),
+    ("problem", &[]),
     ("domain", &[]),
     ("ports", &["domain"]),
     ("telemetry", &["domain", "ports"]),
@@ -33,7 +34,7 @@ const ROOMS: [(&str, &[&str]); 9] = [
 ];
 
 /// What an edge may use besides itself.
-const EDGE_USES: [&str; 4] = ["domain", "ports", "nats", "http_client"];
+const EDGE_USES: [&str; 5] = ["domain", "ports", "nats", "http_client", "problem"];
 
 /// Rooms that may use everything.
 const TOP: [&str; 2] = ["app", "main"];

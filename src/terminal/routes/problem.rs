@@ -1,10 +1,15 @@
 //! What is refused at these routes, and why.
 
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 
-pub(super) use crate::api::form::problem as refused;
+use crate::problem::problem;
 use crate::terminal::sessions::NotTaken;
+
+/// A refusal with this status, which says why.
+pub(super) fn refused(status: StatusCode, why: &str) -> Response {
+    problem(status, why).into_response()
+}
 
 /// Nothing is at this path.
 pub(super) async fn no_endpoint() -> Response {

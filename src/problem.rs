@@ -1,0 +1,18 @@
+//! Problem details for HTTP (RFC 9457): the form of what this program's own paths refuse, whichever edge refuses it.
+
+use http::header::CONTENT_TYPE;
+use http::{HeaderValue, Response, StatusCode};
+use serde_json::json;
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
+
+/// A refusal as problem details. Its sentence stands in `error` as well, where older clients look for it.
+#[must_use]
+pub fn problem(status: StatusCode, why: &str) -> Response<String> {
+    let title = status.canonical_reason().unwrap_or("Refused");
+    let body = json!({"type": "about:blank", "title": title, "status": status.as_u16(), "detail": why, "error": why});
+    let mut response = Response::new(body.to_string());
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, PROBLEM);
+    response
+}
