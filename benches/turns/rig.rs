@@ -346,7 +346,9 @@ impl Rig {
     pub fn edit(&self, channel: &str, id: u64, body: &[u8]) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        if let Some(before) = state.edited.insert(channel.to_owned(), now) {
+        // A whole answer waits for no pace.
+        let grows = memchr::memmem::find(body, wire::streamed_text().as_bytes()).is_none();
+        if grows && let Some(before) = state.edited.insert(channel.to_owned(), now) {
             let pause = now.saturating_duration_since(before);
             state.shortest_pause = Some(state.shortest_pause.map_or(pause, |shortest| shortest.min(pause)));
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use staffai::domain::ids;
 use tokio::time::Instant;
 
 use super::{Pair, Size, answered};
@@ -19,7 +20,9 @@ const CROWD: u64 = 60;
 const CHANNELS: u64 = 20;
 /// How long the whole text of a stretch may take.
 const WITHIN: Duration = Duration::from_secs(30);
-/// The pause that we promise between two edits of one channel, less what a clock may be off by.
+/// How long the bot holds first words back: the default of `streaming.hold`.
+const HELD_BACK: Duration = Duration::from_millis(300);
+/// The pause that we promise between two edits of growing answers of one channel, less what a clock may be off by.
 const PAUSE: Duration = Duration::from_millis(990);
 
 /// Runs the scene.
@@ -39,15 +42,23 @@ pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), Strin
         };
         // The model's own time until its first word is the same for both.
         let held = PIECE_EVERY.as_secs_f64() * 1e6;
-        let visible = |side: &[Streamed]| median(&side.iter().map(|turn| turn.visible - held).collect::<Vec<_>>());
-        ratios.push(visible(&us) / visible(&floor));
+        let visible =
+            |side: &[Streamed], held: f64| median(&side.iter().map(|turn| turn.visible - held).collect::<Vec<_>>());
+        let held_back = as_f64(ids::millis(HELD_BACK)) * 1_000.0;
+        ratios.push(visible(&us, held + held_back) / visible(&floor, held));
         all.extend(us);
         floors.extend(floor);
     }
     let of = |of: fn(&Streamed) -> f64| all.iter().map(of).collect::<Vec<_>>();
     let floor = |of: fn(&Streamed) -> f64| floors.iter().map(of).collect::<Vec<_>>();
-    let behind = of(|turn| turn.behind_model);
-    table.at_most("M3 first word of the model to first visible text, p50", (ms(median(&behind)), "ms"), 1.0, &steal);
+    // First words are held back for so long by design, so that a short answer is one post.
+    let held = as_f64(ids::millis(HELD_BACK)) * 1_000.0;
+    let behind = of(|turn| turn.behind_model).iter().map(|waited| waited - held).collect::<Vec<_>>();
+    let what = format!(
+        "M3 first word of the model to first visible text, less the {} ms it is held, p50",
+        HELD_BACK.as_millis()
+    );
+    table.at_most(&what, (ms(median(&behind)), "ms"), 1.0, &steal);
     table.at_most("M3 the same, p99", (ms(percentile(&behind, 0.99)), "ms"), 5.0, &steal);
     let before = floor(|turn| turn.behind_model);
     let text = format!("{} / {} ms", plain(ms(median(&before))), plain(ms(percentile(&before, 0.99))));
