@@ -229,6 +229,27 @@ fn every_file_that_the_readme_and_actors_md_name_is_there() {
     assert!(missing.is_empty(), "these are not there: {missing:#?}");
 }
 
+/// What answers below `/api/v1` is in the document that programs read.
+#[test]
+fn every_route_of_the_api_is_described() {
+    let document = include_str!("../src/terminal/openapi.json");
+    let mut routes = 0;
+    for file in files() {
+        for (at, call) in file.shipped.match_indices(".route(") {
+            let path = file.text[at + call.len()..].split('"').nth(1).unwrap_or_default();
+            if path.starts_with("/api/v1/") {
+                routes += 1;
+                assert!(
+                    document.contains(&format!("\n  \"{path}\": {{")),
+                    "{}: {path} is not in openapi.json",
+                    file.path
+                );
+            }
+        }
+    }
+    assert!(routes > 15, "{routes}");
+}
+
 /// What `docs/proofs.md` names are tests.
 #[test]
 fn every_proof_is_a_test() {

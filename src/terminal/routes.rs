@@ -66,7 +66,7 @@ pub struct Parts {
 /// Paths beside those of any endpoint.
 const ANY_OTHER: [&str; 3] = ["/api/v1", "/api/v1/", "/api/v1/{*other}"];
 
-/// The routes that `openapi.json` describes. The caller that mounts them authorises requests and says who asks.
+/// The routes of sessions. The caller that mounts them authorises requests and says who asks.
 pub fn router(parts: Parts) -> Router {
     let others =
         ANY_OTHER.into_iter().fold(Router::new(), |others, path| others.route(path, any(problem::no_endpoint)));

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use reqwest::Method;
 use serde_json::json;
 use staffai::playground::guild::seed::Seed;
 
@@ -38,6 +39,39 @@ fn the_pages_say_how_the_bot_is() {
             }
             assert_eq!(child["state"], "running");
             assert!(child.get("last_error").is_some() && child["children"].is_array());
+        }
+    });
+}
+
+#[test]
+fn the_document_describes_the_endpoints_that_answer() {
+    story(async {
+        let world = World::begin().await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        let (_, document) = world.json("/api/v1/openapi.json").await;
+        for (path, described) in document["paths"].as_object().unwrap() {
+            let url = format!("{}{}", world.http(), path.replace(['{', '}'], ""));
+            let refused = reqwest::Client::new().request(Method::TRACE, url).send().await.unwrap();
+            assert_eq!(refused.status(), 405, "{path}");
+            let allowed = refused.headers()["allow"].to_str().unwrap().to_lowercase();
+            let allowed: BTreeSet<&str> = allowed.split(',').filter(|method| *method != "head").collect();
+            let methods: BTreeSet<&str> = described.as_object().unwrap().keys().map(String::as_str).collect();
+            assert_eq!(allowed, methods, "{path}");
+        }
+        for (path, at) in [
+            ("/api/v1/tree", "Actor"),
+            ("/api/v1/actor?path=staffai/journal", "ActorDetail"),
+            ("/api/v1/turns", "Turns"),
+            ("/api/v1/turns/1", "TurnDetail"),
+            ("/api/v1/samples", "Samples"),
+            ("/api/v1/tool_servers", "ToolServers"),
+        ] {
+            let (status, body) = world.json(path).await;
+            let mut schema = document["components"]["schemas"][at].clone();
+            schema["components"] = document["components"].clone();
+            let told: Vec<String> =
+                jsonschema::validator_for(&schema).unwrap().iter_errors(&body).map(|error| error.to_string()).collect();
+            assert!(status == 200 && told.is_empty(), "{path}: {told:?} in {body}");
         }
     });
 }

@@ -67,9 +67,15 @@ function endOf(turn) {
   return turn.ended_ms ?? turn.age_ms;
 }
 
+/** How long a turn took without what it waited for persons. */
+function worked(turn) {
+  const decided = turn.steps.map((step, n) => (step.kind === "gate" ? (endOfStep(turn, n).to ?? endOf(turn)) - step.from_ms : 0));
+  return decided.reduce((left, waited) => left - waited, endOf(turn));
+}
+
 /** What a whole bar stands for: almost the longest turn, so that a single slow one does not flatten all others. */
 function scale(turns) {
-  const lengths = turns.map(endOf).sort((a, b) => a - b);
+  const lengths = turns.map(worked).sort((a, b) => a - b);
   const high = lengths[Math.ceil((lengths.length - 1) * 0.9)] ?? SHORTEST;
   const wanted = Math.max(SHORTEST, high * 1.08);
   const unit = 10 ** Math.floor(Math.log10(wanted));

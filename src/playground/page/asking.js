@@ -7,6 +7,19 @@ const AWAY = "The playground cannot be reached. Is it still running?";
 /** What is wrong once a key is needed: only going to the page anew lets the browser ask for it. */
 const LOCKED = "This page needs a key now. Load it again, and give a key as the password; the name does not matter. What you typed is kept.";
 
+/** While whoever is asked is away, it is asked ever more seldom, up to this. */
+const SELDOM_MS = 15_000;
+
+/** Asks again and again, as long as the page is open and seen. `look` tells whether it was answered. */
+export async function keepAsking(look, every) {
+  let pause = every;
+  const again = async () => {
+    pause = document.hidden || (await look()) ? every : Math.max(every, Math.min(SELDOM_MS, pause * 2));
+    setTimeout(again, pause);
+  };
+  await again();
+}
+
 export async function ask(method, path, body, headers = {}) {
   const options = { method };
   if (body) {

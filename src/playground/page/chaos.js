@@ -1,5 +1,6 @@
 // Break it: strikes at actors of the tree, trouble beside them, and the counts that say what came of it.
 
+import { keepAsking } from "./asking.js";
 import { make, rove, set } from "/dashboard/dom.js";
 
 const STRIKES = [
@@ -19,7 +20,6 @@ const KILL = "kill_bot";
 /** How long the first words of an answer may take before the strike comes anyway. */
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
-const AWAY_MS = 15_000;
 /** Of what time the counts are. */
 const SINCE = ", since the playground started, over all restarts of the bot";
 
@@ -118,14 +118,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   };
   show.addEventListener("click", () => midAnswer());
 
-  // Who serves the page may be away: then it is asked ever more seldom.
-  let pause = LOOK_MS;
-  const again = async () => {
-    const heard = document.hidden || (await look());
-    pause = heard ? LOOK_MS : Math.min(AWAY_MS, pause * 2);
-    setTimeout(again, pause);
-  };
-  again();
+  keepAsking(look, LOOK_MS);
   return {
     /** Shows the whole story at one click. */
     midAnswer,

@@ -48,7 +48,7 @@ function welcome() {
     const who = world.members.get(world.me)?.name ?? "you";
     return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`));
   }
-  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "clear the notes", "help"].map((idea) => {
+  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "$$ e^{i\\pi} + 1 = 0 $$", "clear the notes", "help"].map((idea) => {
     const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
     button.type = "button";
     if (idea === ASKS_FIRST) button.append(make("span", "idea-note", "asks you first"));
@@ -208,7 +208,8 @@ function settle(message) {
     settling.delete(message.id);
     at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
-    if (now) answered(now.reply_to);
+    // An answer that was deleted meanwhile is not waited for either.
+    answered((now ?? message).reply_to);
     if (now && now.channel === world.here) read(now);
   }, SETTLED_MS));
 }

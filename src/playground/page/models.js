@@ -1,6 +1,6 @@
 // Models of this machine, offered in place of the demo model.
 
-import { ask } from "./asking.js";
+import { ask, keepAsking } from "./asking.js";
 import { complain } from "./composer.js";
 import { inside } from "./inside.js";
 import { at } from "./world.js";
@@ -15,14 +15,15 @@ let shown = "";
 /** The version of the configuration from before a choice, until the bot has another one in force. */
 let before = null;
 
+/** Tells whether it was answered. */
 async function look() {
-  if (document.hidden) return;
   const told = await ask("GET", "/playground/models").catch(() => null);
   if (told) Object.assign(told, await inForce());
   // What does not change is not drawn again: somebody may be choosing.
-  if (!told || JSON.stringify(told) === shown) return;
+  if (!told || JSON.stringify(told) === shown) return told !== null;
   shown = JSON.stringify(told);
   draw(told);
+  return true;
 }
 
 /** Whether the bot has read what was chosen last, and what it says against it. */
@@ -95,6 +96,5 @@ async function choose(choice) {
 
 /** Looks for models of this machine for as long as the page is open. */
 export function watchModels() {
-  look();
-  setInterval(look, LOOK_MS);
+  keepAsking(look, LOOK_MS);
 }

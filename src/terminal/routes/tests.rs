@@ -1,4 +1,3 @@
-use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
 use async_trait::async_trait;
@@ -125,25 +124,6 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
 
 fn document() -> Value {
     serde_json::from_str(include_str!("../openapi.json")).unwrap()
-}
-
-/// The methods of each path in the document.
-fn described() -> BTreeMap<String, BTreeSet<String>> {
-    let methods = |path: &Value| path.as_object().unwrap().keys().map(|method| method.to_uppercase()).collect();
-    document()["paths"].as_object().unwrap().iter().map(|(path, of)| (path.clone(), methods(of))).collect()
-}
-
-#[tokio::test]
-async fn the_document_describes_the_routes_and_no_others() {
-    let source = include_str!("../routes.rs");
-    let routes: BTreeSet<&str> = source.split(".route(\"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    assert_eq!(described().keys().map(String::as_str).collect::<BTreeSet<_>>(), routes);
-    for (path, methods) in described() {
-        let answer = ask("TRACE", &path.replace(['{', '}'], ""), "").await;
-        assert_eq!(answer.status(), StatusCode::METHOD_NOT_ALLOWED, "{path}");
-        let allowed = answer.headers()["allow"].to_str().unwrap().split(',').map(str::to_owned);
-        assert_eq!(allowed.filter(|method| method != "HEAD").collect::<BTreeSet<_>>(), methods, "{path}");
-    }
 }
 
 #[tokio::test]
