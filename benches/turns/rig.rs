@@ -309,7 +309,9 @@ impl Rig {
         let now = Instant::now();
         let stamp = self.stamp();
         let reference = memchr::memmem::find(body, b"\"message_reference\"").map_or(&body[..0], |at| &body[at..]);
-        let trigger = wire::number_behind(reference, "\"message_id\":\"").unwrap_or(0);
+        // Some clients write an id as a number.
+        let ways = ["\"message_id\":\"", "\"message_id\":"];
+        let trigger = ways.iter().find_map(|way| wire::number_behind(reference, way)).unwrap_or(0);
         let nonce = text_behind(body, "\"nonce\":\"");
         let mut state = self.state.lock();
         let known = nonce.as_ref().and_then(|nonce| state.nonces.get(nonce).copied());
