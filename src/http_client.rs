@@ -4,7 +4,7 @@
 //! It knows no service. No redirect is followed, because one would carry keys and prompts to an address that is not configured; nothing is
 //! decompressed; nothing is tried twice, but for a request that met a kept connection closed before its first byte was written.
 //! Certificates are checked as the system does. Where [`Settings::proxied`] says so, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
-//! `NO_PROXY` count as they do for curl, as far as they name proxies that speak HTTP.
+//! `NO_PROXY` count as they do for curl. A proxy that does not speak HTTP, such as one of SOCKS, cannot be used: each connection through it fails.
 //!
 //! A connection has a time to stand in. How long an exchange may take, and how much of an answer is read, is the caller's to bound.
 
@@ -75,7 +75,7 @@ impl HttpClient {
     fn with(settings: Settings, tls: ClientConfig, proxies: Option<Matcher>) -> Self {
         let (tls, proxies) = (Arc::new(tls), proxies.map(Arc::new));
         let user_agent = HeaderValue::from_static(settings.user_agent);
-        let dialer = Dialer::new(Arc::clone(&tls), proxies.clone(), user_agent.clone());
+        let dialer = Dialer::new(Arc::clone(&tls), proxies.clone(), user_agent.clone(), settings.connect_timeout);
         let connector = Connector { dialer: HttpsConnector::from((dialer, tls)), within: settings.connect_timeout };
         let client = legacy::Client::builder(TokioExecutor::new())
             .timer(TokioTimer::new())

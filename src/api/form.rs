@@ -9,8 +9,9 @@ use axum::response::Response;
 /// Tells why a request for a path is refused, in the form that the clients of the path know.
 pub type Refuse = fn(&str, StatusCode, &str) -> Response;
 
-/// The most bytes of a refusal in plain text.
+/// The most bytes of a refusal in plain text that are handed on, and that are read for it.
 const SENTENCE_MAX: usize = 1_024;
+const READ_MAX: usize = 64 * 1_024;
 
 /// Gives the refusals in plain text, and those without a word, the form that `refuse` knows. Others have one already.
 pub async fn in_form(State(refuse): State<Refuse>, request: Request, next: Next) -> Response {
@@ -21,9 +22,9 @@ pub async fn in_form(State(refuse): State<Refuse>, request: Request, next: Next)
         return response;
     }
     let (mut parts, body) = response.into_parts();
-    let text = to_bytes(body, SENTENCE_MAX).await.unwrap_or_default();
+    let text = to_bytes(body, READ_MAX).await.unwrap_or_default();
     let why = std::str::from_utf8(&text).ok().filter(|text| !text.is_empty()).unwrap_or_else(|| sentence(status));
-    let mut formed = refuse(uri.path(), status, why);
+    let mut formed = refuse(uri.path(), status, &why[..why.floor_char_boundary(SENTENCE_MAX)]);
     parts.headers.remove(header::CONTENT_TYPE);
     parts.headers.remove(header::CONTENT_LENGTH);
     formed.headers_mut().extend(parts.headers);

@@ -88,10 +88,17 @@ pub(super) struct Dialer {
 }
 
 impl Dialer {
-    pub fn new(tls: Arc<ClientConfig>, proxies: Option<Arc<Matcher>>, user_agent: HeaderValue) -> Self {
+    /// `within` is divided among the addresses of a name, so that one that does not answer leaves time for the next.
+    pub fn new(
+        tls: Arc<ClientConfig>,
+        proxies: Option<Arc<Matcher>>,
+        user_agent: HeaderValue,
+        within: Duration,
+    ) -> Self {
         let mut tcp = HttpConnector::new();
         tcp.enforce_http(false);
         tcp.set_nodelay(true);
+        tcp.set_connect_timeout(Some(within));
         tcp.set_keepalive(Some(KEEP_ALIVE));
         tcp.set_keepalive_interval(Some(KEEP_ALIVE));
         tcp.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));

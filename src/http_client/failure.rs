@@ -10,7 +10,7 @@ use hyper_util::client::legacy;
 pub struct Failure {
     /// What it means.
     pub kind: FailureKind,
-    /// The innermost reason in words, which is the one that helps. It names no address and no header.
+    /// The innermost reason in words, which is the one that helps. It names no header; what is wrong with a certificate may name the host.
     pub cause: String,
 }
 

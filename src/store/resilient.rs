@@ -267,8 +267,13 @@ impl<B: Backend> Store for Resilient<B> {
             // What was read may be older than a write that came meanwhile.
             if state.overlay.last() == before {
                 state.recent.read(key, value.as_deref(), now);
+                return value;
             }
-            value
+            match state.overlay.get(key, now) {
+                Seen::Live(written) => Some(written.to_owned()),
+                Seen::Gone => None,
+                Seen::Unknown => value,
+            }
         })
     }
 

@@ -11,7 +11,7 @@ use staffai::app::system::SystemClock;
 use staffai::domain::ids::{Door, Timestamp, TurnId};
 use staffai::domain::limits::member_windows::MemberWindows;
 use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use staffai::ports::{Store, Write};
+use staffai::ports::{Store, StoreStatus};
 use staffai::store::resilient::Resilient;
 use staffai::store::{embedded, redis};
 use tempfile::TempDir;
@@ -61,9 +61,12 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await;
     let store = store.map_err(|error| error.to_string())?;
     // While the server is not reached yet, the store decides by itself.
-    let begun = Write::Put { key: "begun".to_owned(), value: String::new(), ttl: None };
-    if !store.write(vec![begun]).await {
-        return Err("the server takes no writes".to_owned());
+    let deadline = Instant::now() + UP_WITHIN;
+    while store.status() != StoreStatus::Ready {
+        if Instant::now() > deadline {
+            return Err("the store does not reach the server".to_owned());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     on_server(&store, &server, size, table).await?;
     store.close(Duration::from_secs(5)).await;

@@ -140,11 +140,12 @@ impl Found {
 
     fn among(ours: Vec<Posted>, anchor: Anchor<'_>, pieces: &[Piece]) -> Self {
         let words = pieces.first().map_or("", |piece| piece.text.as_str());
+        let of_others = |posted: &Posted| matches!(anchor, Anchor::Words(_, others) if others.contains(&posted.id));
         let answers = |posted: &Posted| match anchor {
             Anchor::Trigger(trigger) => posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger),
-            Anchor::Words(since, others) => {
+            Anchor::Words(since, _) => {
                 let fits = posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words;
-                fits && !others.contains(&posted.id)
+                fits && !of_others(posted)
             }
             Anchor::Nothing => false,
         };
@@ -157,7 +158,7 @@ impl Found {
         let files = !first.attachments.is_empty();
         found.pieces.push(Shown { files, ..Shown::draft(first.id, first.text) });
         // Only first pieces reply to something, so an answer to another message is never taken for ours.
-        let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none()).collect();
+        let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
         let mut further = further.as_slice();
         for piece in pieces.iter().skip(1) {
             let whole = further.iter().position(|posted| posted.text == piece.text);

@@ -120,6 +120,9 @@ impl Outbox {
                 job.drawn = state.drafts.remove(place, turn).or(job.drawn);
                 if job.check && job.outgoing.reply_to.is_none() {
                     job.others.extend(state.alone.of_others(turn));
+                    // It may have been on its way before.
+                    job.others.sort_unstable();
+                    job.others.dedup();
                 }
             }
             if track == Track::Posts && job.begins_with_edits() {

@@ -132,14 +132,15 @@ pub(super) fn model(name: &str) -> Value {
 pub(super) fn error(failure: &Failure) -> Value {
     let (kind, code) = match failure {
         Failure::NotLetIn(status, _) if status.as_u16() == 401 => ("invalid_request_error", Some("invalid_api_key")),
+        Failure::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => ("server_error", Some("overloaded")),
+        Failure::NotLetIn(StatusCode::FORBIDDEN, _) => ("invalid_request_error", Some("permission_denied")),
         Failure::NotLetIn(status, _) if status.is_server_error() => ("server_error", None),
-        Failure::NotLetIn(StatusCode::REQUEST_TIMEOUT, _)
+        Failure::NotLetIn(..)
         | Failure::Bad { .. }
         | Failure::TooLarge(_)
         | Failure::NoResponse(_)
         | Failure::NoEndpoint(_)
         | Failure::NoMethod(_) => ("invalid_request_error", None),
-        Failure::NotLetIn(..) => ("invalid_request_error", Some("permission_denied")),
         Failure::NoModel(_) => ("invalid_request_error", Some("model_not_found")),
         Failure::NoPrevious(_) => ("invalid_request_error", Some("previous_response_not_found")),
         Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),

@@ -251,6 +251,25 @@ async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writ
 }
 
 #[tokio::test]
+async fn what_is_written_during_a_read_is_what_the_read_tells() {
+    let world = World::new(Limits { gather: CLOSING, read: CLOSING, ..QUICK }).await;
+    assert!(world.store.commit(vec![put("a", "old"), put("b", "old")]).await);
+    world.switches.set(Mood::Hangs, Mood::Well);
+    let reads = async { tokio::join!(world.store.get("a"), world.store.get("b"), world.store.get("c")) };
+    let writes = async {
+        drop(world.store.write(vec![put("a", "new"), delete("b"), put("c", "new")]));
+        loop {
+            world.switches.released.notify_waiters();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let (a, b, c) = tokio::select! { biased; read = reads => read, () = writes => unreachable!() };
+    assert_eq!((a.as_deref(), b, c.as_deref()), (Some("new"), None, Some("new")));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
 async fn a_hanging_backend_stalls_one_read_and_then_none() {
     let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
     assert!(world.store.write(vec![put("a", "1")]).await);

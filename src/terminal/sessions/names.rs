@@ -275,7 +275,8 @@ impl Sessions {
     /// A session as it is stored.
     pub(super) async fn record(&self, place: &Place) -> Option<Record> {
         match self.store.get(&keys::session(&owner_of(place), place)).await {
-            Some(stored) => serde_json::from_str(&stored).ok(),
+            // Nor does one that tells what cannot be read.
+            Some(stored) => serde_json::from_str(&stored).ok().or_else(|| self.inner.lock().record(place)),
             // A store that is away forgets nothing of what is in memory.
             None if self.store.status() != StoreStatus::Ready => self.inner.lock().record(place),
             None => None,
