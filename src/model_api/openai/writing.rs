@@ -132,7 +132,9 @@ pub(super) fn model(name: &str) -> Value {
 pub(super) fn error(failure: &Failure) -> Value {
     let (kind, code) = match failure {
         Failure::NotLetIn(status, _) if status.as_u16() == 401 => ("invalid_request_error", Some("invalid_api_key")),
-        Failure::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => ("server_error", Some("overloaded")),
+        Failure::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) | Failure::Busy(_) => {
+            ("server_error", Some("overloaded"))
+        }
         Failure::NotLetIn(StatusCode::FORBIDDEN, _) => ("invalid_request_error", Some("permission_denied")),
         Failure::NotLetIn(status, _) if status.is_server_error() => ("server_error", None),
         Failure::NotLetIn(..)
@@ -146,7 +148,6 @@ pub(super) fn error(failure: &Failure) -> Value {
         Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),
         Failure::Filtered(_) => ("invalid_request_error", Some("content_filter")),
         Failure::OverLimit(..) => ("rate_limit_error", Some("rate_limit_exceeded")),
-        Failure::Busy(_) => ("server_error", Some("overloaded")),
         Failure::Late(_) => ("server_error", Some("timeout")),
         Failure::Model(_) | Failure::Internal(_) => ("server_error", None),
     };
