@@ -22,6 +22,9 @@ const UP_WITHIN: Duration = Duration::from_secs(20);
 /// How long a process may take to end in order.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
+/// How long the bot holds first words back.
+pub const HELD_BACK: Duration = Duration::from_millis(300);
+
 /// What the peer runs.
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/turns/peer.py");
 
@@ -316,6 +319,7 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
         .env("RATE_LIMIT_COUNT", "1000")
         .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")
         .env("RESPONSE_CHANCE", "0")
+        .env("STAFFAI_STREAMING__HOLD", format!("{}ms", HELD_BACK.as_millis()))
         .env("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0")
         .env("LOG_LEVEL", level)
         .envs(THREADS.get().map(|threads| ("STAFFAI_RUNTIME__THREADS", threads)))

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Pair, Size, answered};
 use crate::arithmetic::{as_f64, median, percentile, plain};
 use crate::figures::{Steal, Table};
-use crate::process::Bot;
+use crate::process::{Bot, HELD_BACK};
 use crate::rig::Streamed;
 use crate::wire::{PIECE_EVERY, PIECES, Seat};
 
@@ -20,8 +20,6 @@ const CROWD: u64 = 60;
 const CHANNELS: u64 = 20;
 /// How long the whole text of a stretch may take.
 const WITHIN: Duration = Duration::from_secs(30);
-/// How long the bot holds first words back: the default of `streaming.hold`.
-const HELD_BACK: Duration = Duration::from_millis(300);
 /// The pause that we promise between two edits of growing answers of one channel, less what a clock may be off by.
 const PAUSE: Duration = Duration::from_millis(990);
 
