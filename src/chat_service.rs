@@ -1,4 +1,5 @@
-//! The door of programs that ask over NATS: a request on `staffai.chat`, and the answer as its reply.
+//! The door of programs that ask over NATS: a request on `staffai.chat`, or on the earlier name `rosey.llm.chat`, and the answer as
+//! its reply.
 //!
 //! A question is a message of its user in its channel, with the memory, limits and rights of that user at this door. The id of the
 //! message carries the inbox of the request, so an answer finds its way also after a restart. A reply that nobody waits for any more
@@ -29,8 +30,8 @@ use crate::ports::{
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("nats");
-/// Where questions are asked.
-const SUBJECT: &str = "staffai.chat";
+/// Where questions are asked; the second is the name that programs of the earlier bot use.
+const SUBJECTS: [&str; 2] = ["staffai.chat", "rosey.llm.chat"];
 /// Several bots on one NATS share the questions.
 const GROUP: &str = "staffai";
 /// Our own account at this door.
@@ -59,8 +60,11 @@ impl ChatService {
     /// Answers requests until the connection is lost.
     async fn serve(&self, intake: &dyn Intake, serving: Box<dyn Fn() + Send + Sync>) -> Result<(), String> {
         let session = nats::connect(&self.url).await?;
-        let asked = session.client.queue_subscribe(SUBJECT, GROUP.to_owned()).await;
-        let mut asked = asked.map_err(|error| error.to_string())?;
+        let mut asked = futures_util::stream::SelectAll::new();
+        for subject in SUBJECTS {
+            let subscribed = session.client.queue_subscribe(subject, GROUP.to_owned()).await;
+            asked.push(subscribed.map_err(|error| error.to_string())?);
+        }
         let _current = Current::new(&self.session, &session);
         serving();
         let mut taken = FuturesUnordered::new();

@@ -6,6 +6,7 @@
 //! | `connection.rs` | one server: lists, calls, a lost session begun again |
 //! | `session.rs` | one session: handshake, requests with deadlines and cancellation |
 //! | `exchange.rs` | the requests under way, and what of the traffic belongs to them |
+//! | `inquiry.rs` | requests that a server sends to us, refused within a rate |
 //! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
 //! | `lenient.rs` | what servers write that is not quite JSON |
@@ -24,6 +25,7 @@ mod failure;
 mod frame;
 pub(crate) mod guardian;
 mod http;
+mod inquiry;
 mod legacy;
 mod lenient;
 mod listing;

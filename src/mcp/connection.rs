@@ -20,7 +20,7 @@ use super::legacy::Legacy;
 use super::listing::{LIST_BYTES, TOOLS_MAX, warn};
 use super::oauth::{Login, Logins};
 use super::process;
-use super::session::{Handshake, Session};
+use super::session::{Features, Handshake, Session};
 use super::stdio::Stdio;
 use super::utility::Utility;
 use crate::domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResult};
@@ -31,6 +31,8 @@ use crate::ports::{ProgressSink, ToolServer};
 const NEWER_ONLY: i32 = -32_022;
 /// How long reading the whole list of tools may take.
 const LIST_WITHIN: Duration = Duration::from_secs(10);
+/// The timeout of the question whether a server that announces resources or prompts has any.
+const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const PAGES_MAX: usize = 1_000;
 /// How long a sign of life may take.
@@ -229,7 +231,7 @@ impl Connection {
             };
             let page = match self.request(&ask, deadline).await {
                 Ok(Payload::Tools(page)) => page,
-                Ok(Payload::Result(_)) => return Err(Failure::Malformed("the list of tools is none".to_owned())),
+                Ok(_) => return Err(Failure::Malformed("the list of tools is none".to_owned())),
                 // A server without tools need not know the request.
                 Err(Failure::Rpc { code: -32_601, .. }) if !self.session().features.tools => return Ok(()),
                 Err(failure) => return Err(failure),
@@ -263,6 +265,31 @@ impl Connection {
         }
         warn(&mut listing.warnings, || format!("the list has more than the {PAGES_MAX} pages that are read"));
         Ok(())
+    }
+
+    /// The features of the server that are not empty. Many servers announce resources and prompts and have none of them.
+    async fn present(&self) -> Features {
+        let announced = self.session().features;
+        let (resources, templates, prompts) = tokio::join!(
+            self.has_any(announced.resources, "resources/list", "resources"),
+            self.has_any(announced.templates, "resources/templates/list", "resourceTemplates"),
+            self.has_any(announced.prompts, "prompts/list", "prompts"),
+        );
+        Features { resources, templates, prompts, ..announced }
+    }
+
+    /// False if the list is not announced, not known to the server, or empty. What cannot be read counts as announced.
+    async fn has_any(&self, announced: bool, method: &'static str, name: &'static str) -> bool {
+        if !announced {
+            return false;
+        }
+        let want = Want::Empty(name);
+        let ask = Ask { method, params: json!({}), want, request: None, repeatable: true, progress: None };
+        match self.request(&ask, Instant::now() + EMPTY_WITHIN).await {
+            Ok(Payload::Empty(empty)) => !empty,
+            Err(Failure::Rpc { code: -32_601, .. }) => false,
+            _ => true,
+        }
     }
 
     /// Leaves out what the entry does not allow.
@@ -304,10 +331,9 @@ impl ToolServer for Connection {
         let mut listing = Listing::default();
         self.pages(&mut listing).await.map_err(|failure| self.failed(&failure))?;
         let own: BTreeSet<String> = listing.tools.iter().map(|tool| tool.name.to_string()).collect();
-        let utilities = Utility::of(self.session().features, |name| own.contains(name));
+        let utilities = Utility::of(self.present().await, |name| own.contains(name));
         listing.tools.extend(utilities.into_iter().map(|utility| utility.tool(&self.maker.entry.name)));
-        let names =
-            Utility::of(crate::mcp::session::Features { tools: true, resources: true, prompts: true }, |_| false);
+        let names = Utility::of(Features { tools: true, resources: true, templates: true, prompts: true }, |_| false);
         *self.own.write() =
             names.into_iter().map(|utility| utility.name().to_owned()).filter(|name| own.contains(name)).collect();
         self.allow(&mut listing);
@@ -342,7 +368,7 @@ impl ToolServer for Connection {
         let asked = timeout(request.deadline, self.request(&ask, deadline)).await;
         match asked.unwrap_or(Err(Failure::Timeout(request.deadline))) {
             Ok(Payload::Result(result)) => Ok(result),
-            Ok(Payload::Tools(_)) => Err(self.failed(&Failure::Malformed("the answer is none of a call".to_owned()))),
+            Ok(_) => Err(self.failed(&Failure::Malformed("the answer is none of a call".to_owned()))),
             Err(Failure::Timeout(_)) => Err(self.failed(&Failure::Timeout(request.deadline))),
             Err(failure) => Err(self.failed(&failure)),
         }

@@ -18,6 +18,7 @@ use tokio::sync::watch;
 use super::content;
 use super::failure::Failure;
 use super::frame::{Frame, Oversized};
+use super::inquiry::Inquiries;
 use super::lenient;
 use super::listing::{self, Page};
 use crate::domain::tool::{ResultLimits, ServerName, ToolResult};
@@ -46,6 +47,8 @@ pub(super) enum Want {
     Resource(ResultLimits),
     /// The messages of a prompt.
     Prompt(ResultLimits),
+    /// Whether the list of this name is empty.
+    Empty(&'static str),
     /// Data as it is, shown as text.
     Data(ResultLimits),
 }
@@ -54,6 +57,7 @@ pub(super) enum Want {
 #[derive(Debug)]
 pub(super) enum Payload {
     Tools(Page),
+    Empty(bool),
     Result(ToolResult),
 }
 
@@ -79,6 +83,8 @@ pub(super) struct Exchanges {
     pending: Mutex<Pending>,
     changes: watch::Sender<u64>,
     last_failure: Mutex<Option<Failure>>,
+    /// The requests that the server sends to us.
+    pub inquiries: Inquiries,
 }
 
 #[derive(Default)]
@@ -117,7 +123,8 @@ fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<
 impl Exchanges {
     /// Nothing is under way.
     pub(super) fn new(server: ServerName, changes: watch::Sender<u64>) -> Self {
-        Self { server, pending: Mutex::default(), changes, last_failure: Mutex::default() }
+        let (pending, last_failure, inquiries) = Default::default();
+        Self { server, pending, changes, last_failure, inquiries }
     }
 
     /// A message goes out.
@@ -206,7 +213,10 @@ impl Exchanges {
         let Envelope { id, method, result, error, params } = &envelope;
         match (method, id, result, error) {
             (Some(method), None, ..) => Some(self.notification(method, *params, bytes)),
-            (Some(_), Some(_), ..) => Some(serde_json::from_slice(bytes).ok()),
+            (Some(method), Some(id), ..) => {
+                self.inquiries.ask(method, id);
+                Some(None)
+            }
             (None, Some(id), Some(result), None) => Some(self.answer(id, result, bytes)),
             (None, id, _, Some(error)) => Some(self.error(*id, error)),
             _ => None,
@@ -215,7 +225,10 @@ impl Exchanges {
 
     fn notification(&self, method: &str, params: Option<&RawValue>, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
         match method {
-            "notifications/tools/list_changed" => {
+            // Utilities for resources and prompts are offered as long as there are any.
+            "notifications/tools/list_changed"
+            | "notifications/resources/list_changed"
+            | "notifications/prompts/list_changed" => {
                 self.changed();
                 None
             }
@@ -270,6 +283,7 @@ impl Exchanges {
     fn payload(&self, want: Want, result: &RawValue) -> Result<Payload, Failure> {
         let read = match want {
             Want::Tools => listing::page(&self.server, result).map(Payload::Tools),
+            Want::Empty(name) => Ok(Payload::Empty(listing::is_empty(result, name))),
             Want::Call(limits) => content::result(result, limits).map(Payload::Result),
             Want::Resource(limits) => content::resource(result, limits).map(Payload::Result),
             Want::Prompt(limits) => content::prompt(result, limits).map(Payload::Result),

@@ -11,6 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::BoxStream;
 use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use parking_lot::Mutex;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
@@ -25,6 +26,7 @@ pub(super) use self::events::Events;
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
 use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
+use super::inquiry::ReplyPath;
 use super::oauth::Login;
 use super::stdio::decoded;
 use crate::ports::tools::Endpoint;
@@ -62,6 +64,8 @@ struct Inner {
     secrets: Vec<SecretString>,
     login: Option<Arc<Login>>,
     exchanges: Arc<Exchanges>,
+    /// The headers of the session, as the last message bore them.
+    session: Mutex<HeaderMap>,
 }
 
 /// What came in answer to a message.
@@ -118,7 +122,7 @@ impl HttpClient {
         // A key is also echoed without the word in front of it.
         let whole = endpoint.headers.values().map(ExposeSecret::expose_secret);
         let secrets = whole.flat_map(|value| value.split(' ').chain([value])).map(SecretString::from).collect();
-        Ok(Self(Arc::new(Inner { client, url, headers, secrets, login, exchanges })))
+        Ok(Self(Arc::new(Inner { client, url, headers, secrets, login, exchanges, session: Mutex::default() })))
     }
 
     /// Sends a request with our credentials. One whose login the server refuses is sent once more with another token: it was not acted
@@ -182,12 +186,16 @@ impl HttpClient {
         headers: HeaderMap,
     ) -> Result<(Answer, Option<String>), Failure> {
         let in_session = headers.contains_key(SESSION_ID);
+        self.0.session.lock().clone_from(&headers);
         let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH).json(message);
         let response = self.send(request).await.map_err(|error| unreachable(&error))?;
         if !response.status().is_success() {
             return Err(self.refused(response, in_session).await);
         }
         let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if let Some(own) = response.headers().get(SESSION_ID) {
+            self.0.session.lock().insert(SESSION_ID, own.clone());
+        }
         let Some(id) = id_of(message) else { return Ok((Answer::Accepted, session)) };
         match media_type(&response).as_str() {
             "text/event-stream" => Ok((Answer::Stream(response), session)),
@@ -202,6 +210,13 @@ impl HttpClient {
                 Err(Failure::Malformed(format!("it answers with {}", if other.is_empty() { "nothing" } else { other })))
             }
         }
+    }
+
+    /// Sends a reply to a request of the server. What the server makes of it changes nothing here.
+    pub(super) async fn reply_to(&self, url: Url, headers: HeaderMap, message: Vec<u8>) {
+        let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH);
+        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(message);
+        let _ = self.send(request).await;
     }
 
     /// Opens a stream of events.
@@ -228,7 +243,7 @@ impl HttpClient {
         while let Some(piece) = response.chunk().await.map_err(|error| Failure::Lost(root_cause(&error)))? {
             framer.push(&piece);
         }
-        let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone())).await;
+        let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone()), self).await;
         if self.0.exchanges.waits(id) {
             return Err(Failure::Malformed("its answer is none of the protocol".to_owned()));
         }
@@ -287,12 +302,15 @@ impl HttpClient {
 
     /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to.
     fn events(&self, response: reqwest::Response, id: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
-        let exchanges = Arc::clone(&self.0.exchanges);
-        let state = (Events::new(response), exchanges, id, Vec::<Sse>::new(), false);
-        futures_util::stream::unfold(state, |(mut events, exchanges, id, mut ready, mut resumable)| async move {
+        let state = (Events::new(response), self.clone(), id, Vec::<Sse>::new(), false);
+        futures_util::stream::unfold(state, |(mut events, client, id, mut ready, mut resumable)| async move {
+            let exchanges = Arc::clone(&client.0.exchanges);
             loop {
+                if exchanges.inquiries.is_shut() {
+                    return None;
+                }
                 if let Some(event) = ready.pop() {
-                    return Some((Ok(event), (events, exchanges, id, ready, resumable)));
+                    return Some((Ok(event), (events, client, id, ready, resumable)));
                 }
                 let Some(event) = events.next().await else {
                     // Without an id of an event the rest of the answer can never come.
@@ -301,14 +319,14 @@ impl HttpClient {
                         let error = serde_json::json!({"code": -32_000, "message": "the answer broke off"});
                         let data = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
                         let last = Sse { data: Some(data), ..Sse::default() };
-                        return Some((Ok(last), (events, exchanges, None, ready, resumable)));
+                        return Some((Ok(last), (events, client, None, ready, resumable)));
                     }
                     return None;
                 };
                 resumable |= event.id.is_some();
                 let (retry, mark) = (event.retry.map(|retry| retry.max(RETRY_LEAST_MS)), event.id);
                 let messages = match event.data {
-                    Some(frame) if event.name.is_none() => decoded(&exchanges, frame, id.clone()).await,
+                    Some(frame) if event.name.is_none() => decoded(&exchanges, frame, id.clone(), &client).await,
                     _ => Vec::new(),
                 };
                 let datas = messages.iter().rev().filter_map(|message| serde_json::to_string(message).ok());
@@ -319,6 +337,13 @@ impl HttpClient {
             }
         })
         .boxed()
+    }
+}
+
+impl ReplyPath for HttpClient {
+    async fn reply(&self, message: Vec<u8>) {
+        let headers = self.0.session.lock().clone();
+        self.reply_to(self.0.url.clone(), headers, message).await;
     }
 }
 

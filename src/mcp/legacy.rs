@@ -16,6 +16,7 @@ use super::exchange::Exchanges;
 use super::failure::{Failure, place_of};
 use super::frame::Frame;
 use super::http::{Events, HttpClient};
+use super::inquiry::ReplyPath;
 use super::stdio::decoded;
 
 /// Messages that wait to be taken.
@@ -55,25 +56,47 @@ impl Legacy {
             return Err(Failure::Redirected(place_of(&target)));
         }
         let (messages, incoming) = mpsc::channel(WAITING);
+        let replies = Replies { client: client.clone(), target: target.clone() };
         let over = CancellationToken::new();
         let reading = over.clone().drop_guard();
         tokio::spawn(async move {
             tokio::select! {
                 () = over.cancelled() => {}
-                () = read(events, exchanges, messages) => {}
+                () = read(events, exchanges, messages, replies) => {}
             }
         });
         Ok(Self { client, target, incoming, _reading: reading })
     }
 }
 
-async fn read(mut events: Events, exchanges: Arc<Exchanges>, messages: mpsc::Sender<ServerJsonRpcMessage>) {
+/// The way of replies to the server.
+#[derive(Clone)]
+struct Replies {
+    client: HttpClient,
+    target: Url,
+}
+
+impl ReplyPath for Replies {
+    async fn reply(&self, message: Vec<u8>) {
+        self.client.reply_to(self.target.clone(), HeaderMap::new(), message).await;
+    }
+}
+
+async fn read(
+    mut events: Events,
+    exchanges: Arc<Exchanges>,
+    messages: mpsc::Sender<ServerJsonRpcMessage>,
+    replies: Replies,
+) {
     while let Some(event) = events.next().await {
         let Some(frame) = event.data.filter(|_| event.name.is_none()) else { continue };
-        for message in decoded(&exchanges, frame, None).await {
+        for message in decoded(&exchanges, frame, None, &replies).await {
             if messages.send(message).await.is_err() {
                 return;
             }
+        }
+        if exchanges.inquiries.is_shut() {
+            return;
         }
     }
 }

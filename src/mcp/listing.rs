@@ -64,6 +64,19 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
     Ok(page)
 }
 
+/// True if a list is empty: the list of this name in an answer without a further page.
+pub(super) fn is_empty(result: &RawValue, name: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Lists<'a> {
+        #[serde(borrow, flatten)]
+        lists: std::collections::HashMap<Cow<'a, str>, &'a RawValue>,
+    }
+    let Ok(Lists { lists }) = serde_json::from_str::<Lists<'_>>(result.get()) else { return false };
+    let holds = |name: &str| lists.get(name).map(|list| list.get().trim_matches(['[', ']', '{', '}', '"']).trim());
+    holds(name).is_none_or(|list| list.is_empty() || list == "null")
+        && holds("nextCursor").is_none_or(|next| next.is_empty() || next == "null")
+}
+
 /// Adds a warning, unless there are too many of them.
 pub(super) fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
     if warnings.len() < WARNINGS_MAX {
@@ -176,6 +189,18 @@ mod tests {
         let many = format!("[{}]", vec!["0"; 1_000].join(","));
         let page = read(&many).unwrap();
         assert_eq!(page.warnings.len(), WARNINGS_MAX + 1);
+    }
+
+    #[test]
+    fn a_list_is_empty_when_nothing_stands_in_it_and_no_page_follows() {
+        let empty = |text: &str| is_empty(serde_json::from_str(text).unwrap(), "prompts");
+        for text in [r#"{"prompts":[ ]}"#, "{}", r#"{"prompts":[],"nextCursor":null}"#, r#"{"prompts":null,"ttlMs":5}"#]
+        {
+            assert!(empty(text), "{text}");
+        }
+        for text in [r#"{"prompts":[{"name":"a"}]}"#, r#"{"prompts":[],"nextCursor":"b"}"#, "[]", "7"] {
+            assert!(!empty(text), "{text}");
+        }
     }
 
     #[test]

@@ -3,17 +3,15 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rmcp::ClientHandler;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ElicitRequestParams,
-    ElicitResult, ErrorData, GetExtensions, Implementation, ProtocolVersion, RequestId, RequestMetaObject,
-    SubscriptionFilter,
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, GetExtensions,
+    Implementation, ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter,
 };
 use rmcp::service::{
-    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RequestContext, RoleClient,
-    ServiceError,
+    ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RoleClient, ServiceError,
 };
 use rmcp::transport::Transport;
-use rmcp::{ClientHandler, ErrorData as McpError};
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -53,10 +51,12 @@ pub(super) struct Session {
 pub(super) struct Features {
     pub tools: bool,
     pub resources: bool,
+    /// Forms of addresses of resources.
+    pub templates: bool,
     pub prompts: bool,
 }
 
-/// What we say of ourselves, and what we do for servers: nothing but to show signs of life.
+/// What we say of ourselves. Requests of servers never come this far: see `inquiry.rs`.
 struct Handler;
 
 impl ClientHandler for Handler {
@@ -66,23 +66,6 @@ impl ClientHandler for Handler {
         info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
         info
     }
-
-    #[expect(deprecated, reason = "servers of older revisions still ask")]
-    async fn list_roots(&self, _context: RequestContext<RoleClient>) -> Result<rmcp::model::ListRootsResult, McpError> {
-        Err(not_offered())
-    }
-
-    async fn create_elicitation(
-        &self,
-        _request: ElicitRequestParams,
-        _context: RequestContext<RoleClient>,
-    ) -> Result<ElicitResult, McpError> {
-        Err(not_offered())
-    }
-}
-
-fn not_offered() -> McpError {
-    ErrorData::new(rmcp::model::ErrorCode::METHOD_NOT_FOUND, "not offered by this client", None)
 }
 
 /// The handshake that a transport needs.
@@ -116,7 +99,11 @@ impl Session {
                 legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
             },
         };
-        let running = match Handler.serve_with_lifecycle(transport, mode).await {
+        let begun = tokio::select! {
+            begun = Handler.serve_with_lifecycle(transport, mode) => begun,
+            reason = exchanges.inquiries.until_shut() => return Err(Failure::Lost(reason)),
+        };
+        let running = match begun {
             Ok(running) => running,
             Err(error) => return Err(not_begun(error, &exchanges, life).await),
         };
@@ -124,7 +111,7 @@ impl Session {
         let stop = running.cancellation_token();
         let end = CancellationToken::new();
         let (tell, ended) = watch::channel(None);
-        let told = end.clone();
+        let (told, guarded) = (end.clone(), Arc::clone(&exchanges));
         tokio::spawn(async move {
             let waiting = running.waiting();
             let mut waiting = std::pin::pin!(waiting);
@@ -135,12 +122,20 @@ impl Session {
                     // The transport closes within its own deadlines.
                     let _ = waiting.await;
                 }
+                _ = guarded.inquiries.until_shut() => {
+                    stop.cancel();
+                    if let Some(life) = &life {
+                        life.kill();
+                    }
+                    let _ = waiting.await;
+                }
             }
-            let why = match life {
-                Some(mut life) => {
+            let why = match (guarded.inquiries.reason(), life) {
+                (Some(reason), _) => reason,
+                (None, Some(mut life)) => {
                     timeout(CANCEL_WITHIN, life.ended()).await.unwrap_or_else(|_| "it closed its output".into())
                 }
-                None => "the connection was closed".to_owned(),
+                (None, None) => "the connection was closed".to_owned(),
             };
             tell.send_replace(Some(why));
         });
@@ -275,8 +270,12 @@ fn described(peer: &Peer<RoleClient>) -> (ServerInfo, Features) {
         announces_changes: about.capabilities.tools.as_ref().is_some_and(|tools| tools.list_changed == Some(true)),
     };
     let has = &about.capabilities;
-    let features =
-        Features { tools: has.tools.is_some(), resources: has.resources.is_some(), prompts: has.prompts.is_some() };
+    let features = Features {
+        tools: has.tools.is_some(),
+        resources: has.resources.is_some(),
+        templates: has.resources.is_some(),
+        prompts: has.prompts.is_some(),
+    };
     (info, features)
 }
 

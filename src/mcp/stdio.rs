@@ -10,12 +10,13 @@ use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
 use super::failure::Failure;
 use super::frame::{Frame, Lines};
+use super::inquiry::{self, ReplyPath};
 use super::process::{Group, Life, Process};
 
 /// How long one message may take to be written before the server counts as one that stopped reading.
@@ -32,9 +33,35 @@ const READ_BYTES: usize = 64 * 1024;
 /// A larger message is read on a thread where nothing else waits.
 const LARGE_BYTES: usize = 128 * 1024;
 
+/// One message that waits to be written.
+struct Outgoing {
+    /// The request that it is.
+    id: Option<RequestId>,
+    line: Vec<u8>,
+    /// Dropped when the line is written or given up.
+    _written: Option<oneshot::Sender<()>>,
+}
+
+/// The way of replies to the child.
+#[derive(Clone)]
+struct Replies(mpsc::WeakSender<Outgoing>);
+
+impl ReplyPath for Replies {
+    async fn reply(&self, mut line: Vec<u8>) {
+        let Some(outgoing) = self.0.upgrade() else { return };
+        line.push(b'\n');
+        let (written, done) = oneshot::channel();
+        if outgoing.send(Outgoing { id: None, line, _written: Some(written) }).await.is_ok() {
+            drop(outgoing);
+            // Only its end counts.
+            let _ = done.await;
+        }
+    }
+}
+
 /// The connection to one child.
 pub(super) struct Stdio {
-    outgoing: Option<mpsc::Sender<(Option<RequestId>, Vec<u8>)>>,
+    outgoing: Option<mpsc::Sender<Outgoing>>,
     incoming: mpsc::Receiver<ServerJsonRpcMessage>,
     early: mpsc::WeakSender<ServerJsonRpcMessage>,
     exchanges: Arc<Exchanges>,
@@ -50,7 +77,7 @@ impl Stdio {
         let (messages, incoming) = mpsc::channel(WAITING);
         tokio::spawn(write(stdin, lines, Arc::clone(&exchanges), life.clone()));
         let early = messages.downgrade();
-        tokio::spawn(read(stdout, messages, Arc::clone(&exchanges)));
+        tokio::spawn(read(stdout, messages, Arc::clone(&exchanges), Replies(outgoing.downgrade())));
         Self { outgoing: Some(outgoing), incoming, early, exchanges, life, group }
     }
 }
@@ -79,7 +106,7 @@ impl Transport<RoleClient> for Stdio {
             let mut line = serde_json::to_vec(&message)?;
             line.push(b'\n');
             let gone = || io::Error::from(io::ErrorKind::BrokenPipe);
-            outgoing.ok_or_else(gone)?.send((id, line)).await.map_err(|_| gone())
+            outgoing.ok_or_else(gone)?.send(Outgoing { id, line, _written: None }).await.map_err(|_| gone())
         }
     }
 
@@ -100,13 +127,8 @@ impl Transport<RoleClient> for Stdio {
     }
 }
 
-async fn write(
-    mut stdin: ChildStdin,
-    mut lines: mpsc::Receiver<(Option<RequestId>, Vec<u8>)>,
-    exchanges: Arc<Exchanges>,
-    life: Life,
-) {
-    while let Some((id, line)) = lines.recv().await {
+async fn write(mut stdin: ChildStdin, mut lines: mpsc::Receiver<Outgoing>, exchanges: Arc<Exchanges>, life: Life) {
+    while let Some(Outgoing { id, line, _written }) = lines.recv().await {
         if id.as_ref().is_some_and(|id| !exchanges.waits(id)) {
             continue;
         }
@@ -125,34 +147,45 @@ async fn write(
     }
 }
 
-async fn read(mut stdout: ChildStdout, messages: mpsc::Sender<ServerJsonRpcMessage>, exchanges: Arc<Exchanges>) {
+async fn read(
+    mut stdout: ChildStdout,
+    messages: mpsc::Sender<ServerJsonRpcMessage>,
+    exchanges: Arc<Exchanges>,
+    replies: Replies,
+) {
     let (mut lines, mut piece) = (Lines::default(), vec![0; READ_BYTES]);
     loop {
         let Ok(read @ 1..) = stdout.read(&mut piece).await else { return };
         let mut frames = Vec::new();
         lines.push(&piece[..read], |frame| frames.push(frame));
         for frame in frames {
-            for message in decoded(&exchanges, frame, None).await {
+            for message in decoded(&exchanges, frame, None, &replies).await {
                 if messages.send(message).await.is_err() {
                     return;
                 }
+            }
+            if exchanges.inquiries.is_shut() {
+                return;
             }
         }
     }
 }
 
-/// Reads one message, a large one on a thread of its own.
+/// Reads one message, a large one on a thread of its own. Replies to requests in it take `path`.
 pub(super) async fn decoded(
     exchanges: &Arc<Exchanges>,
     frame: Frame,
     hint: Option<RequestId>,
+    path: &impl ReplyPath,
 ) -> Vec<ServerJsonRpcMessage> {
-    match &frame {
+    let messages = match &frame {
         Frame::Whole(bytes) if bytes.len() > LARGE_BYTES => {
             let exchanges = Arc::clone(exchanges);
             let reading = tokio::task::spawn_blocking(move || exchanges.incoming(frame, hint.as_ref()));
             reading.await.unwrap_or_default()
         }
         _ => exchanges.incoming(frame, hint.as_ref()),
-    }
+    };
+    inquiry::answer(exchanges, path);
+    messages
 }

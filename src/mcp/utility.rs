@@ -25,7 +25,9 @@ impl Utility {
     /// Those that a server of these features has, unless a tool of its own has the name.
     pub(super) fn of(features: Features, own: impl Fn(&str) -> bool) -> Vec<Self> {
         let has = |utility: &Self| match utility {
-            Self::ListResources | Self::ListResourceTemplates | Self::ReadResource => features.resources,
+            Self::ListResources => features.resources,
+            Self::ListResourceTemplates => features.templates,
+            Self::ReadResource => features.resources || features.templates,
             Self::ListPrompts | Self::GetPrompt => features.prompts,
         };
         Self::ALL.into_iter().filter(|utility| has(utility) && !own(utility.name())).collect()
@@ -126,11 +128,14 @@ mod tests {
 
     #[test]
     fn a_server_gets_what_it_has_and_its_own_names_win() {
-        let features = Features { tools: true, resources: true, prompts: false };
+        let features = Features { tools: true, resources: true, templates: true, prompts: false };
         let names =
             |own: &str| Utility::of(features, |name| name == own).into_iter().map(Utility::name).collect::<Vec<_>>();
         assert_eq!(names(""), ["list_resources", "list_resource_templates", "read_resource"]);
         assert_eq!(names("read_resource"), ["list_resources", "list_resource_templates"]);
+        let templates = Features { templates: true, ..Features::default() };
+        let names = |features| Utility::of(features, |_| false).into_iter().map(Utility::name).collect::<Vec<_>>();
+        assert_eq!(names(templates), ["list_resource_templates", "read_resource"]);
         assert_eq!(Utility::of(Features::default(), |_| false), []);
     }
 

@@ -102,9 +102,13 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
 }
 
 async fn ask(client: &async_nats::Client, question: serde_json::Value) -> serde_json::Value {
+    ask_on(client, "staffai.chat", question).await
+}
+
+async fn ask_on(client: &async_nats::Client, subject: &'static str, question: serde_json::Value) -> serde_json::Value {
     let request =
         async_nats::Request::new().payload(question.to_string().into()).timeout(Some(Duration::from_secs(20)));
-    let reply = client.send_request("staffai.chat", request).await.unwrap();
+    let reply = client.send_request(subject, request).await.unwrap();
     serde_json::from_slice(&reply.payload).unwrap()
 }
 
@@ -122,6 +126,8 @@ fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
         let question = |user: &str, text: &str| json!({"channel": "lobby", "user": user, "message": text});
         let first = ask(&client, question("Ada", "my cat is called Tom")).await;
         assert_eq!((&first["success"], &first["content"]), (&json!(true), &json!("You said: my cat is called Tom")));
+        let earlier = ask_on(&client, "rosey.llm.chat", question("Bob", "good morning")).await;
+        assert_eq!(earlier["content"], "You said: good morning", "programs of the earlier bot are answered too");
         assert!(first["tokens_used"].as_u64().is_some_and(|tokens| tokens > 0), "{first}");
         assert_eq!(first["provider"], "scripted");
         ask(&client, question("Ada", "what is she called?")).await;

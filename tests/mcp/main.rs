@@ -3,6 +3,7 @@
 mod built_ins;
 mod children;
 mod ecosystem;
+mod inquiries;
 mod login;
 mod nats;
 mod served;

@@ -117,6 +117,13 @@ async fn fast_mcp_as_a_child() {
     mark.gone().await;
 }
 
+#[tokio::test]
+async fn a_server_without_resources_and_prompts_has_its_own_tools_alone() {
+    let script = root().join("tests/mcp/servers/fast.py");
+    let server = connect(&stdio(&python("python"), &[script.to_str().unwrap(), "bare"])).await;
+    assert_eq!(names(&server).await, ["add", "slow", "cancellations", "dot", "broken"]);
+}
+
 async fn shows_what_is_fast(transport: &str, entry: ServerEntry) {
     let server = connect(&entry).await;
     println!("fastmcp over {transport}: {:?}", server.info());

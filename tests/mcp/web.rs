@@ -28,7 +28,7 @@ use crate::support::{
 /// A server whose behaviour is a function of what it is asked.
 pub struct Web {
     address: SocketAddr,
-    seen: Arc<Mutex<Vec<HeaderMap>>>,
+    pub seen: Arc<Mutex<Vec<HeaderMap>>>,
 }
 
 type Behaviour = Arc<dyn Fn(&Value, &HeaderMap) -> Response + Send + Sync>;
@@ -76,7 +76,7 @@ fn hang() -> Response {
 }
 
 /// A stream of events that stays open.
-fn events(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {
+pub fn events(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {
     let open = events.chain(futures_util::stream::pending()).map(|event| Ok::<_, Infallible>(Bytes::from(event)));
     ([("content-type", "text/event-stream")], Body::from_stream(open)).into_response()
 }

@@ -185,6 +185,23 @@ fn arguments_are_shown_as_they_are_and_nothing_in_them_hides() {
     let text = show(hidden.clone());
     assert!(text.contains(r"x\u202ey\u200bz\udb40\udc41\u00a0"), "{text}");
     assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), hidden, "it reads as what it is");
+    for (value, expected) in [
+        ("e\u{301}x\u{336}", r"e\u0301x\u0336"),
+        ("/srv/\u{5d0}\u{5d1}/1.txt", r"/srv/\u05d0\u05d1/1.txt"),
+        ("\u{5d0}\u{5d1} 10", r"\u05d0\u05d1 10"),
+        ("a\"b\u{5d0}", r#"a\"b\u05d0"#),
+        ("\u{5e9}\u{5dc}\u{5d5}\u{5dd}, \u{5d0}.", "\u{5e9}\u{5dc}\u{5d5}\u{5dd}, \u{5d0}."),
+        ("\u{915}\u{93f}\u{924}\u{93e}\u{92c}", "\u{915}\u{93f}\u{924}\u{93e}\u{92c}"),
+        ("\u{e01}\u{e34}\u{e49}\u{e34}\u{e34}", "\u{e01}\u{e34}\u{e49}\\u0e34\\u0e34"),
+        ("\u{93f}1\u{93f}", r"\u093f1\u093f"),
+    ] {
+        let arguments = json!({ "a": value });
+        let text = show(arguments.clone());
+        assert_eq!(text, format!("{{\n  \"a\": \"{expected}\"\n}}"));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), arguments);
+    }
+    let key = show(json!({"\u{5d0}": {"\u{5d0}": []}}));
+    assert!(!key.contains('\u{5d0}'), "names of fields are never reordered: {key}");
     for run in 1..=20 {
         let ticks = json!({"a": "`".repeat(run)});
         let text = show(ticks.clone());
@@ -192,6 +209,30 @@ fn arguments_are_shown_as_they_are_and_nothing_in_them_hides() {
     }
     let large = json!({"a": "x".repeat(ARGUMENTS_MAX)});
     assert_eq!(arguments(large.as_object().unwrap()), None);
+}
+
+#[test]
+fn long_arguments_are_asked_about_with_their_beginning_end_length_and_hash_beside_the_file() {
+    use crate::domain::layout::lay_out;
+    use crate::domain::notice::gate::asking;
+    use crate::domain::outgoing::Capabilities;
+
+    let door = Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 1_000_000, buttons: 5 };
+    for (length, in_a_file) in [(1_700, false), (6_000, true), (32_000, true)] {
+        let text = shown(json!({"a": format!("begin{}end", "x".repeat(length))}).as_object().unwrap());
+        let asked = Gate { arguments: text.clone(), ..gate(&[]) };
+        let pieces = lay_out(&asking(&asked), &door);
+        let [piece] = &pieces[..] else { panic!("one message with the buttons below it: {pieces:?}") };
+        assert_eq!((piece.files.len(), piece.buttons.len()), (usize::from(in_a_file), 3));
+        if in_a_file {
+            let hash = hex(&Sha256::digest(piece.files[0].bytes.as_ref()));
+            assert_eq!(piece.files[0].bytes.len(), text.len());
+            let characters = text.chars().count().to_string();
+            for part in ["begin", "end\"", &hash, &characters] {
+                assert!(piece.text.contains(part), "{part} in {}", piece.text);
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,9 +1,18 @@
 //! What people are asked and told about calls that wait for a decision. One table for each language.
 
+use sha2::{Digest, Sha256};
+
 use super::template::countdown;
+use crate::domain::code;
 use crate::domain::gate::{Choice, Decision, Gate, Refusal};
 use crate::domain::locale::Locale;
 use crate::domain::outgoing::{Button, ButtonStyle, Part};
+use crate::domain::tool::name::hex;
+
+/// Longer arguments, in characters, are shown as an excerpt beside all of them.
+const EXCERPT_ABOVE: usize = 1_800;
+/// Characters of the beginning and of the end of longer arguments.
+const EXCERPT_EDGE: usize = 400;
 
 /// All of it in one language.
 struct Words {
@@ -13,6 +22,8 @@ struct Words {
     asks_you: fn(&str, &str, &str) -> String,
     /// With what: the arguments that follow, or none.
     with: [&'static str; 2],
+    /// Beside arguments that stand in a file: their characters, their SHA-256.
+    excerpt: fn(usize, &str) -> String,
     /// Whose decision it is: one mention or several.
     decides: fn(&str) -> String,
     once: &'static str,
@@ -40,6 +51,11 @@ const ENGLISH: Words = Words {
     asks: |who, tool, with, until| format!("{who} needs a yes for the tool `{tool}`, {with}. It ends {until}."),
     asks_you: |tool, with, until| format!("The tool {tool} needs your yes, {with}. It ends {until}."),
     with: ["with exactly these arguments", "without any arguments"],
+    excerpt: |characters, hash| {
+        format!(
+            "These are the beginning and the end of the arguments. All {characters} characters stand below; their SHA-256 is `{hash}`."
+        )
+    },
     decides: |who| format!("Only {who} can decide."),
     once: "Approve",
     hour: "Allow for an hour",
@@ -71,6 +87,11 @@ const SPANISH: Words = Words {
     },
     asks_you: |tool, with, until| format!("La herramienta {tool} necesita tu sí, {with}. Termina {until}."),
     with: ["con exactamente estos argumentos", "sin ningún argumento"],
+    excerpt: |characters, hash| {
+        format!(
+            "Esto es el principio y el final de los argumentos. Los {characters} caracteres están abajo; su SHA-256 es `{hash}`."
+        )
+    },
     decides: |who| format!("Solo {who} puede decidir."),
     once: "Aprobar",
     hour: "Permitir una hora",
@@ -102,6 +123,11 @@ const GERMAN: Words = Words {
     },
     asks_you: |tool, with, until| format!("Das Werkzeug {tool} braucht dein Ja, {with}. Das endet {until}."),
     with: ["mit genau diesen Argumenten", "ohne Argumente"],
+    excerpt: |characters, hash| {
+        format!(
+            "Das sind Anfang und Ende der Argumente. Alle {characters} Zeichen stehen darunter; ihre SHA-256 ist `{hash}`."
+        )
+    },
     decides: |who| format!("Entscheiden kann nur {who}."),
     once: "Erlauben",
     hour: "Eine Stunde lang erlauben",
@@ -172,6 +198,19 @@ fn arguments(gate: &Gate) -> Option<Part> {
     (!is_bare(gate)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
 }
 
+/// The beginning and the end of arguments that most platforms show as a file, with what that file can be told by.
+fn excerpt(gate: &Gate) -> Option<Part> {
+    let text = &gate.arguments;
+    let characters = text.chars().count();
+    if characters <= EXCERPT_ABOVE {
+        return None;
+    }
+    let at = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    let (beginning, end) = (&text[..at(EXCERPT_EDGE)], &text[at(characters - EXCERPT_EDGE)..]);
+    let about = (words(gate.locale()).excerpt)(characters, &hex(&Sha256::digest(text.as_bytes())));
+    Some(Part::Text { text: format!("{}\n{}\n{about}", code::fence("", beginning), code::fence("", end)) })
+}
+
 /// The message that asks for a decision.
 #[must_use]
 pub fn asking(gate: &Gate) -> Vec<Part> {
@@ -185,7 +224,8 @@ pub fn asking(gate: &Gate) -> Vec<Part> {
         Button { name: choice.button(&gate.id), label: label.to_owned(), style }
     };
     let buttons = Choice::ALL.map(button).to_vec();
-    let parts = [Some(Part::Text { text: question(gate) }), arguments(gate), Some(Part::Buttons { buttons })];
+    let question = Some(Part::Text { text: question(gate) });
+    let parts = [question, excerpt(gate), arguments(gate), Some(Part::Buttons { buttons })];
     parts.into_iter().flatten().collect()
 }
 

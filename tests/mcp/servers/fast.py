@@ -1,4 +1,4 @@
-"""A tool server of FastMCP: `stdio`, or `http` or `sse` with a port."""
+"""A tool server of FastMCP: `stdio`, or `http` or `sse` with a port; `bare` has tools alone, over `stdio`."""
 
 import asyncio, sys
 from fastmcp import Context, FastMCP
@@ -36,20 +36,22 @@ def dot() -> Image:
 def broken() -> str:
     raise ValueError("it went wrong")
 
-@server.resource("note://{name}")
 def note(name: str) -> str:
     return f"the note {name}"
 
-@server.resource("note://fixed")
 def fixed() -> str:
     return "the fixed note"
 
-@server.prompt
 def greet(name: str) -> str:
     return f"Greet {name}."
 
+if sys.argv[1] != "bare":
+    server.resource("note://{name}")(note)
+    server.resource("note://fixed")(fixed)
+    server.prompt(greet)
+
 transport, port = sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else None
-if transport == "stdio":
+if transport in ("stdio", "bare"):
     server.run(show_banner=False)
 else:
     server.run(transport=transport, host="127.0.0.1", port=port, show_banner=False)

@@ -154,6 +154,15 @@ def storm():
         time.sleep(0.01)
 
 
+def requests():
+    """Asks for everything there is, as fast as the pipe takes it."""
+    methods = ["ping", "sampling/createMessage", "roots/list", "elicitation/create"]
+    ask = lambda n: json.dumps({"jsonrpc": "2.0", "id": f"q{n}", "method": methods[n % 4], "params": {"messages": []}})
+    piece = "".join(ask(n) + "\n" for n in range(500))
+    while True:
+        write(piece)
+
+
 def lines():
     yield from sys.stdin
     while mode == "stubborn":
@@ -190,7 +199,9 @@ def main():
         elif method == "notifications/initialized":
             if mode == "storm":
                 threading.Thread(target=storm, daemon=True).start()
-            if mode == "deaf":
+            if mode in ("requests", "requests-deaf"):
+                threading.Thread(target=requests, daemon=True).start()
+            if mode in ("deaf", "requests-deaf"):
                 time.sleep(1000)
         elif method == "notifications/cancelled":
             cancelled.append(params["requestId"])

@@ -1,0 +1,115 @@
+//! Servers over HTTP that send requests to us.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::response::IntoResponse;
+use futures_util::StreamExt;
+use http::StatusCode;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use staffai::domain::tool::CallErrorKind;
+use staffai::ports::tools::{Endpoint, HttpProtocol};
+use tokio::time::timeout;
+
+use crate::support::{GROWN_MAX, call, connect, endpoint, eventually, http, resident, text, try_connect};
+use crate::web::{Web, events, well};
+
+/// Requests to us, without end.
+fn requests() -> impl futures_util::Stream<Item = String> {
+    let ask = |n: u32| {
+        let method = ["ping", "sampling/createMessage", "roots/list", "elicitation/create"][n as usize % 4];
+        format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": format!("q{n}"), "method": method, "params": {}}))
+    };
+    let piece: String = (0..200).map(ask).collect();
+    futures_util::stream::repeat(piece)
+}
+
+#[tokio::test]
+async fn a_server_that_floods_us_with_requests_over_http_is_disconnected_and_fills_no_memory() {
+    // On the stream of its notices, and in the answer to a call.
+    for within_call in [false, true] {
+        let web = Web::start(move |message, _| match message["method"].as_str() {
+            None if message.is_null() && !within_call => events(requests()),
+            None if message["result"].is_object() || message["error"].is_object() => {
+                StatusCode::ACCEPTED.into_response()
+            }
+            Some("tools/call") if within_call => events(requests()),
+            _ => well(message, "one"),
+        })
+        .await;
+        let before = resident();
+        let server = connect(&http(endpoint(&web.url()))).await;
+        if within_call {
+            let error = call(&server, "echo", json!({})).await.unwrap_err();
+            assert_eq!(error.kind, CallErrorKind::Lost, "{error}");
+        }
+        let why = timeout(Duration::from_secs(10), server.closed()).await.expect("it is disconnected");
+        let (grown, replies) = (resident().saturating_sub(before), web.seen.lock().len());
+        println!("a flood over HTTP: {replies} requests reached the server, {} KiB more: {why}", grown / 1024);
+        assert!(why.contains("requests") && why.contains("was disconnected"), "{why}");
+        assert!(replies < 200 && grown < GROWN_MAX, "{replies} {grown}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_floods_us_with_requests_over_sse_is_disconnected() {
+    let (say, hear) = tokio::sync::mpsc::unbounded_channel::<Value>();
+    let hear = Mutex::new(Some(hear));
+    let web = Web::start(move |message, _| {
+        if message.is_null() {
+            let Some(mut hear) = hear.lock().take() else { return StatusCode::CONFLICT.into_response() };
+            let first = futures_util::stream::iter(["event: endpoint\ndata: /say\n\n".to_owned()]);
+            let answers = one_event(async move { hear.recv().await });
+            return events(first.chain(answers).chain(requests()));
+        }
+        if message["method"] == "initialize" {
+            let about = json!({"name": "sse", "version": "1"});
+            let result = json!({"protocolVersion": "2024-11-05", "capabilities": {"tools": {}}, "serverInfo": about});
+            say.send(json!({"jsonrpc": "2.0", "id": message["id"], "result": result})).unwrap();
+        }
+        StatusCode::ACCEPTED.into_response()
+    })
+    .await;
+    let entry = http(Endpoint { protocol: HttpProtocol::Sse, ..endpoint(&web.url()) });
+    let why = match try_connect(&entry).await {
+        Ok(server) => timeout(Duration::from_secs(10), server.closed()).await.expect("it is disconnected"),
+        Err(error) => error.to_string(),
+    };
+    assert!(why.contains("requests") && why.contains("was disconnected"), "{why}");
+    assert!(web.seen.lock().len() < 200);
+}
+
+/// A stream of one event.
+fn one_event(
+    answer: impl Future<Output = Option<Value>> + Send + 'static,
+) -> impl futures_util::Stream<Item = String> + Send {
+    futures_util::stream::once(answer).map(|answer| format!("data: {}\n\n", answer.unwrap_or_default()))
+}
+
+#[tokio::test]
+async fn a_request_of_a_server_over_http_is_answered_within_its_session() {
+    let answered = Arc::new(Mutex::new(Vec::new()));
+    let heard = Arc::clone(&answered);
+    let web = Web::start(move |message, headers| {
+        if message.is_null() {
+            let ask = |id: &str, method: &str| format!("data: {}\n\n", json!({"id": id, "method": method}));
+            return events(futures_util::stream::iter([ask("p", "ping"), ask("r", "roots/list")]));
+        }
+        if message["method"].is_null() {
+            let session = headers.get("mcp-session-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+            heard.lock().push((message["id"].clone(), message["error"]["code"].clone(), session));
+            return StatusCode::ACCEPTED.into_response();
+        }
+        well(message, "one")
+    })
+    .await;
+    let server = connect(&http(endpoint(&web.url()))).await;
+    eventually("both requests are answered", || answered.lock().len() == 2).await;
+    let session = Some("one".to_owned());
+    let expected = [(json!("p"), Value::Null, session.clone()), (json!("r"), json!(-32_601), session)];
+    let mut answers = answered.lock().clone();
+    answers.sort_by_key(|(id, ..)| id.to_string());
+    assert_eq!(answers, expected);
+    assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next");
+}
