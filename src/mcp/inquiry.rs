@@ -14,7 +14,7 @@ use tokio::time::{Instant, timeout};
 use super::exchange::Exchanges;
 
 /// Requests of one server that are answered in a row, before its rate counts.
-const BURST: f64 = 100.0;
+const BURST: f64 = 64.0;
 /// Requests of one server a second.
 const A_SECOND: f64 = 20.0;
 /// Replies to one server that are under way at once.

@@ -10,7 +10,9 @@ use staffai::ports::tools::{Endpoint, HttpProtocol, Progress, ServerEntry};
 use staffai::ports::{ProgressSink, ToolServer};
 use tokio::time::{Instant, timeout};
 
-use crate::support::{Mark, Served, call, connect, endpoint, http, names, node, python, request, root, stdio, text};
+use crate::support::{
+    Mark, Served, call, connect, endpoint, http, names, node, python, request, root, stdio, text, try_connect_within,
+};
 
 /// Collects how far a call is.
 fn told() -> (Arc<Mutex<Vec<Progress>>>, ProgressSink) {
@@ -120,7 +122,9 @@ async fn fast_mcp_as_a_child() {
 #[tokio::test]
 async fn a_server_without_resources_and_prompts_has_its_own_tools_alone() {
     let script = root().join("tests/mcp/servers/fast.py");
-    let server = connect(&stdio(&python("python"), &[script.to_str().unwrap(), "bare"])).await;
+    let entry = stdio(&python("python"), &[script.to_str().unwrap(), "bare"]);
+    // It takes seconds to load its libraries.
+    let server = try_connect_within(&entry, Duration::from_secs(60)).await.unwrap();
     assert_eq!(names(&server).await, ["add", "slow", "cancellations", "dot", "broken"]);
 }
 
