@@ -67,14 +67,30 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
 /// True if a list is empty: the list of this name in an answer without a further page.
 pub(super) fn is_empty(result: &RawValue, name: &str) -> bool {
     #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
     struct Lists<'a> {
-        #[serde(borrow, flatten)]
-        lists: std::collections::HashMap<Cow<'a, str>, &'a RawValue>,
+        #[serde(borrow, default)]
+        resources: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        resource_templates: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        prompts: Option<&'a RawValue>,
+        #[serde(borrow, default)]
+        next_cursor: Option<&'a RawValue>,
     }
-    let Ok(Lists { lists }) = serde_json::from_str::<Lists<'_>>(result.get()) else { return false };
-    let holds = |name: &str| lists.get(name).map(|list| list.get().trim_matches(['[', ']', '{', '}', '"']).trim());
-    holds(name).is_none_or(|list| list.is_empty() || list == "null")
-        && holds("nextCursor").is_none_or(|next| next.is_empty() || next == "null")
+    let text = result.get();
+    let Some(lists) = serde_json::from_str::<Lists<'_>>(text).ok().filter(|_| text.starts_with('{')) else {
+        return false;
+    };
+    let list = match name {
+        "resources" => lists.resources,
+        "resourceTemplates" => lists.resource_templates,
+        _ => lists.prompts,
+    };
+    let nothing = |value: Option<&RawValue>| {
+        value.is_none_or(|value| value.get().trim_matches(['[', ']', '"']).trim().is_empty())
+    };
+    nothing(list) && nothing(lists.next_cursor)
 }
 
 /// Adds a warning, unless there are too many of them.
