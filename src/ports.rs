@@ -307,6 +307,13 @@ pub trait PromptSections: Send + Sync {
     /// Why they are not shown, in words for who asked.
     async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String>;
 
+    /// The instructions that a model gets for a question of this caller in this place, assembled: the persona with its sections,
+    /// what holds for every persona, and the form of the answer. `name` is the caller's name as others see it.
+    ///
+    /// # Errors
+    /// Why they are not shown, in words for the caller.
+    async fn assembled(&self, asked: &OnBehalf, name: &str) -> Result<String, String>;
+
     /// Changes a section for whoever asked; the number of its version.
     ///
     /// # Errors

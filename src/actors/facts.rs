@@ -83,6 +83,22 @@ impl FactKeeper {
         facts
     }
 
+    /// The facts of the asking member that may be found there, for a prompt: those that fit the question first, then the newest. Empty
+    /// when no facts are kept, or the store does not answer.
+    pub(super) async fn recall(&self, asked: &OnBehalf, question: &str) -> Vec<Fact> {
+        if !asked.keeps || (self.bounds)().facts == 0 {
+            return Vec::new();
+        }
+        let here = Here::of(asked);
+        let index = self.index(&asked.person).await;
+        let mut facts = self.read(&asked.person, index.found(here)).await;
+        facts.retain(|fact| here.finds(&fact.place));
+        let mut first = best(&facts, question, FOUND_MAX).await;
+        facts.retain(|fact| !first.contains(fact));
+        first.extend(facts.into_iter().rev());
+        first
+    }
+
     /// Forgets a fact of a person, wherever it was told. None when there is no such fact, else whether that is durable.
     pub(super) async fn forget_any(&self, person: &Person, id: &FactId) -> Option<bool> {
         self.remove(person, id, |_| true).await

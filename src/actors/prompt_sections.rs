@@ -8,9 +8,10 @@ use tokio::sync::Mutex;
 
 use super::running::{Live, Running};
 use crate::domain::keys;
-use crate::domain::prompt::Prompts;
 use crate::domain::prompt::sections::{Change, Edits, Section, Versions, includes};
+use crate::domain::prompt::{self, Prompts, Scene};
 use crate::domain::tool::OnBehalf;
+use crate::domain::turn::ReplyContract;
 use crate::ports::{Clock, PromptSections, Store, StoreStatus, Write};
 
 /// Reads and changes sections.
@@ -41,6 +42,9 @@ async fn edits(store: &dyn Store) -> Edits {
 
 /// Why nothing is read or changed while what is stored is not known for sure.
 const AWAY: &str = "the store does not answer now; nothing was changed";
+/// Why sections are changed in their files alone.
+const FIXED: &str =
+    "prompts.editable is off, so sections are changed in their files alone; an operator can switch it on";
 /// Why what is not for everybody is not shown or changed.
 const NOT_THEIRS: &str = "the system prompt is for operators alone";
 
@@ -77,11 +81,33 @@ impl PromptSections for SectionKeeper {
         if asked.operator { self.all().await } else { Err(NOT_THEIRS.to_owned()) }
     }
 
+    async fn assembled(&self, asked: &OnBehalf, name: &str) -> Result<String, String> {
+        if !asked.operator {
+            return Err(NOT_THEIRS.to_owned());
+        }
+        let running = self.live.now();
+        let prompts = in_force(&running, &*self.store).await;
+        let scene = Scene {
+            place: &asked.place,
+            parent: asked.parent.as_ref(),
+            guild: asked.guild.as_deref(),
+            person: &asked.person.id,
+            name,
+            now: self.clock.now(),
+            profile: None,
+        };
+        let contract = running.rules(&asked.place.door).map_or(ReplyContract::Typed, |rules| rules.policy.reply);
+        Ok(prompt::system(&prompts, contract, &scene))
+    }
+
     async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String> {
         if !asked.operator {
             return Err(NOT_THEIRS.to_owned());
         }
         let running = self.live.now();
+        if !running.settings.prompts.editable {
+            return Err(FIXED.to_owned());
+        }
         let Some(file) = running.prompts.sections.get(name) else {
             return Err(format!("there is no section {name:?}; read_system_prompt lists all of them"));
         };

@@ -20,8 +20,7 @@ mod tools;
 
 use std::sync::Arc;
 
-use tokio::sync::OwnedSemaphorePermit;
-use tokio::sync::Semaphore;
+use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -36,6 +35,7 @@ use super::busy::Busy;
 use super::clean_calls::OpenCalls;
 use super::door::Doors;
 use super::draft::Slot;
+use super::facts::FactKeeper;
 use super::forgotten::{Forgotten, Moment};
 use super::handle::Handle;
 use super::in_flight::InFlight;
@@ -94,6 +94,8 @@ pub struct TurnParts {
     pub attachment_kib: Arc<Semaphore>,
     /// Who has custody.
     pub journal: Handle<JournalMsg>,
+    /// The facts of members.
+    pub facts: Arc<FactKeeper>,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
     /// Who hears of turns that ended before they began.
@@ -180,9 +182,21 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
         let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
         let tools = Tools::of(parts, running, turn).await;
-        Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None }
-            .think(going_on.as_ref())
-            .await
+        Thinking {
+            parts,
+            running,
+            turn,
+            again,
+            slot,
+            tally,
+            deadline,
+            tools,
+            depth: 0,
+            watcher: None,
+            facts: OnceCell::new(),
+        }
+        .think(going_on.as_ref())
+        .await
     };
     let thought = tokio::select! {
         biased;
@@ -319,6 +333,8 @@ struct Thinking<'a> {
     depth: u32,
     /// Hears what a model writes in a clean call.
     watcher: Option<ProgressSink>,
+    /// The facts of the member as a prompt has them, read when a row is asked that cannot look for them.
+    facts: OnceCell<Option<String>>,
 }
 
 /// What came of thinking.

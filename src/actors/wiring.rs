@@ -245,6 +245,7 @@ impl Wiring {
             doors: parts.doors.clone(),
             attachment_kib: Arc::new(Semaphore::new(ATTACHMENT_KIB_MAX)),
             journal: handles.journal.clone(),
+            facts: Arc::clone(&parts.facts),
             forgotten: parts.facts.forgotten(),
             rate_limiter: handles.rate_limiter.clone(),
             in_flight,

@@ -134,13 +134,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
-    let built_in = built_in(own, &settings, &facts, &sections(&live, &store, &clock));
+    let sections = sections(&live, &store, &clock);
+    let built_in = built_in(own, &settings, &facts, &sections);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&in_force, &handles, &events, (&dice, &sessions, &vitals, &toolbox, us)),
+        programs: programs(&in_force, &handles, (&events, &sections), (&dice, &sessions, &vitals, &toolbox, us)),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
@@ -202,7 +203,7 @@ type OfPrograms<'a> = (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>
 fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
-    events: &TurnEvents,
+    (events, prompts): (&TurnEvents, &Arc<dyn PromptSections>),
     (dice, sessions, vitals, toolbox, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
@@ -234,6 +235,7 @@ fn programs(
         vitals: Arc::clone(vitals) as _,
         usage: Arc::new(usage),
         console: Arc::new(LiveConsole { live: in_force.live.clone(), store: Arc::clone(&vitals.store) }),
+        prompts: Arc::clone(prompts),
     });
     model_api::router(Arc::new(api)).merge(sessions)
 }

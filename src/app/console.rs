@@ -35,10 +35,6 @@ fn offered(settings: &Settings, changed: &mut ChangedRows, row: &str) -> Result<
 
 #[async_trait]
 impl Console for LiveConsole {
-    fn system_prompt(&self) -> String {
-        self.live.now().prompts.personality.to_string()
-    }
-
     fn profiles(&self) -> Vec<String> {
         self.live.now().prompts.profiles.keys().cloned().collect()
     }

@@ -191,6 +191,9 @@ pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
 fn models(settings: &Settings, lookup: &Lookup, redaction: &Redaction) -> Result<(Client, String), Vec<String>> {
     let (rows, text) = rows(settings, lookup)?;
     redaction.add(&rows.secrets());
+    for warning in rows.without_effect() {
+        tracing::warn!(event = "config.warning", warning, "model rows");
+    }
     let client = Client::new(rows).map_err(|mistake| vec![mistake])?;
     Ok((client, text))
 }

@@ -18,6 +18,7 @@
 //! What a fact says is the words of a member, perhaps as a model understood them: data, that decides nothing.
 
 pub mod index;
+pub mod prompt;
 pub mod search;
 mod words;
 

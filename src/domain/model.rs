@@ -12,6 +12,9 @@ use super::completion::Usage;
 pub struct Row {
     /// The name that configuration and people use.
     pub key: String,
+    /// What the operator says of it, for people who choose a row: one line of at most [`DESCRIPTION_CHARS`] characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<String>,
     /// The longest a single call may take.
     pub timeout: Duration,
     /// Rows that are tried next when this one fails, in order.
@@ -49,6 +52,9 @@ pub struct Row {
     pub price: Option<Price>,
 }
 
+/// The most characters of a row's description that are kept.
+pub const DESCRIPTION_CHARS: usize = 200;
+
 /// The most tools that one call offers unless the row says otherwise.
 pub const MAX_TOOLS: usize = 40;
 
@@ -62,6 +68,7 @@ impl Row {
     pub fn new(key: impl Into<String>, timeout: Duration) -> Self {
         Self {
             key: key.into(),
+            description: None,
             timeout,
             fallback: Vec::new(),
             stream: true,

@@ -13,6 +13,8 @@ use super::ids::{Door, Place, Timestamp};
 use super::incoming::{AuthorKind, Posted, Quoted, Seen};
 use super::turn::ReplyContract;
 
+pub mod editing;
+
 mod fill;
 
 pub mod sections;
@@ -316,7 +318,8 @@ pub fn tail(text: &str, most: usize) -> String {
 }
 
 /// How our own notes begin that stand among what members wrote.
-const NOTES: [&str; 6] = [
+const NOTES: [&str; 7] = [
+    "[facts that ",
     "[quoted message by ",
     "[end of the ",
     "[the member replies to ",

@@ -91,6 +91,19 @@ impl Registry {
         self.endpoints.get(key)
     }
 
+    /// Fields of rows that have no effect, a sentence each.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<String> {
+        let native = self.rows.iter().filter(|row| row.native_mcp);
+        let told = |row: &Row| {
+            format!(
+                "row {}: native_mcp has no effect yet: the bot connects to tool servers itself; take the field out",
+                row.key
+            )
+        };
+        native.map(told).collect()
+    }
+
     /// The keys that calls carry: none of them may show anywhere.
     #[must_use]
     pub fn secrets(&self) -> Vec<SecretString> {

@@ -51,9 +51,6 @@ pub trait ToolsOf: Send + Sync {
 /// What programs and operators see, and operators change, of the running program.
 #[async_trait]
 pub trait Console: Send + Sync {
-    /// What models are told about the bot.
-    fn system_prompt(&self) -> String;
-
     /// The names of the profiles of prompts that messages may ask for.
     fn profiles(&self) -> Vec<String>;
 

@@ -4,6 +4,7 @@ mod about;
 mod lineage;
 mod manage;
 mod problem;
+mod prompts;
 mod reading;
 mod submit;
 mod typed;
@@ -28,7 +29,7 @@ use super::sessions::Sessions;
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::gate::{Choice, Click, Clicker, GateId, Refusal};
 use crate::domain::lineage::Identity;
-use crate::ports::{Console, Intake, ModelsInForce, ToolsOf, TurnEventLog, UsageOf, Vitals};
+use crate::ports::{Console, Intake, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
 /// A decision, as a client submits it.
 #[derive(Debug, Serialize, Deserialize)]
@@ -61,6 +62,8 @@ pub struct Parts {
     pub usage: Arc<dyn UsageOf>,
     /// What operators see and change.
     pub console: Arc<dyn Console>,
+    /// The sections of prompts.
+    pub prompts: Arc<dyn PromptSections>,
 }
 
 /// Paths beside those of any endpoint.
@@ -81,6 +84,8 @@ pub fn router(parts: Parts) -> Router {
         .route("/api/v1/tools", get(about::tools))
         .route("/api/v1/usage", get(about::usage))
         .route("/api/v1/health", get(about::health))
+        .route("/api/v1/prompts", get(prompts::list))
+        .route("/api/v1/prompts/{section}", get(prompts::show).post(prompts::change))
         .route("/api/v1/openapi.json", get(manage::openapi))
         .layer(Extension(reading::Answers::default()))
         .layer(from_fn(through_this_door))

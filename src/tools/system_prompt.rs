@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::facts::asked;
 use super::{BuiltInTool, arguments, reads, told};
-use crate::domain::prompt::sections::{Change, Section};
+use crate::domain::prompt::editing::{self, Edit};
 use crate::domain::tool::{Annotations, CallError, Tool, ToolRequest, ToolResult};
 use crate::ports::PromptSections;
 
@@ -25,44 +25,12 @@ struct Which {
     section: Option<String>,
 }
 
-/// What becomes of a section.
+/// Which section, and what becomes of it.
 #[derive(Deserialize)]
-struct Update {
+struct Wanted {
     section: String,
-    operation: Operation,
-    #[serde(default)]
-    text: String,
-    #[serde(default)]
-    old: String,
-    #[serde(default)]
-    confirm_overwrite: bool,
-    #[serde(default)]
-    version: Option<u32>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Operation {
-    Append,
-    Prepend,
-    Replace,
-    Delete,
-    Overwrite,
-    RollBack,
-}
-
-impl Update {
-    fn change(self) -> Result<Change, &'static str> {
-        match self.operation {
-            Operation::Append => Ok(Change::Append(self.text)),
-            Operation::Prepend => Ok(Change::Prepend(self.text)),
-            Operation::Replace => Ok(Change::Replace(self.old, self.text)),
-            Operation::Delete => Ok(Change::Delete(self.text)),
-            Operation::Overwrite if self.confirm_overwrite => Ok(Change::Overwrite(self.text)),
-            Operation::Overwrite => Err("overwrite replaces the whole section; it needs confirm_overwrite: true"),
-            Operation::RollBack => self.version.map(Change::RollBack).ok_or("roll_back needs the number of a version"),
-        }
-    }
+    #[serde(flatten)]
+    edit: Edit,
 }
 
 #[async_trait]
@@ -84,32 +52,12 @@ impl BuiltInTool for ReadSystemPrompt {
             Ok(all) => all,
             Err(why) => return Ok(ToolResult::failure(why)),
         };
-        let Some(wanted) = section.filter(|wanted| !wanted.is_empty()) else { return Ok(ToolResult::text(list(&all))) };
-        let at = wanted.parse::<usize>().ok().and_then(|number| all.get(number.checked_sub(1)?));
-        let found = all.iter().find(|section| section.name == wanted).or(at);
-        Ok(told(found.map(whole).ok_or_else(|| format!("there is no section {wanted:?}. {}", list(&all)))))
+        let Some(wanted) = section.filter(|wanted| !wanted.is_empty()) else {
+            return Ok(ToolResult::text(editing::list(&all)));
+        };
+        let found = editing::find(&all, &wanted).map(editing::whole);
+        Ok(told(found.ok_or_else(|| format!("there is no section {wanted:?}. {}", editing::list(&all)))))
     }
-}
-
-fn list(all: &[Section]) -> String {
-    let line = |(number, section): (usize, &Section)| {
-        let kind = if section.container { "includes others" } else { "can be changed" };
-        let Section { name, text, versions, .. } = section;
-        format!("{number}. {name}: {} characters, version {}, {kind}", text.chars().count(), versions.number())
-    };
-    (1..).zip(all).map(line).collect::<Vec<_>>().join("\n")
-}
-
-fn whole(section: &Section) -> String {
-    let Section { name, text, versions, .. } = section;
-    let mut lines = vec![format!("{name}, version {}:", versions.number()), text.clone(), String::new()];
-    lines.push("Versions (0 is the file):".to_owned());
-    lines.extend(versions.0.iter().rev().map(|version| {
-        let at = i64::try_from(version.at.0).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
-        let at = at.map(|at| at.strftime("%Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default();
-        format!("{}: {} by {} at {at}", version.number, version.change, version.by)
-    }));
-    lines.join("\n")
 }
 
 #[async_trait]
@@ -140,9 +88,8 @@ impl BuiltInTool for UpdateSystemPrompt {
     }
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
-        let update: Update = arguments(request)?;
-        let section = update.section.clone();
-        let change = match update.change() {
+        let Wanted { section, edit } = arguments(request)?;
+        let change = match edit.change() {
             Ok(change) => change,
             Err(why) => return Ok(ToolResult::failure(why)),
         };

@@ -179,7 +179,8 @@ async fn model(parts: &CommandParts, command: &Command) -> String {
     let locale = command.caller.locale();
     let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
         let chosen = parts.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
-        return words::models(&names, default, chosen.model.as_deref(), locale);
+        let rows: Vec<_> = allowed.iter().map(|row| (row.key.as_str(), row.description.as_deref())).collect();
+        return words::models(&rows, default, chosen.model.as_deref(), locale);
     };
     if asked == DEFAULT && !names.contains(&DEFAULT) {
         parts.store.write(vec![Write::Delete { key }]).await;

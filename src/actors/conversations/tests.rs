@@ -12,6 +12,7 @@ use crate::actors::allowances::Allowances;
 use crate::actors::audit::Audit;
 use crate::actors::board::Board;
 use crate::actors::door::Doors;
+use crate::actors::facts::FactKeeper;
 use crate::actors::forgotten::Wished;
 use crate::actors::in_flight::InFlight;
 use crate::actors::llm_dispatcher::LlmDispatcher;
@@ -74,8 +75,13 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     let toolbox: Arc<Toolbox> = Arc::default();
     let allowances: Arc<Allowances> = Arc::default();
     let clock = Arc::new(ManualClock::new());
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, move || {
+        bounds.now().settings.memory.bounds()
+    });
     let parts = Arc::new(TurnParts {
-        forgotten: Arc::default(),
+        forgotten: facts.forgotten(),
+        facts: Arc::new(facts),
         timeline: Arc::default(),
         events: TurnEvents::default(),
         toolbox: Arc::clone(&toolbox),

@@ -68,7 +68,8 @@ impl Thinking<'_> {
             let row = lease.row.clone();
             parts.timeline.asked(&turn.id, "model", &row.key);
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
-            let (request, asked) = dialogue.request(&row, takes_tools);
+            let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
+            let (request, asked) = dialogue.request(&row, takes_tools, facts);
             let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);

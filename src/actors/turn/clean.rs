@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::{Thinking, Thought, Work};
@@ -125,6 +126,7 @@ impl Thinking<'_> {
                 tools: self.tools.clone(),
                 depth: self.depth + 1,
                 watcher,
+                facts: OnceCell::new(),
                 ..*self
             };
             let schema = Arc::clone(&self.running.schema);

@@ -3,16 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::TurnParts;
+use serde_json::Map;
+
+use super::{Thinking, TurnParts};
 use crate::actors::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::running::Running;
 use crate::domain::command::preferences::Preferences;
+use crate::domain::fact::prompt::{RECALL_TOOL, block};
 use crate::domain::history::{Entry, History};
 use crate::domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{Quoted, Seen};
 use crate::domain::keys;
+use crate::domain::tool::OnBehalf;
+use crate::domain::tool::rights::Verdict;
 use crate::domain::turn::{Exchange, HistoryScope, Policy, Turn};
 use crate::ports::{PostRequest, PostResult, Store, Write};
 
@@ -203,6 +208,27 @@ impl Check {
         };
         // Written at once: its owner may go on talking meanwhile.
         drop(store.write(vec![write]));
+    }
+}
+
+impl Thinking<'_> {
+    /// The facts of the member as a block of a prompt, read once for a turn. `None` if there are none, if nothing of the turn is
+    /// remembered, or if the rules keep the tool that finds facts from the member.
+    pub(super) async fn facts(&self) -> Option<&str> {
+        let Self { parts, turn, tools, .. } = self;
+        let read = async {
+            let finder = tools.set.catalogue.get(RECALL_TOOL);
+            let may =
+                |entry| tools.access.sees(entry) && tools.access.decide(entry, &Map::new()).verdict == Verdict::Auto;
+            if !turn.trigger.is_asked() || finder.is_some_and(|entry| !may(entry)) {
+                return None;
+            }
+            // Without an answer in time the question is answered without them.
+            let asked = OnBehalf::of(turn, None);
+            let facts = parts.facts.recall(&asked, &turn.text);
+            block(&tokio::time::timeout(FETCH_WITHIN, facts).await.unwrap_or_default())
+        };
+        self.facts.get_or_init(|| read).await.as_deref()
     }
 }
 

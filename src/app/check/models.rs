@@ -43,6 +43,9 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
+            for warning in registry.without_effect() {
+                report.push("model rows", CheckStatus::Note, warning);
+            }
             for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
                 let why = "is asked over plain http through another network: what members write can be read on the way; use https";
                 report.push(&format!("model {key}"), CheckStatus::Note, why);

@@ -90,8 +90,8 @@ pub const ALL: [TypedSpec; 10] = [
     TypedSpec {
         kind: Typed::SystemPrompt,
         name: "sysprompt",
-        given: "",
-        about: "shows what the model is told about itself",
+        given: "[sections | section [change]]",
+        about: "shows the assembled instructions of the model, the sections that they are made of, or one of them, or changes one",
         needs: Right::Operate,
     },
     TypedSpec {

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Dialogue, Stage};
-use crate::domain::completion::{Item, Request};
+use crate::domain::completion::{AnswerForm, Item, Request, Role, ToolSpec};
+use crate::domain::fact::prompt::RECALL_TOOL;
+use crate::domain::given::Given;
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::prompt::TOOL_MANNERS;
 use crate::domain::tool::spoken;
@@ -60,31 +62,52 @@ impl Asked {
 }
 
 impl Dialogue {
-    /// The request for this row. `takes_tools`: its provider does not refuse them at present.
+    /// True if a request for this row offers the tool that finds facts of the member.
     #[must_use]
-    pub fn request(&self, row: &Row, takes_tools: bool) -> (Request, Asked) {
-        let native = row.tools == ToolMode::Native && takes_tools;
-        let form = match &self.given {
+    pub fn offers_recall(&self, row: &Row, takes_tools: bool) -> bool {
+        let specs = self.specs(row, takes_tools, self.takes_both(row));
+        specs.iter().any(|spec| spec.name == RECALL_TOOL)
+    }
+
+    /// The form of the answer; none for plain text.
+    fn form(&self) -> Option<Arc<AnswerForm>> {
+        match &self.given {
             Some(given) => given.form.clone().map(Arc::new),
             None => self.schema.as_ref().map(|schema| schema.form()),
-        };
-        let brought = self.given.as_ref().filter(|given| !given.tools.is_empty());
-        // What its asker put together stays together.
-        let together = form.is_none() || row.schema_with_tools || brought.is_some();
-        let tools = self
-            .tools
-            .as_ref()
-            .filter(|tools| tools.is_open() && row.max_tools > 0 && matches!(self.stage, Stage::Asking))
-            .filter(|tools| together || tools.worth_a_call());
-        let specs = match row.tools {
-            ToolMode::Off => Vec::new(),
-            ToolMode::Native if !takes_tools => Vec::new(),
-            ToolMode::Native | ToolMode::Prompt => match brought {
-                Some(given) if matches!(self.stage, Stage::Asking) => given.tools.clone(),
-                Some(_) => Vec::new(),
-                None => tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default(),
-            },
-        };
+        }
+    }
+
+    /// The tools that the asker brought and runs itself.
+    fn brought(&self) -> Option<&Given> {
+        self.given.as_ref().filter(|given| !given.tools.is_empty())
+    }
+
+    /// True if one call offers tools and asks for the answer. What its asker put together stays together.
+    fn takes_both(&self, row: &Row) -> bool {
+        row.schema_with_tools || self.brought().is_some() || self.form().is_none()
+    }
+
+    /// The tools that a request for this row offers.
+    fn specs(&self, row: &Row, takes_tools: bool, together: bool) -> Vec<Arc<ToolSpec>> {
+        let off = row.tools == ToolMode::Off || (row.tools == ToolMode::Native && !takes_tools);
+        if off || !matches!(self.stage, Stage::Asking) {
+            return Vec::new();
+        }
+        if let Some(given) = self.brought() {
+            return given.tools.clone();
+        }
+        let tools = self.tools.as_ref().filter(|tools| tools.is_open() && row.max_tools > 0);
+        let tools = tools.filter(|tools| together || tools.worth_a_call());
+        tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default()
+    }
+
+    /// The request for this row, with the member's facts before the question. `takes_tools`: its provider does not refuse them at
+    /// present.
+    #[must_use]
+    pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, Asked) {
+        let native = row.tools == ToolMode::Native && takes_tools;
+        let (form, brought, together) = (self.form(), self.brought(), self.takes_both(row));
+        let specs = self.specs(row, takes_tools, together);
         let (offered, mut messages) = if specs.is_empty() {
             (Offered::Nothing, self.transcript.items.clone())
         } else if together {
@@ -93,6 +116,10 @@ impl Dialogue {
             let (brief, missed) = self.transcript.brief(row.tool_history);
             (Offered::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
         };
+        if let Some(facts) = facts {
+            // Providers cache what begins alike, so what may change stands as late as it can.
+            messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
+        }
         if (offered != Offered::Nothing && brought.is_none()) || !self.rounds.is_empty() {
             add_to_first(&mut messages, TOOL_MANNERS);
         }

@@ -49,7 +49,7 @@ fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
     let mut step = dialogue.next(Event::Begin);
     let mut events = events.into_iter();
     while step == Step::AskModel {
-        let (request, asked) = dialogue.request(&row(), true);
+        let (request, asked) = dialogue.request(&row(), true, None);
         assert_eq!(asked.offered, Offered::Nothing);
         requests.push(request);
         step = dialogue.next(events.next().expect("the dialogue asks more often than it was answered"));
@@ -154,7 +154,7 @@ fn a_prompt_that_does_not_fit_loses_its_oldest_messages() {
     let mut step = dialogue.next(Event::Begin);
     let mut asked = Vec::new();
     while step == Step::AskModel {
-        let (request, _) = dialogue.request(&row(), true);
+        let (request, _) = dialogue.request(&row(), true, None);
         asked.push(request.messages.iter().map(|item| item.content.as_str()).collect::<Vec<_>>().join(" "));
         step = dialogue.next(Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)));
     }
@@ -187,10 +187,10 @@ fn plain_text_is_taken_as_it_comes_without_thoughts() {
 fn the_pending_request_can_be_asked_again() {
     let mut dialogue = dialogue(ReplyContract::Typed);
     assert_eq!(dialogue.next(Event::Begin), Step::AskModel);
-    let first = dialogue.request(&row(), true);
+    let first = dialogue.request(&row(), true, None);
     assert_eq!(dialogue.next(Event::Begin), Step::AskModel);
-    assert_eq!(dialogue.request(&row(), true), first);
+    assert_eq!(dialogue.request(&row(), true, None), first);
     assert_eq!(dialogue.next(completed(completion("oops"))), Step::AskModel);
-    let repair = dialogue.request(&row(), true);
-    assert_eq!((dialogue.next(Event::Begin), dialogue.request(&row(), true)), (Step::AskModel, repair));
+    let repair = dialogue.request(&row(), true, None);
+    assert_eq!((dialogue.next(Event::Begin), dialogue.request(&row(), true, None)), (Step::AskModel, repair));
 }

@@ -197,20 +197,22 @@ pub const fn export_name() -> &'static str {
 
 /// Shows the present choice and what can be chosen. `chosen` is none for the default.
 #[must_use]
-pub fn models(rows: &[&str], default: &str, chosen: Option<&str>, locale: Locale) -> String {
+pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>, locale: Locale) -> String {
     let words = words(locale);
     let mut text = match chosen {
         None => (words.default_answers)(default),
-        Some(chosen) if rows.contains(&chosen) => (words.chose)(chosen),
+        Some(chosen) if rows.iter().any(|(row, _)| *row == chosen) => (words.chose)(chosen),
         Some(chosen) => format!("{} {}", (words.choice_gone)(chosen), (words.default_answers)(default)),
     };
     text.push(' ');
-    if rows.is_empty() || rows == [default] {
+    if rows.iter().all(|(row, _)| *row == default) {
         text.push_str(words.no_other);
         return text;
     }
-    let mark = |row: &&str| {
-        if *row == default { format!("`{row}` ({})", words.default_mark) } else { format!("`{row}`") }
+    let mark = |(row, about): &(&str, Option<&str>)| {
+        let mark = if *row == default { format!(" ({})", words.default_mark) } else { String::new() };
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        format!("`{row}`{mark}{about}")
     };
     let rows: Vec<String> = rows.iter().map(mark).collect();
     text + &list(words.can_choose, &rows)

@@ -8,7 +8,8 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
-use crate::domain::model::{MAX_TOOLS, Price, Row, ToolMode};
+use crate::domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
+use crate::domain::prompt::clean;
 use crate::llm::registry::{Changes, File};
 
 /// The longest timeout that makes sense: a turn is over long before.
@@ -165,6 +166,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
         env_key: fields.read("env_key", "the name of a variable, or null", text),
         presence,
         row: Row {
+            description: fields.read("description", "a text, or null", description).filter(|text| !text.is_empty()),
             tools: tools(&mut fields),
             schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
             tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
@@ -267,6 +269,12 @@ impl Fields<'_> {
 
 fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// A description on one line.
+fn description(value: &Value) -> Option<String> {
+    let line = clean(value.as_str()?, DESCRIPTION_CHARS).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(line)
 }
 
 fn texts(value: &Value) -> Option<Vec<String>> {

@@ -88,7 +88,8 @@ fn compiled_in_rows_agree_with_their_families_and_never_come_uninvited() {
         let key = draft.row.key;
         assert_eq!((draft.host, draft.env_key, draft.presence), (Host::Default, None, Presence::WhenNamed), "{key}");
         let registry = build(None, &default_row(&key), &|_| None).unwrap();
-        assert_eq!(registry.rows(), [made(&default_row(&key), &families).row], "{key}");
+        let rows: Vec<Row> = registry.rows().iter().map(|row| Row { description: None, ..row.clone() }).collect();
+        assert_eq!(rows, [made(&default_row(&key), &families).row], "{key}");
     }
 }
 
@@ -112,10 +113,14 @@ fn a_row_cannot_do_what_it_does_not_say() {
         ..row("able")
     };
     assert_eq!(registry.rows(), [row("silent"), old, able]);
-    let bad =
-        built(r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1}}}"#, "x");
+    let [warning] = &registry.without_effect()[..] else { panic!("{:?}", registry.without_effect()) };
+    assert!(warning.starts_with("row able: native_mcp has no effect yet"), "{warning}");
+    let bad = built(
+        r#"{"models": {"x": {"host": "http://a", "tools": "maybe", "vision": 1, "tool_history": -1, "description": 1}}}"#,
+        "x",
+    );
     let bad = bad.unwrap_err();
-    assert!(bad.len() == 3 && bad.iter().any(|line| line.contains("\"native\", \"prompt\" or \"off\"")), "{bad:?}");
+    assert!(bad.len() == 4 && bad.iter().any(|line| line.contains("\"native\", \"prompt\" or \"off\"")), "{bad:?}");
 }
 
 #[test]
@@ -129,6 +134,7 @@ fn the_documented_row() {
            "embeddings": "small", "embeddings_price_per_million": 0.02}}}"#;
     let registry = built(text, "fast").unwrap();
     let fast = Row {
+        description: Some("default".into()),
         fallback: vec!["local".into()],
         temperature: Some(0.7),
         schema_with_tools: true,
@@ -268,4 +274,16 @@ fn a_file_of_rows_costs_in_proportion_to_its_length() {
             drop(built(text, "r0"));
         }
     });
+}
+
+#[test]
+fn a_description_is_one_bounded_line() {
+    let text = format!(
+        r#"{{"models": {{"a": {{"host": "http://a", "description": " slow\nand {}"}}, "b": {{"host": "http://a", "description": ""}}}}}}"#,
+        "x".repeat(500)
+    );
+    let registry = built(&text, "a").unwrap();
+    let described = registry.rows()[0].description.as_deref().unwrap();
+    assert!(described.starts_with("slow and xxx") && described.chars().count() < 210, "{described}");
+    assert_eq!(registry.rows()[1].description, None);
 }

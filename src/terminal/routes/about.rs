@@ -28,6 +28,7 @@ pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extens
     let told = |row: &Row| {
         json!({
             "key": row.key,
+            "description": row.description,
             "default": Some(&row.key) == default.as_ref(),
             "tools": row.tools.as_str(),
             "vision": row.vision,

@@ -17,8 +17,9 @@ use crate::domain::gate::Decision;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::incoming::Incoming;
 use crate::domain::lineage::Identity;
-use crate::domain::tool::Effect;
+use crate::domain::prompt::sections::{Change, Section, Versions};
 use crate::domain::tool::usable::UsableTool;
+use crate::domain::tool::{Effect, OnBehalf};
 use crate::ports::{Batch, Models, NotAccepted};
 
 /// Nothing was used.
@@ -48,16 +49,29 @@ struct Fixed;
 
 #[async_trait]
 impl Console for Fixed {
-    fn system_prompt(&self) -> String {
-        "You are staffai.".to_owned()
-    }
-
     fn profiles(&self) -> Vec<String> {
         vec!["judge".to_owned(), "pirate".to_owned()]
     }
 
     async fn change_row(&self, _row: &str, _change: crate::ports::RowChange) -> Result<(), String> {
         Err("not here".to_owned())
+    }
+}
+
+#[async_trait]
+impl PromptSections for Fixed {
+    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String> {
+        assert!(asked.operator);
+        let (name, text, versions) = ("voice".to_owned(), "Speak softly.".to_owned(), Versions::default());
+        Ok(vec![Section { name, text, container: false, versions }])
+    }
+
+    async fn assembled(&self, _asked: &OnBehalf, _name: &str) -> Result<String, String> {
+        Ok("You are staffai.".to_owned())
+    }
+
+    async fn change(&self, _asked: &OnBehalf, _name: &str, _change: &Change) -> Result<u32, String> {
+        Err("prompts.editable is off".to_owned())
     }
 }
 
@@ -114,6 +128,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         vitals: Arc::new(NoVitals),
         usage: Arc::new(Unused),
         console: Arc::new(Fixed),
+        prompts: Arc::new(Fixed),
     })
     .layer(Extension(caller.clone()))
     .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
@@ -240,4 +255,27 @@ async fn a_command_that_fails_tells_what_was_done_before_it() {
     let told = "!llm_timeout main 5 failed: not here. What stood before it is done:\n\n\
                 !sysprompt\nYou are staffai.\n\n!llm_call main\nmain: true";
     assert_eq!(detail, told);
+}
+
+#[tokio::test]
+async fn sections_of_prompts_need_a_key_that_operates() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", crate::domain::ids::Timestamp(0)).unwrap();
+    let append = r#"{"operation": "append", "text": "x"}"#;
+    for (rights, method, path, body, status) in [
+        (vec![Right::Chat, Right::Tools], "GET", "/api/v1/prompts", "", 403),
+        (vec![Right::Chat], "GET", "/api/v1/prompts/voice", "", 403),
+        (vec![Right::Chat], "POST", "/api/v1/prompts/voice", append, 403),
+        (vec![Right::Operate], "GET", "/api/v1/prompts", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/voice", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/1", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/tone", "", 404),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/tone", append, 404),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", append, 409),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", r#"{"operation": "overwrite", "text": "x"}"#, 422),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", r#"{"operation": "improve"}"#, 422),
+    ] {
+        let caller = Caller::Key(Arc::new(ApiKey { rights: rights.clone(), ..(*key).clone() }));
+        assert_eq!(asked(&caller, method, path, body).await.status(), status, "{rights:?} {method} {path} {body}");
+    }
 }

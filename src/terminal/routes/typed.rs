@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 
-use super::{Parts, manage, waiting};
+use super::{Parts, manage, prompts, waiting};
 use crate::domain::api_key::Caller;
 use crate::domain::command::ROW;
 use crate::domain::command::typed::{self, Typed, TypedMessage, TypedSpec};
@@ -124,9 +124,12 @@ async fn answer(
         }
         Typed::Session => session(parts, caller, given).await,
         Typed::Preview => preview(parts, place, given).await,
-        Typed::SystemPrompt => Ok(parts.console.system_prompt()),
+        Typed::SystemPrompt => prompts::typed(parts, caller, place, given).await.map_err(bad),
         Typed::CallsTools => {
-            let shown = |row: &Row| (row.tools != ToolMode::Off).to_string();
+            let shown = |row: &Row| {
+                let about = row.description.as_ref().map(|about| format!(" ({about})")).unwrap_or_default();
+                format!("{}{about}", row.tools != ToolMode::Off)
+            };
             let read = |word: &str| typed::yes_or_no(word).map(RowChange::Tools);
             row_field(parts, caller, given, (shown, read, "!llm_call takes a model and true or false")).await
         }

@@ -107,7 +107,7 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
                     row = Row { key: "other".to_owned(), ..row_that(takes) };
                     next = what.next().expect("an answer");
                 }
-                let (request, asked) = dialogue.request(&row, true);
+                let (request, asked) = dialogue.request(&row, true, None);
                 requests.push(request);
                 match next {
                     Do::Says(content) => Event::Completed(completion(content), asked),
@@ -210,7 +210,7 @@ fn what_does_not_fit_or_missed_something_is_asked_for_with_everything() {
 fn a_row_may_want_some_of_the_history_along_with_tools() {
     let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
     dialogue.next(Event::Begin);
-    let request = |most| dialogue.request(&Row { tool_history: most, ..row_that(Takes::Before) }, true);
+    let request = |most| dialogue.request(&Row { tool_history: most, ..row_that(Takes::Before) }, true, None);
     assert_eq!(sent(&request(1).0), "2 false assistant:older|user:quoted|user:hi");
     assert!(!request(1).1.may_answer(ReplyContract::Typed), "nobody reads along with what will be asked again");
     assert_eq!(sent(&request(2).0), "2 false user:old|assistant:older|user:quoted|user:hi");
@@ -309,7 +309,7 @@ fn a_row_without_tools_is_asked_as_ever() {
     assert_eq!(requests, [Request { messages: long().items, form: Some(schema().form()), ..Request::default() }]);
     let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
     dialogue.next(Event::Begin);
-    let (request, asked) = dialogue.request(&row_that(Takes::Before), false);
+    let (request, asked) = dialogue.request(&row_that(Takes::Before), false, None);
     assert_eq!(
         (request, asked.offered),
         (requests[0].clone(), Offered::Nothing),
@@ -337,7 +337,7 @@ fn another_row_is_told_of_rounds_in_words() {
 fn plain_text_needs_no_second_call_for_its_form() {
     let mut dialogue = Dialogue::new(long(), ReplyContract::Plain, schema(), tools(5, 10));
     assert_eq!(dialogue.next(Event::Begin), Step::AskModel);
-    let (request, asked) = dialogue.request(&row_that(Takes::Before), true);
+    let (request, asked) = dialogue.request(&row_that(Takes::Before), true, None);
     assert_eq!(sent(&request), "2 false user:old|assistant:older|user:quoted|user:hi");
     let step = dialogue.next(Event::Completed(completion("Hello"), asked));
     assert_eq!(reply(&step), "Hello");
@@ -347,12 +347,12 @@ fn plain_text_needs_no_second_call_for_its_form() {
 fn long_results_give_way_when_there_is_no_room_for_them() {
     let mut dialogue = Dialogue::new(short(), ReplyContract::Typed, schema(), tools(5, 10));
     dialogue.next(Event::Begin);
-    let (_, asked) = dialogue.request(&row_that(Takes::Together), true);
+    let (_, asked) = dialogue.request(&row_that(Takes::Together), true, None);
     assert!(matches!(dialogue.next(Event::Completed(wants(&[ROLL]), asked)), Step::RunTools(_)));
     let mut step = dialogue.next(Event::Ran(vec![Told::text("x".repeat(50_000))]));
     let mut sizes = Vec::new();
     while step == Step::AskModel {
-        let (request, _) = dialogue.request(&row_that(Takes::Together), true);
+        let (request, _) = dialogue.request(&row_that(Takes::Together), true, None);
         sizes.push(request.messages[3].content.len());
         step = dialogue.next(Event::Failed(Ending::Model(ModelErrorKind::ContextOverflow)));
     }

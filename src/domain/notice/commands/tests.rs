@@ -58,15 +58,17 @@ fn forgetting_names_what_went_and_what_stays() {
 #[test]
 fn a_choice_whose_row_is_gone_is_said() {
     assert_eq!(
-        models(&["fast"], "fast", None, EN),
+        models(&[("fast", None)], "fast", None, EN),
         "You are answered by the default model, `fast`. There is no other to choose."
     );
-    insta::assert_snapshot!(models(&["fast", "deep"], "fast", Some("gone"), EN), @r"
+    insta::assert_snapshot!(models(&[("fast", None), ("deep", None)], "fast", Some("gone"), EN), @r"
     You chose `gone`, which is not there any more. You are answered by the default model, `fast`. You can choose with `/model row:`
     - `fast` (default)
     - `deep`
     ");
-    assert!(models(&["fast", "deep"], "fast", Some("deep"), EN).starts_with("You chose `deep`."));
+    let described = models(&[("fast", None), ("deep", Some("slow and thorough"))], "fast", None, EN);
+    assert!(described.ends_with("- `fast` (default)\n- `deep`: slow and thorough"), "{described}");
+    assert!(models(&[("fast", None), ("deep", None)], "fast", Some("deep"), EN).starts_with("You chose `deep`."));
 }
 
 #[test]
@@ -274,9 +276,9 @@ fn everything(locale: Locale) -> Vec<String> {
         forgotten(&ONE_OF_EACH, false, locale),
         forgotten(&Wiped::default(), true, locale),
         exported(&ONE_OF_EACH, false, locale),
-        models(&["fast"], "fast", None, locale),
-        models(&["fast", "deep"], "fast", Some("gone"), locale),
-        models(&["fast", "deep"], "fast", Some("deep"), locale),
+        models(&[("fast", None)], "fast", None, locale),
+        models(&[("fast", None), ("deep", None)], "fast", Some("gone"), locale),
+        models(&[("fast", None), ("deep", None)], "fast", Some("deep"), locale),
         model_chosen("fast", false, locale),
         model_default("fast", locale),
         no_such_model("slow", &["fast"], locale),
