@@ -36,6 +36,8 @@ mod demo;
 
 mod mcp;
 
+mod mistakes;
+
 mod models;
 
 #[cfg(feature = "playground")]

@@ -15,6 +15,7 @@ pub mod env;
 mod layers;
 pub(crate) mod problem;
 mod read;
+mod row;
 pub(crate) mod show;
 pub mod sources;
 pub mod tools;
@@ -25,7 +26,7 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use config::{Config, ConfigError, File, FileFormat, Value};
+use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
 use serde::Deserialize;
 
 use self::layers::{Assignment, LayerSource};
@@ -64,9 +65,18 @@ pub struct Settings {
     pub gates: community::Gates,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,
+    /// The rows of each list that could not be read, by their numbers. Empty in settings that are in force.
+    #[serde(skip)]
+    pub left_out: BTreeMap<String, Vec<usize>>,
 }
 
 impl Settings {
+    /// Numbers the rows of a list as they are written: rows that could not be read count.
+    pub fn numbered<'a, T>(&'a self, key: &str, rows: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
+        let left_out = self.left_out.get(key).map_or(&[][..], Vec::as_slice);
+        (1..).filter(|number| !left_out.contains(number)).zip(rows)
+    }
+
     /// What `staffai run` cannot do without; empty when all is there and has its form.
     #[must_use]
     pub fn require_for_run(&self) -> Vec<Problem> {
@@ -75,7 +85,7 @@ impl Settings {
         let missing = |key: &str, fix: &str| problem(key, format!("is not set; {fix}"));
         let mut problems = Vec::new();
         if self.discord.token.is_none() {
-            let fix = "set it to the bot's token from Discord's developer portal, or try `staffai playground`, which needs none";
+            let fix = "set it to the bot's token from Discord's developer portal, or run `staffai playground`, which does not require one";
             problems.push(missing("discord.token", fix));
         }
         problems.extend(self.discord.token_mistake().map(|fix| problem("discord.token", fix.to_owned())));
@@ -135,7 +145,7 @@ pub fn examine(sources: &Sources) -> Examined {
     let mut gathered = layers::gather(sources);
     let mut problems = std::mem::take(&mut gathered.problems);
     let mut warnings = std::mem::take(&mut gathered.warnings);
-    leave_out_unreadable(&mut gathered.assignments, &mut problems, &mut warnings);
+    let left_out = leave_out_unreadable(&mut gathered.assignments, &mut problems, &mut warnings);
 
     let mut origins: BTreeMap<String, Origin> =
         defaults::entries().into_iter().map(|entry| (entry.key, Origin::new(Layer::Default))).collect();
@@ -150,6 +160,7 @@ pub fn examine(sources: &Sources) -> Examined {
             return Examined { loaded: None, problems, warnings };
         }
     };
+    settings.left_out = left_out;
     let found = check::check(&mut settings, &origins, &shown, sources.files.as_ref());
     problems.extend(found.problems);
     warnings.extend(found.warnings);
@@ -178,10 +189,16 @@ fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
     builder.build()
 }
 
-/// A value that cannot be read is tried alone over the defaults, so that one mistake does not hide another.
-fn leave_out_unreadable(assignments: &mut Vec<Assignment>, problems: &mut Vec<Problem>, warnings: &mut Vec<String>) {
+/// Tries each value alone over the defaults and leaves out what cannot be read, so that one mistake does not hide another. Of a
+/// list of tables only the wrong rows are left out. Returns their numbers by the key of the list.
+fn leave_out_unreadable(
+    assignments: &mut Vec<Assignment>,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<String, Vec<usize>> {
+    let mut left_out = BTreeMap::new();
     if merge(assignments).and_then(Config::try_deserialize::<Settings>).is_ok() {
-        return;
+        return left_out;
     }
     let effective: BTreeMap<String, Assignment> =
         assignments.iter().map(|set| (set.key.clone(), set.clone())).collect();
@@ -195,8 +212,37 @@ fn leave_out_unreadable(assignments: &mut Vec<Assignment>, problems: &mut Vec<Pr
             let value = if env::is_secret(&key) { None } else { text(&set.value) };
             problems.push(Problem { value, place: set.origin.to_string(), fix, key: key.clone() });
         }
+        let kept = readable_rows(&set);
         assignments.retain(|other| other.key != key);
+        if let Some((set, numbers)) = kept {
+            assignments.push(set);
+            left_out.insert(key, numbers);
+        }
     }
+    left_out
+}
+
+/// The most rows of a list that are tried one by one when one of them is wrong.
+const ROWS_TRIED_MAX: usize = 128;
+
+/// The rows of a list that can be read, and the numbers of the others. `None` when the value is not a list of tables.
+fn readable_rows(set: &Assignment) -> Option<(Assignment, Vec<usize>)> {
+    let rows = match &set.value.kind {
+        ValueKind::Array(rows) => rows.clone(),
+        ValueKind::String(text) => {
+            let tables = read::tables(text).ok()?;
+            tables.into_iter().map(Value::deserialize).collect::<Result<_, _>>().ok()?
+        }
+        _ => return None,
+    };
+    if rows.len() > ROWS_TRIED_MAX || !rows.iter().all(|row| matches!(row.kind, ValueKind::Table(_))) {
+        return None;
+    }
+    let of = |rows: Vec<Value>| Assignment { value: rows.into(), ..set.clone() };
+    let reads = |row: &Value| merge(&[of(vec![row.clone()])]).and_then(Config::try_deserialize::<Settings>).is_ok();
+    let (kept, left_out): (Vec<_>, Vec<_>) = (1..).zip(rows).partition(|(_, row)| reads(row));
+    let numbers = left_out.into_iter().map(|(number, _)| number).collect();
+    Some((of(kept.into_iter().map(|(_, row)| row).collect()), numbers))
 }
 
 /// Keys whose unreadable value meant the default in the Python bot, and does no harm.

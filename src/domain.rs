@@ -89,6 +89,8 @@ pub(crate) mod ledger;
 
 pub mod breaker;
 
+pub(crate) mod patience;
+
 pub mod near;
 
 pub(crate) mod refusals;

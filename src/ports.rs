@@ -36,7 +36,7 @@ use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::vitals::Vitals;
-pub use self::writes::{Replaced, StoreStatus, Write, replace};
+pub use self::writes::{Keeping, Replaced, StoreStatus, Write, replace};
 use crate::domain::audit::Wanted;
 use crate::domain::completion::{Completion, Request};
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
@@ -130,6 +130,11 @@ pub trait Store: Send + Sync {
 
     /// How the store is.
     fn status(&self) -> StoreStatus;
+
+    /// What the settings of the server behind it can lose or break, as far as it is known.
+    fn keeping(&self) -> Keeping {
+        Keeping::default()
+    }
 
     /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
     fn close(&self, within: Duration) -> BoxFuture<'_, bool>;

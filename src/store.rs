@@ -13,7 +13,7 @@ use crate::domain::ids::Timestamp;
 use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::window_log::WindowLog;
 use crate::domain::limits::{Decision, Request};
-use crate::ports::Write;
+use crate::ports::{Keeping, Write};
 
 pub mod resilient;
 
@@ -93,6 +93,11 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn sweep(&self) -> Result<bool, BackendError> {
         Ok(false)
+    }
+
+    /// What the settings of the server can lose or break; `None` where it does not say. Asked after opening and with each sweep.
+    async fn keeping(&self) -> Option<Keeping> {
+        None
     }
 
     /// Gives the backend's resources back. Later calls fail.

@@ -5,6 +5,9 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[path = "check/fixtures.rs"]
+mod fixtures;
+
 use staffai::playground::demo_model::DemoModel;
 use staffai::playground::service::{Options, Service};
 
@@ -292,6 +295,23 @@ fn a_slip_in_a_name_is_named() {
         )
         .has("note", "configuration", "did you mean REDIS_URL");
     assert!(!outcome.table.contains("LITELLM_SALT_KEY"), "{}", outcome.table);
+}
+
+#[test]
+fn the_usual_names_of_other_programs_are_named() {
+    let elsewhere = [("DISCORD_TOKEN", "abc"), ("OPENAI_MODEL", "gpt-5-mini")];
+    offline(&elsewhere).has(
+        "note",
+        "configuration",
+        "DISCORD_TOKEN in the environment is not a name staffai knows; did you mean DISCORD_BOT_TOKEN?",
+    );
+    let outcome = offline(&[elsewhere[0], ("DISCORD_BOT_TOKEN", "a.b.c")]);
+    assert!(
+        !outcome.table.contains("DISCORD_TOKEN"),
+        "ours is set, so that one is for another program: {}",
+        outcome.table
+    );
+    assert!(!offline(&elsewhere).table.contains("OPENAI_MODEL"), "LITELLM_MODEL is set");
 }
 
 #[test]

@@ -342,10 +342,14 @@ async fn sighup_reads_everything_again_and_a_mistake_changes_nothing() {
     running.says("config.reloaded", 1).await;
     running.signal("-HUP");
     running.says("config.reloaded", 2).await;
-    std::fs::write(folder.path().join("staffai.toml"), "[turn]\nlane = \"many\"\n").unwrap();
+    let timer = "[[triggers.timers]]\nname = 'a'\ncron = 'daily'\nzone = 'Mars'\nprompt = 'x'\ntarget = 'discord:1'\n";
+    std::fs::write(folder.path().join("staffai.toml"), format!("{timer}[turn]\nlane = \"many\"\n")).unwrap();
+    std::fs::write(folder.path().join("response_schema.json"), "{").unwrap();
     running.signal("-HUP");
     let text = running.says("config.rejected", 1).await;
-    assert!(text.contains("turn.lane"), "{text}");
+    for words in ["turn.lane", "is no cron expression", "is no time zone", "response_schema.json"] {
+        assert!(text.contains(words), "{words} is not in {text}");
+    }
     running.signal("-TERM");
     assert_eq!(running.code(WITHIN).await, Some(i32::from(exit::FINE)));
 }

@@ -17,6 +17,9 @@ mod circles;
 #[path = "tidy/rules.rs"]
 mod rules;
 
+#[path = "tidy/licences.rs"]
+mod licences;
+
 #[path = "tidy/names.rs"]
 mod names;
 

@@ -49,6 +49,8 @@ pub struct Running {
     pub triggers: Triggers,
     /// The tool servers.
     pub servers: Arc<ServerEntries>,
+    /// What is odd about it and does not stop the program, each a sentence with its fix.
+    pub notes: Vec<String>,
     /// Names this content: the same content has the same version.
     pub version: String,
 }

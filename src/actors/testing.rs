@@ -258,6 +258,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         keys: Arc::default(),
         triggers: crate::actors::running::Triggers::default(),
         servers: Arc::default(),
+        notes: Vec::new(),
         version: "1".to_owned(),
     }
 }

@@ -61,7 +61,8 @@ impl Vitals for TreeVitals {
         let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
         let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
         let actors = unwell(&self.roster);
-        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors }
+        let notes = running.notes.iter().cloned().chain(self.store.keeping().loses).collect();
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors, notes }
     }
 
     fn tree(&self, of_a_kind: usize) -> TreeNode {
@@ -153,7 +154,11 @@ const MS_PER_TICK: u64 = 10;
 #[must_use]
 pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<(PartKind, String, PartState)>) {
     match store.status() {
-        StoreStatus::Ready => board.up(PartKind::Store, STORE),
+        // Settings that break promises are as bad as a store that is away: it answers, and what it keeps cannot be relied on.
+        StoreStatus::Ready => match store.keeping().breaks {
+            Some(reason) => board.down(PartKind::Store, STORE, &reason),
+            None => board.up(PartKind::Store, STORE),
+        },
         StoreStatus::Degraded(reason) => board.down(PartKind::Store, STORE, &reason),
     }
     let rows = running.models.rows();

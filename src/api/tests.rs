@@ -48,6 +48,7 @@ impl Vitals for Known {
             configuration: Configuration { version: "1".to_owned(), rejected: None },
             parts: vec![part],
             actors: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

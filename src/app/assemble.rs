@@ -111,15 +111,17 @@ pub struct Assembled {
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics, logged } = launch;
-    let (mut mistakes, mask) = (unknown_doors(&settings), redaction.clone());
+    let (mut mistakes, mask) = (Vec::new(), redaction.clone());
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
+    let listed = mistakes.clone();
     let events = doors::events(&clock);
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
     let us = built_ins::agents::identity(&settings, &*dice);
     let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
-    let own = own.map_err(|more| mistakes.extend(more)).ok();
+    // What is wrong with these is in the list of what runs already.
+    let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
     let (Some(live), Some(own), true) = (live, own, mistakes.is_empty()) else {
         return Err(StartError::Configuration(mistakes));
     };
@@ -381,12 +383,4 @@ fn toolbox(built_in: &BuiltIn, servers: bool) -> Arc<Toolbox> {
     let catalogue = Catalogue::new(std::slice::from_ref(&built_in.offer), &Catalogue::default(), schema::of);
     let tools = Toolset::new(Arc::new(catalogue), [(Source::BuiltIn, built_in.caller.clone())].into());
     Arc::new(Toolbox::beginning_with(tools, servers))
-}
-
-/// Rules for tools may name the doors of this program alone, whether they are open now or not.
-fn unknown_doors(settings: &Settings) -> Vec<String> {
-    let known: Vec<String> = doors::rules(settings).into_keys().map(|door| door.to_string()).collect();
-    let named = settings.tools.rules.iter().flat_map(|rule| &rule.doors);
-    let unknown = named.filter(|door| !known.contains(door));
-    unknown.map(|door| format!("tools.rules: there is no door {door:?}; there are {}", known.join(", "))).collect()
 }

@@ -88,13 +88,14 @@ impl Facts for NobodysFacts {
     }
 }
 
-/// Every mistake in these settings.
-pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
-    let mut mistakes = pages(&settings.url_extract).err().unwrap_or_default();
-    mistakes.extend(searches(settings, lookup).err().unwrap_or_default());
-    mistakes.extend(databases::tools(settings, lookup).err().unwrap_or_default());
-    mistakes.extend(agents::rows(settings, lookup).err().unwrap_or_default());
-    mistakes
+/// Every mistake in these settings, by the part that `check` names.
+pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 4] {
+    [
+        ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
+        ("web_search", searches(settings, lookup).err().unwrap_or_default()),
+        ("database", databases::tools(settings, lookup).err().unwrap_or_default()),
+        ("agents", agents::rows(settings, lookup).err().unwrap_or_default()),
+    ]
 }
 
 /// The tools that work with what members told, unless these settings keep nothing of it.
@@ -164,10 +165,10 @@ fn host_of(written: &str) -> Option<String> {
 /// Each mistake as a sentence with its place and fix.
 pub(super) fn searches(settings: &Settings, lookup: &Lookup) -> Result<Vec<web_search::Row>, Vec<String>> {
     let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
-    for (index, row) in settings.tools.web_search.iter().enumerate() {
+    for (number, row) in settings.numbered("tools.web_search", &settings.tools.web_search) {
         match search(row, lookup) {
             Ok(row) => rows.push(row),
-            Err(mistake) => mistakes.push(format!("tools.web_search, row {}: {mistake}", index + 1)),
+            Err(mistake) => mistakes.push(format!("tools.web_search, row {number}: {mistake}")),
         }
     }
     if mistakes.is_empty() { Ok(rows) } else { Err(mistakes) }
@@ -265,7 +266,7 @@ mod tests {
         ] {
             assert_eq!(host_of(wrong), None, "{wrong}");
             let settings = settings(&format!("[url_extract]\ndeny = [{wrong:?}]"));
-            let mistakes = mistakes(&settings, &lookup());
+            let mistakes = pages(&settings.url_extract).unwrap_err();
             assert!(
                 mistakes[0].starts_with("url_extract.deny: ") && mistakes[0].contains("such as example.org"),
                 "{mistakes:?}"

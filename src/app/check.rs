@@ -8,6 +8,7 @@ use tokio::time::timeout;
 
 use self::report::{CheckStatus, Report};
 use super::commands::Reading;
+use super::mistakes::{self, Mistake};
 use super::reload::Lookup;
 use super::{Cli, built_ins, commands, exit, files, triggers};
 use crate::config::problem::Layer;
@@ -96,6 +97,10 @@ async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Ve
     let (settings, lookup) = (&loaded.settings, &commands::lookup(loaded));
     let mut report = Report::default();
     configuration(loaded, readable, &mut report);
+    // What a run refuses comes first; a part below that finds the same adds nothing.
+    for Mistake { part, text } in mistakes::examine(settings, lookup).mistakes {
+        report.wrong_with(part, text);
+    }
     prompts(settings, &mut report);
     let registry = models::rows(settings, lookup, &mut report);
     secrets.extend(registry.iter().flat_map(Registry::secrets));

@@ -12,11 +12,11 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 
 use super::assemble::{Launch, StartError};
-use super::reload::{self, Configured, Lookup, Watched};
+use super::reload::{Configured, Lookup, Watched};
 use super::signals::{Ends, Hangups};
 use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
-use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit, models};
+use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit, mistakes, models};
 use crate::actors::tree;
 use crate::api;
 use crate::config::problem::Problem;
@@ -31,8 +31,8 @@ const HEALTH_WITHIN: Duration = Duration::from_secs(5);
 
 /// The service.
 pub fn run(cli: &Cli) -> u8 {
-    let reading = Reading::new(cli, |sources| sources);
-    let Ok(loaded) = reading.load_with(Settings::require_for_run) else { return exit::USAGE };
+    let reading = Reading::new(cli, |sources| sources).needing(Settings::require_for_run);
+    let Ok(loaded) = reading.load() else { return exit::USAGE };
     super::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
         let code = serve(launch(loaded, reading, None), async |address| {
@@ -173,13 +173,21 @@ pub(super) struct Reading {
     pub lines: TurnLines,
     /// What the command itself sets.
     pub adapt: Arc<dyn Fn(&mut Settings) + Send + Sync>,
+    /// What the command cannot do without.
+    needs: fn(&Settings) -> Vec<Problem>,
 }
 
 impl Reading {
     /// The configuration as the command line names it, its sources changed by `sources`.
     pub fn new(cli: &Cli, sources: fn(Sources) -> Sources) -> Self {
         let (Options { config, log_format: format }, redaction) = (cli.options(), Redaction::default());
-        Self { config, format, sources, redaction, lines: TurnLines::default(), adapt: Arc::new(|_| {}) }
+        let (lines, adapt) = (TurnLines::default(), Arc::new(|_: &mut Settings| {}));
+        Self { config, format, sources, redaction, lines, adapt, needs: |_| Vec::new() }
+    }
+
+    /// The same for a command that cannot do without something.
+    pub fn needing(self, needs: fn(&Settings) -> Vec<Problem>) -> Self {
+        Self { needs, ..self }
     }
 
     /// Reads it, and stops at no mistake.
@@ -199,36 +207,27 @@ impl Reading {
         examined
     }
 
-    /// Reads it.
+    /// Reads it, or gives every mistake there is: those of the settings, then those of the files and rows that they name.
     fn read(&self) -> Result<Loaded, Vec<String>> {
-        let Examined { loaded, problems, .. } = self.examine();
-        loaded.filter(|_| problems.is_empty()).ok_or_else(|| problems.iter().map(ToString::to_string).collect())
+        let Examined { loaded, mut problems, .. } = self.examine();
+        problems.extend(loaded.iter().flat_map(|loaded| (self.needs)(&loaded.settings)));
+        match loaded {
+            Some(loaded) if problems.is_empty() => Ok(loaded),
+            loaded => {
+                let more = loaded.iter().flat_map(|loaded| mistakes::sentences(&loaded.settings, &lookup(loaded)));
+                Err(problems.iter().map(ToString::to_string).chain(more).collect())
+            }
+        }
     }
 
     /// Reads it; when there are mistakes, prints every one, and what is odd beside them.
     pub fn load(&self) -> Result<Loaded, ()> {
-        self.load_with(|_| Vec::new())
-    }
-
-    /// The same for a command that has needs of its own.
-    fn load_with(&self, missing: fn(&Settings) -> Vec<Problem>) -> Result<Loaded, ()> {
-        let Examined { loaded, mut problems, warnings } = self.examine();
-        problems.extend(loaded.iter().flat_map(|loaded| missing(&loaded.settings)));
-        let Some(loaded) = loaded else {
-            print_warnings(&warnings);
-            print_problems(&problems);
-            return Err(());
-        };
-        if problems.is_empty() {
-            return Ok(loaded);
-        }
-        print_warnings(&warnings);
-        print_problems(&problems);
-        // Who mends these shall not find the next ones after that.
-        for mistake in reload::mistakes(&loaded.settings, &lookup(&loaded)) {
-            eprintln!("{mistake}");
-        }
-        Err(())
+        self.read().map_err(|mistakes| {
+            print_warnings(&self.examine().warnings);
+            for mistake in mistakes {
+                eprintln!("{mistake}");
+            }
+        })
     }
 
     /// The files to watch, and how they are read again.

@@ -40,6 +40,19 @@ pub(super) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
 /// The same, for doors where only who asked reads.
 const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
 
+/// Each rule for tools that names a door which this program does not have, open or not.
+pub(super) fn unknown(settings: &Settings) -> Vec<String> {
+    let known: Vec<String> = rules(settings).into_keys().map(|door| door.to_string()).collect();
+    let named = settings.numbered("tools.rules", &settings.tools.rules);
+    let named = named.flat_map(|(number, rule)| rule.doors.iter().map(move |door| (number, door)));
+    let unknown = named.filter(|(_, door)| !known.contains(door));
+    unknown
+        .map(|(number, door)| {
+            format!("tools.rules, row {number}: there is no door {door:?}; there are {}", known.join(", "))
+        })
+        .collect()
+}
+
 /// The log of the events of turns.
 pub(super) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
     TurnEvents::with_requested(READ_ALONG.to_vec(), READ_ON_REQUEST.to_vec(), Arc::clone(clock))

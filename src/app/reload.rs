@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use secrecy::SecretString;
 
+use super::mistakes::{self, Parts};
 use super::rows::{self as changed_rows, ChangedRows};
 use super::{built_ins, doors, files, keys, triggers};
 use crate::actors::config_watcher::{FileFingerprints, Files};
@@ -23,7 +24,6 @@ use crate::llm::client::Client;
 use crate::llm::registry::file::Draft;
 use crate::llm::registry::{self, DefaultRow, Registry};
 use crate::mcp;
-use crate::ports::Models;
 use crate::telemetry::Redaction;
 
 /// The most files of a folder of prompts that are watched.
@@ -126,23 +126,27 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     redaction.add(&super::commands::secrets(&settings));
     redaction.add(&built_ins::secrets(&settings, &lookup));
     redaction.add(&triggers::secrets(&settings, &lookup));
-    let mut mistakes = Vec::new();
-    let prompts = files::prompts(&settings).map_err(|more| mistakes.extend(more)).ok();
-    let schema = files::schema(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let models = models(&settings, &lookup, &redaction).map_err(|more| mistakes.extend(more)).ok();
-    let servers = servers(&settings, &lookup).map_err(|mistake| mistakes.push(mistake)).ok();
-    let keys = keys::ring(&settings).map_err(|mistake| mistakes.push(mistake)).ok();
-    let triggers = triggers::read(&settings, &lookup).map_err(|more| mistakes.extend(more)).ok();
-    let (Some(prompts), Some(schema), Some((models, rows)), Some((servers, entries)), Some(keys), Some(triggers)) =
-        (prompts, schema, models, servers, keys, triggers)
+    let Parts { prompts, schema, rows, servers, keys, triggers, mistakes } = mistakes::examine(&settings, &lookup);
+    let (
+        Some(prompts),
+        Some(schema),
+        Some((registry, rows)),
+        Some((servers, entries)),
+        Some(keys),
+        Some(triggers),
+        true,
+    ) = (prompts, schema, rows, servers, keys, triggers, mistakes.is_empty())
     else {
-        return Err(mistakes);
+        let mut sentences: Vec<String> = mistakes.into_iter().map(|mistake| mistake.text).collect();
+        if settings.llm.model.is_none() {
+            sentences.push(MODEL_MISSING.to_owned());
+        }
+        return Err(sentences);
     };
     redaction.add(&servers.secrets);
-    let mistakes = triggers::unknown_rows(&triggers, Models::rows(&models));
-    if !mistakes.is_empty() {
-        return Err(mistakes);
-    }
+    redaction.add(&registry.secrets());
+    let notes = notes(&settings, &registry);
+    let models = Client::new(registry).map_err(|mistake| vec![mistake])?;
     let doors = doors::rules(&settings);
     let mut hasher = DefaultHasher::new();
     // The settings' debug form shows no secret; a changed secret alone does not change the version.
@@ -168,34 +172,24 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
         keys: Arc::new(keys),
         triggers,
         servers,
+        notes,
         version,
     })
 }
 
-/// Every mistake in the files that these settings name.
-#[must_use]
-pub fn mistakes(settings: &Settings, lookup: &Lookup) -> Vec<String> {
-    let mut mistakes = files::prompts(settings).err().unwrap_or_default();
-    mistakes.extend(files::schema(settings).err());
-    mistakes.extend(servers(settings, lookup).err());
-    mistakes.extend(built_ins::mistakes(settings, lookup));
-    mistakes.extend(triggers::read(settings, lookup).err().unwrap_or_default());
-    mistakes.extend(keys::ring(settings).err());
-    // Without a model it is not known which rows are needed.
-    if settings.llm.model.is_some() {
-        mistakes.extend(rows(settings, lookup).err().unwrap_or_default());
-    }
-    mistakes
-}
+/// Said where a run has no model at all.
+const MODEL_MISSING: &str = "llm.model (LITELLM_MODEL): is not set; set it to the name of a model, such as gpt-5-mini";
 
-fn models(settings: &Settings, lookup: &Lookup, redaction: &Redaction) -> Result<(Client, String), Vec<String>> {
-    let (rows, text) = rows(settings, lookup)?;
-    redaction.add(&rows.secrets());
-    for warning in rows.without_effect() {
-        tracing::warn!(event = "config.warning", warning, "model rows");
+/// What is odd about the model rows and does not stop the program. It is logged too.
+fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
+    let off = registry.off().iter().map(|row| row.mistake.clone());
+    let odd = triggers::without_their_rows(settings, registry.off());
+    let notes: Vec<String> =
+        off.chain(odd).chain(registry.warnings().to_vec()).chain(registry.without_effect()).collect();
+    for note in &notes {
+        tracing::warn!(event = "config.warning", key = "model rows", "{note}");
     }
-    let client = Client::new(rows).map_err(|mistake| vec![mistake])?;
-    Ok((client, text))
+    notes
 }
 
 /// The configured model rows, and the text of their file.

@@ -9,13 +9,14 @@ use super::reload::Lookup;
 use crate::actors::running::Triggers;
 use crate::config::Settings;
 use crate::config::check::ids;
-use crate::config::triggers::{HookRow, TimerRow};
+use crate::config::triggers::{HookRow, TimerRow, Triggers as Rows};
 use crate::domain::fire::{Deed, NAME_MAX};
 use crate::domain::ids::Place;
 use crate::domain::model::Row;
 use crate::domain::signature::SigningKey;
 use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
 use crate::domain::webhook::{Proof, SECRET_MIN, WINDOW_MAX, Webhook};
+use crate::llm::registry::RowOff;
 use crate::terminal::{self, sessions};
 
 /// The most timers, and the most webhooks.
@@ -30,17 +31,17 @@ pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
     let mut mistakes = Vec::new();
     let mut triggers = Triggers::default();
     let mut names = BTreeSet::new();
-    for (number, row) in (1..).zip(&rows.timers) {
+    for (number, row) in settings.numbered("triggers.timers", &rows.timers) {
         match timer(row, &mut names) {
             Ok(timer) => triggers.timers.push(timer.into()),
-            Err(mistake) => mistakes.push(format!("triggers.timers, row {number}: {mistake}")),
+            Err(more) => mistakes.extend(placed("triggers.timers", number, &row.name, more)),
         }
     }
     names.clear();
-    for (number, row) in (1..).zip(&rows.hooks) {
+    for (number, row) in settings.numbered("triggers.hooks", &rows.hooks) {
         match hook(row, lookup, &mut names) {
             Ok(hook) => drop(triggers.hooks.insert(row.name.clone(), hook.into())),
-            Err(mistake) => mistakes.push(format!("triggers.hooks, row {number}: {mistake}")),
+            Err(more) => mistakes.extend(placed("triggers.hooks", number, &row.name, more)),
         }
     }
     let secrets: Vec<SecretString> = secrets(settings, lookup);
@@ -56,16 +57,32 @@ pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
     if mistakes.is_empty() { Ok(triggers) } else { Err(mistakes) }
 }
 
-/// Each timer or webhook whose model row is none of these.
-pub(super) fn unknown_rows(triggers: &Triggers, rows: &[Row]) -> Vec<String> {
-    let timers = triggers.timers.iter().map(|timer| ("timers", &timer.deed));
-    let hooks = triggers.hooks.values().map(|hook| ("hooks", &hook.deed));
-    let unknown = timers.chain(hooks).filter_map(|(kind, deed)| {
-        let model = deed.model.as_ref().filter(|model| !rows.iter().any(|row| row.key == **model))?;
-        let known: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
-        Some(format!("triggers.{kind}, {}: there is no model row {model:?}; there are {}", deed.name, known.join(", ")))
-    });
-    unknown.collect()
+/// Each timer or webhook whose model row is none of these, nor one of those that are off.
+pub(super) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) -> Vec<String> {
+    let known = |key: &str| rows.iter().any(|row| row.key == key) || off.iter().any(|row| row.key == key);
+    let unknown = named_rows(settings).into_iter().filter(|(.., model)| !known(model));
+    let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+    let sentence = |(kind, name, model)| {
+        format!("triggers.{kind}, {name}: there is no model row {model:?}; there are {}", keys.join(", "))
+    };
+    unknown.map(sentence).collect()
+}
+
+/// Each timer or webhook whose model row is off: the default row answers it.
+pub(super) fn without_their_rows(settings: &Settings, off: &[RowOff]) -> Vec<String> {
+    let affected = named_rows(settings).into_iter().filter(|(.., model)| off.iter().any(|row| row.key == **model));
+    let sentence = |(kind, name, model)| {
+        format!("triggers.{kind}, {name}: its model row {model} is disabled, so the default row answers")
+    };
+    affected.map(sentence).collect()
+}
+
+/// The kind, the name and the model row of each timer and webhook that names one.
+fn named_rows(settings: &Settings) -> Vec<(&'static str, &str, &String)> {
+    let Rows { timers, hooks } = &settings.triggers;
+    let timers = timers.iter().filter_map(|row| Some(("timers", &*row.name, row.model.as_ref()?)));
+    let hooks = hooks.iter().filter_map(|row| Some(("hooks", &*row.name, row.model.as_ref()?)));
+    timers.chain(hooks).collect()
 }
 
 /// What must never be shown of these settings and of the variables that they name.
@@ -77,63 +94,95 @@ fn secret(row: &HookRow, lookup: &Lookup) -> Option<SecretString> {
     row.env_secret.as_deref().map_or_else(|| row.secret.clone(), |variable| lookup(variable))
 }
 
-fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, String> {
-    let TimerRow { name, cron, zone, prompt, target, per_hour, grace, tools, model } = row.clone();
-    named(&name, names)?;
-    if grace > GRACE_MAX {
-        return Err(format!("{name}: grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
-    }
-    let schedule = Schedule::read(&cron, &zone).map_err(|mistake| format!("{name}: {mistake}"))?;
-    let target = place(&name, &target)?;
-    Ok(Timer { deed: Deed { name, target, prompt, per_hour, tools, model }, schedule, grace })
+/// The mistakes of one row, each with its place.
+fn placed<'a>(
+    list: &'a str,
+    number: usize,
+    name: &'a str,
+    mistakes: Vec<String>,
+) -> impl Iterator<Item = String> + use<'a> {
+    mistakes.into_iter().map(move |mistake| format!("{list}, row {number}: {name}: {mistake}"))
 }
 
-fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<Webhook, String> {
-    let HookRow { name, prompt, target, per_hour, window, tools, model, .. } = row.clone();
-    named(&name, names)?;
-    if window > WINDOW_MAX {
-        return Err(format!("{name}: window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
+/// What both kinds of rows say of their turns.
+type OfRow<'a> = (&'a str, &'a str, &'a str, u32, bool, Option<&'a String>);
+
+/// Reads what both kinds of rows have. Each mistake goes to `mistakes`.
+fn deed(row: OfRow<'_>, names: &mut BTreeSet<String>, mistakes: &mut Vec<String>) -> Option<Deed> {
+    let (name, prompt, target, per_hour, tools, model) = row;
+    mistakes.extend(named(name, names).err());
+    let target = place(target).map_err(|mistake| mistakes.push(mistake)).ok()?;
+    let (name, prompt, model) = (name.to_owned(), prompt.to_owned(), model.cloned());
+    Some(Deed { name, target, prompt, per_hour, tools, model })
+}
+
+fn timer(row: &TimerRow, names: &mut BTreeSet<String>) -> Result<Timer, Vec<String>> {
+    let TimerRow { name, cron, zone, prompt, target, per_hour, grace, tools, model } = row;
+    let mut mistakes = Vec::new();
+    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    if *grace > GRACE_MAX {
+        mistakes.push(format!("grace is at most {} minutes", GRACE_MAX.as_secs() / 60));
     }
-    let secret = match (secret(row, lookup), &row.env_secret) {
-        (Some(secret), _) => secret,
-        (None, Some(variable)) => {
-            return Err(format!("{name}: the variable {variable} that env_secret names is not set"));
+    let schedule = Schedule::read(cron, zone).map_err(|more| mistakes.extend(more)).ok();
+    match (deed, schedule) {
+        (Some(deed), Some(schedule)) if mistakes.is_empty() => Ok(Timer { deed, schedule, grace: *grace }),
+        _ => Err(mistakes),
+    }
+}
+
+fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<Webhook, Vec<String>> {
+    let HookRow { name, prompt, target, per_hour, window, tools, model, .. } = row;
+    let mut mistakes = Vec::new();
+    let deed = deed((name, prompt, target, *per_hour, *tools, model.as_ref()), names, &mut mistakes);
+    if *window > WINDOW_MAX {
+        mistakes.push(format!("window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
+    }
+    let secret = usable_secret(row, lookup).map_err(|mistake| mistakes.push(mistake)).ok();
+    match (deed, secret) {
+        (Some(deed), Some(secret)) if mistakes.is_empty() => {
+            let secret = SigningKey::new(secret.expose_secret());
+            Ok(Webhook { deed, proof: Proof { secret, window: *window } })
         }
-        (None, None) => {
-            return Err(format!("{name}: set env_secret to the name of the variable that holds its secret"));
-        }
+        _ => Err(mistakes),
+    }
+}
+
+/// The secret with which requests are signed.
+fn usable_secret(row: &HookRow, lookup: &Lookup) -> Result<SecretString, String> {
+    let Some(secret) = secret(row, lookup) else {
+        return Err(match &row.env_secret {
+            Some(variable) => format!("the variable {variable} that env_secret names is not set; set it"),
+            None => "set env_secret to the name of the variable that holds its secret".to_owned(),
+        });
     };
     if secret.expose_secret().len() < SECRET_MIN {
-        return Err(format!("{name}: its secret is too short; use {SECRET_MIN} characters or more, drawn at random"));
+        return Err(format!("its secret is too short; use {SECRET_MIN} characters or more, drawn at random"));
     }
-    let target = place(&name, &target)?;
-    let secret = SigningKey::new(secret.expose_secret());
-    Ok(Webhook { deed: Deed { name, target, prompt, per_hour, tools, model }, proof: Proof { secret, window } })
+    Ok(secret)
 }
 
 fn named(name: &str, names: &mut BTreeSet<String>) -> Result<(), String> {
     let usable = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     if name.len() > NAME_MAX || !name.chars().all(usable) {
-        return Err(format!("{name:?} is no name; use 1 to {NAME_MAX} small letters, digits, - or _"));
+        return Err(format!("is no name; use 1 to {NAME_MAX} small letters, digits, - or _"));
     }
-    if names.insert(name.to_owned()) { Ok(()) } else { Err(format!("{name} is there twice; rename one of them")) }
+    if names.insert(name.to_owned()) { Ok(()) } else { Err("is there twice; rename one of them".to_owned()) }
 }
 
 /// A place at a door where something can be posted that answers no message.
-fn place(name: &str, target: &str) -> Result<Place, String> {
+fn place(target: &str) -> Result<Place, String> {
     let doors = doors::POSTABLE.map(|door| door.to_string()).join(", ");
-    let wanted =
-        || format!("{name}: {target:?} is no target; write door:id, such as discord:<channel id>; doors are {doors}");
+    let wanted = || format!("{target:?} is no target; write door:id, such as discord:<channel id>; doors are {doors}");
     let place: Place = target.parse().map_err(|_| wanted())?;
     if !doors::POSTABLE.contains(&place.door) {
         return Err(wanted());
     }
     if let Some(mistake) = ids::mistake_in(place.door.as_str(), &place.id) {
-        return Err(format!("{name}: the target's id {mistake}"));
+        return Err(format!("the target's id {mistake}"));
     }
     if place.door == terminal::DOOR && !sessions::is_place(&place.id) {
         let fix = "write terminal:SESSION, or terminal:KEY.SESSION for a session of a key; a session's name has 1 to 64 letters, digits, - or _";
-        return Err(format!("{name}: {target:?} is no session; {fix}"));
+        return Err(format!("{target:?} is no session; {fix}"));
     }
     Ok(place)
 }

@@ -353,9 +353,37 @@ fn listen(text: &str) -> Option<SocketAddr> {
     text.replace("localhost:", "127.0.0.1:").parse().ok()
 }
 
-/// One of several rows; what is wrong with it names its number.
-fn row<T: DeserializeOwned, E: Error>(number: usize, value: toml::Value) -> Result<T, E> {
-    T::deserialize(value).map_err(|error: toml::de::Error| E::custom(format!("row {number}: {}", error.message())))
+/// Rows read from their tables, or the mistakes of all of them, each with the number of its row.
+fn all_rows<T: DeserializeOwned, E: Error>(values: impl IntoIterator<Item = toml::Value>) -> Result<Vec<T>, E> {
+    let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
+    for (number, value) in (1..).zip(values) {
+        match super::row::read(value) {
+            Ok(row) => rows.push(row),
+            Err(more) if mistakes.len() < super::row::MISTAKES_MAX => {
+                mistakes.extend(more.into_iter().map(|mistake| format!("row {number}: {mistake}")));
+            }
+            Err(_) => {}
+        }
+    }
+    if mistakes.is_empty() { Ok(rows) } else { Err(E::custom(mistakes.join("; "))) }
+}
+
+/// The tables of a list that is written as text, as in a variable: `[{tools = "x", verdict = "ask"}]`.
+///
+/// # Errors
+/// What is wrong with the text, and its form.
+pub fn tables(text: &str) -> Result<Vec<toml::Value>, String> {
+    #[derive(Deserialize)]
+    struct Wrapper {
+        rows: Vec<toml::Value>,
+    }
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    let read = toml::from_str(&format!("rows = {text}"));
+    read.map(|Wrapper { rows }| rows).map_err(|error| {
+        format!("is not a list of tables ({}); write a list of tables, such as [{{key = \"value\"}}]", error.message())
+    })
 }
 
 /// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
@@ -368,24 +396,14 @@ pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> 
             f.write_str("a list of tables")
         }
         fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Vec<T>, A::Error> {
-            let mut rows = Vec::new();
+            let mut values = Vec::new();
             while let Some(value) = seq.next_element::<toml::Value>()? {
-                rows.push(row(rows.len() + 1, value)?);
+                values.push(value);
             }
-            Ok(rows)
+            all_rows(values)
         }
         fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
-            #[derive(Deserialize)]
-            struct Wrapper {
-                rows: Vec<toml::Value>,
-            }
-            if text.trim().is_empty() {
-                return Ok(Vec::new());
-            }
-            let wrapper: Wrapper = toml::from_str(&format!("rows = {text}")).map_err(|error| {
-                E::custom(format!("{}; write a list of tables, such as [{{key = \"value\"}}]", error.message()))
-            })?;
-            (1..).zip(wrapper.rows).map(|(number, value)| row(number, value)).collect()
+            all_rows(tables(text).map_err(E::custom)?)
         }
     }
     deserializer.deserialize_any(Rows(PhantomData))

@@ -22,15 +22,26 @@ impl Schedule {
     /// Reads an expression of five fields (minute, hour, day of month, month, day of week; six with seconds first) and the IANA name of a zone.
     ///
     /// # Errors
-    /// What is wrong with them.
-    pub fn read(cron: &str, zone: &str) -> Result<Self, String> {
-        let read: Cron = cron.parse().map_err(|error| format!("{cron:?} is no cron expression: {error}"))?;
-        let zone_read =
-            TimeZone::get(zone).map_err(|_| format!("{zone:?} is no time zone; write one such as Europe/Berlin"))?;
-        let schedule = Self { cron: read, zone: zone_read, written: format!("{cron} {zone}") };
+    /// Each mistake in them.
+    pub fn read(cron: &str, zone: &str) -> Result<Self, Vec<String>> {
+        let mut mistakes = Vec::new();
+        let written = format!("{cron} {zone}");
+        let parsed: Option<Cron> = cron
+            .parse()
+            .map_err(|error| {
+                mistakes.push(format!(
+                    "{cron:?} is no cron expression ({error}); write minute, hour, day of month, month and day of week, such as `0 9 * * MON-FRI`"
+                ));
+            })
+            .ok();
+        let zone = TimeZone::get(zone)
+            .map_err(|_| mistakes.push(format!("{zone:?} is no time zone; write one such as Europe/Berlin")))
+            .ok();
+        let (Some(parsed), Some(zone)) = (parsed, zone) else { return Err(mistakes) };
+        let schedule = Self { cron: parsed, zone, written };
         match schedule.next(Timestamp(0)) {
             Some(_) => Ok(schedule),
-            None => Err(format!("{cron:?} is never due")),
+            None => Err(vec![format!("{cron:?} is never due; write a day that its month has")]),
         }
     }
 
@@ -154,8 +165,9 @@ mod tests {
             ("0 9 * * *", "Europe/Bärlin", "no time zone"),
             ("0 0 31 2 *", "UTC", "never due"),
         ] {
-            let mistake = Schedule::read(cron, zone).unwrap_err();
-            assert!(mistake.contains(wrong), "{mistake}");
+            let mistakes = Schedule::read(cron, zone).unwrap_err();
+            assert!(mistakes.len() == 1 && mistakes[0].contains(wrong), "{mistakes:?}");
         }
+        assert_eq!(Schedule::read("every day", "Europe/Bärlin").unwrap_err().len(), 2, "both are named");
     }
 }

@@ -76,6 +76,17 @@ pub struct Endpoint {
 pub struct Registry {
     rows: Vec<Row>,
     endpoints: HashMap<String, Endpoint>,
+    off: Vec<RowOff>,
+    warnings: Vec<String>,
+}
+
+/// A row that is wanted and cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowOff {
+    /// The key of the row.
+    pub key: String,
+    /// Why it is off and what to do about it, with the place.
+    pub mistake: String,
 }
 
 impl Registry {
@@ -102,6 +113,18 @@ impl Registry {
             )
         };
         native.map(told).collect()
+    }
+
+    /// The rows that are disabled because the variable with their key is not set.
+    #[must_use]
+    pub fn off(&self) -> &[RowOff] {
+        &self.off
+    }
+
+    /// Fields that have no effect and look like slips of others.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The keys that calls carry: none of them may show anywhere.
@@ -154,13 +177,14 @@ pub fn build_with(
 ) -> Result<Registry, Vec<String>> {
     let source = file.unwrap_or(SHIPPED);
     let mut errors = Vec::new();
-    let Contents { mut drafts, families } = file::read(source, changes, default.timeout, &mut errors);
+    let Contents { mut drafts, families, warnings } = file::read(source, changes, default.timeout, &mut errors);
     // A file without a word about families knows as much of them as this program does.
     let families =
         families.or_else(|| file::read(SHIPPED, None, default.timeout, &mut errors).families).unwrap_or_default();
     put_default_first(&mut drafts, source.path, (default, &families), &mut errors);
     check_fallbacks(&mut drafts, source.path, &mut errors);
     let mut drafts = taken(drafts);
+    let off = without_key(&mut drafts, source.path, lookup);
     let keys: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
     for draft in &mut drafts {
         draft.row.fallback.retain(|name| keys.contains(name));
@@ -171,7 +195,7 @@ pub fn build_with(
     if default.key.as_ref().is_some_and(|key| !fits_header(key)) {
         errors.push(format!("LITELLM_API_KEY (or OPENAI_API_KEY): {BAD_KEY}"));
     }
-    let mut registry = Registry { rows: Vec::new(), endpoints: HashMap::new() };
+    let mut registry = Registry { rows: Vec::new(), endpoints: HashMap::new(), off, warnings };
     for draft in drafts {
         let key = key_of(&draft, default, lookup).unwrap_or_else(|why| {
             errors.push(format!("{}: row {}: env_key: {why}", source.path, draft.row.key));
@@ -265,6 +289,27 @@ fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
         }
     }
     drafts.into_iter().filter(|draft| keys.contains(&draft.row.key)).collect()
+}
+
+/// Takes the rows out whose key is in a variable that is not set. The default row stays: without it nothing can be answered, so
+/// its missing key is a mistake that stops the program.
+fn without_key(drafts: &mut Vec<Draft>, path: &str, lookup: &dyn Fn(&str) -> Option<SecretString>) -> Vec<RowOff> {
+    let mut off = Vec::new();
+    let mut first = true;
+    drafts.retain(|draft| {
+        let is_default = std::mem::take(&mut first);
+        let Some(name) = draft.env_key.as_ref().filter(|_| !is_default) else { return true };
+        if lookup(name).is_some_and(|key| !key.expose_secret().trim().is_empty()) {
+            return true;
+        }
+        let key = draft.row.key.clone();
+        let mistake = format!(
+            "{path}: row {key}: is disabled, because the variable {name} that env_key names is not set; set it, or write \"enabled\": false"
+        );
+        off.push(RowOff { key, mistake });
+        false
+    });
+    off
 }
 
 const BAD_KEY: &str = "has characters that no header can carry, such as a line break; set the bare key";

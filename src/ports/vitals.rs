@@ -80,6 +80,9 @@ pub struct Readiness {
     /// Actors that hang, or that failed and have waited for their restart for some seconds; at most twenty.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<UnwellActor>,
+    /// What works and can still cost something, each a sentence with its fix: model rows that are disabled, what the store can lose.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 /// An actor that does not work now.

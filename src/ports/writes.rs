@@ -77,6 +77,15 @@ pub async fn replace(
     Replaced::Other
 }
 
+/// What the settings of a server that keeps state can do to it. Sentences with the fix; never a secret.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keeping {
+    /// What is lost when the server fails.
+    pub loses: Option<String>,
+    /// Which promise is broken while all works.
+    pub breaks: Option<String>,
+}
+
 /// How the store is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreStatus {

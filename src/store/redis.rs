@@ -18,13 +18,15 @@ use self::line::Line;
 use self::pool::{Link, Node, Pool};
 use crate::domain::limits::Request;
 use crate::domain::limits::member_windows::Changes;
-use crate::ports::Write;
+use crate::ports::{Keeping, Write};
 use crate::store::resilient::Limits;
 use crate::store::{Backend, BackendError, Batch, LimitOutcome, Steps};
 
 mod address;
 
 mod counting;
+
+pub(crate) mod keeping;
 
 mod limits;
 
@@ -77,10 +79,23 @@ const CLUSTER: &str = "it is one server of a cluster, set REDIS_URL to redis-clu
 /// How long writes wait for a request that they can go along with. What is waited for never does.
 const GATHER: Duration = Duration::from_millis(40);
 
+/// However fast the server usually is, an answer is waited for so long. The pauses of a server that works are shorter: the fork of
+/// a snapshot, a slow command of another program.
+const READ_LEAST: Duration = Duration::from_millis(150);
+
+/// The same for a commit.
+const COMMIT_LEAST: Duration = Duration::from_millis(200);
+
 /// The bounds of a store on this backend.
 #[must_use]
 pub fn limits() -> Limits {
-    Limits { gather: GATHER, retry_most: RETRY_MOST, ..Limits::default() }
+    Limits {
+        gather: GATHER,
+        retry_most: RETRY_MOST,
+        read_least: READ_LEAST,
+        commit_least: COMMIT_LEAST,
+        ..Limits::default()
+    }
 }
 
 /// Connections to a server, a cluster, or the master that a sentinel names.
@@ -148,7 +163,9 @@ impl Redis {
 
     /// Nothing here is beyond repair: connections are made anew by themselves.
     fn judge(&self, request: &str, error: RedisError) -> BackendError {
-        BackendError::Failed(format!("redis at {}: {request}: {}", self.place, describe(error)))
+        let fix =
+            if error.is_connection_refusal() { "; start the server, or correct REDIS_URL (or REDIS_HOST)" } else { "" };
+        BackendError::Failed(format!("redis at {}: {request}: {}{fix}", self.place, describe(error)))
     }
 }
 
@@ -232,6 +249,12 @@ impl Backend for Redis {
     /// The server removes by itself what is over. This only finds out whether it is still there.
     async fn sweep(&self) -> Result<bool, BackendError> {
         self.send("PING", |mut link: Link| async move { cmd("PING").exec_async(&mut link).await }).await.map(|()| false)
+    }
+
+    async fn keeping(&self) -> Option<Keeping> {
+        let mut link = self.own("CONFIG GET").await.ok()?;
+        let settings = keeping::settings(&mut link).await;
+        self.done("CONFIG GET", link, settings).ok().map(|settings| keeping::judged(&settings))
     }
 
     async fn close(&self) {

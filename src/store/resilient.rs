@@ -23,7 +23,7 @@ use self::writer::Writer;
 use crate::domain::counter::Counter;
 use crate::domain::limits;
 use crate::domain::panic;
-use crate::ports::{Clock, Replaced, Store, StoreStatus, Write};
+use crate::ports::{Clock, Keeping, Replaced, Store, StoreStatus, Write};
 use crate::store::{Backend, OpenError, Steps, counted};
 
 mod ahead;
@@ -100,6 +100,10 @@ pub struct Limits {
     pub commit: Duration,
     /// How long a read may take.
     pub read: Duration,
+    /// The least time that a commit is given, however fast the last ones were. Equal to `commit`: the time is fixed.
+    pub commit_least: Duration,
+    /// The same for a read and a decision about limits.
+    pub read_least: Duration,
     /// How long a step of a scan may take.
     pub scan: Duration,
     /// The first pause before a failing backend is tried again.
@@ -120,6 +124,8 @@ impl Default for Limits {
             gather: GATHER,
             commit: COMMIT_DEADLINE,
             read: READ_DEADLINE,
+            commit_least: COMMIT_DEADLINE,
+            read_least: READ_DEADLINE,
             scan: SCAN_DEADLINE,
             retry_first: RETRY_FIRST,
             retry_most: RETRY_MOST,
@@ -369,6 +375,10 @@ impl<B: Backend> Store for Resilient<B> {
 
     fn status(&self) -> StoreStatus {
         self.shared.lock().status.clone()
+    }
+
+    fn keeping(&self) -> Keeping {
+        self.shared.lock().keeping.clone()
     }
 
     fn close(&self, within: Duration) -> BoxFuture<'_, bool> {

@@ -110,6 +110,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("breaker.closed", "a model works again"),
     ("store.degraded", "the store fails, and memory serves"),
     ("store.recovered", "the store works again and has what memory held"),
+    ("store.keeping", "what the settings of Redis can lose (INFO), or which promise they break (ERROR)"),
     ("store.dropped", "memory is full while the store fails, and the oldest keys were dropped"),
     ("store.unsaved", "the store closed before everything was durable"),
     ("store.corrupt", "a record cannot be read and is skipped or set aside"),

@@ -15,6 +15,8 @@ mod logins;
 
 mod migration;
 
+mod patience;
+
 mod rows;
 
 #[cfg(feature = "redis-sentinel")]

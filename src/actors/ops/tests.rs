@@ -35,6 +35,7 @@ impl Vitals for Signs {
             configuration,
             parts: vec![shard],
             actors: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

@@ -691,6 +691,7 @@ impl Vitals for NoVitals {
             configuration,
             parts: Vec::new(),
             actors: Vec::new(),
+            notes: Vec::new(),
         }
     }
 

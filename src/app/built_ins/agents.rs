@@ -62,7 +62,7 @@ pub(in crate::app) fn rows(settings: &Settings, lookup: &Lookup) -> Result<Vec<R
     if agents.peers.len() > ROWS_MAX {
         mistakes.push(format!("agents.peers: at most {ROWS_MAX} servers may be asked; leave some out"));
     }
-    for (number, peer) in (1..).zip(&agents.peers) {
+    for (number, peer) in settings.numbered("agents.peers", &agents.peers) {
         match row(peer, lookup) {
             Ok(row) if rows.iter().any(|known| known.name == row.name) => {
                 mistakes

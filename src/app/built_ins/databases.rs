@@ -65,14 +65,17 @@ mod built {
     /// See [`tools`].
     pub(in crate::app) fn databases(settings: &Settings, lookup: &Lookup) -> Result<Vec<Database>, Vec<String>> {
         let (mut databases, mut mistakes) = (Vec::<Database>::new(), Vec::new());
-        for (index, row) in settings.tools.databases.iter().enumerate() {
+        for (number, row) in settings.numbered("tools.databases", &settings.tools.databases) {
             let twice = databases.iter().any(|known| known.name() == row.name);
             match database(row, lookup) {
                 Ok(_) if twice => {
-                    mistakes.push(format!("tools.databases, row {}: there is a {} already", index + 1, row.name));
+                    mistakes.push(format!(
+                        "tools.databases, row {number}: there is a {} already; rename one of them",
+                        row.name
+                    ));
                 }
                 Ok(database) => databases.push(database),
-                Err(mistake) => mistakes.push(format!("tools.databases, row {}: {mistake}", index + 1)),
+                Err(mistake) => mistakes.push(format!("tools.databases, row {number}: {mistake}")),
             }
         }
         if mistakes.is_empty() { Ok(databases) } else { Err(mistakes) }

@@ -10,8 +10,8 @@ use tokio::time::{Instant, timeout};
 
 use super::report::{CheckStatus, Report};
 use super::tools;
-use crate::app::files;
 use crate::app::reload::{self, Lookup};
+use crate::app::{files, triggers};
 use crate::config::Settings;
 use crate::config::address::is_remote;
 use crate::domain::attachment::Enclosed;
@@ -49,6 +49,13 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
             for key in names.into_iter().filter(|key| registry.endpoint(key).is_some_and(|at| is_readable(&at.base))) {
                 let why = "is asked over plain http through another network: what members write can be read on the way; use https";
                 report.push(&format!("model {key}"), CheckStatus::Note, why);
+            }
+            for off in registry.off() {
+                report.wrong_with(&format!("model {}", off.key), off.mistake.clone());
+            }
+            let odd = triggers::without_their_rows(settings, registry.off());
+            for warning in registry.warnings().iter().chain(&odd) {
+                report.push("model rows", CheckStatus::Note, warning.clone());
             }
             Some(registry)
         }

@@ -60,9 +60,14 @@ impl Report {
         self.push(part, CheckStatus::Ok, why);
     }
 
-    /// Adds a part that does not work.
+    /// Adds a part that does not work. The same reason for the same part is there once.
     pub fn wrong_with(&mut self, part: &str, why: impl Into<String>) {
         self.push(part, CheckStatus::Wrong, why);
+        if let Some((last, before)) = self.rows.split_last()
+            && before.contains(last)
+        {
+            self.rows.pop();
+        }
     }
 
     /// Adds a part that was not tried.

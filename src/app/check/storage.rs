@@ -14,12 +14,15 @@ use crate::app::system::SystemClock;
 use crate::config::Settings;
 use crate::domain::keys;
 use crate::domain::limits::{Limits, Member, Request, Step};
-use crate::ports::Write;
+use crate::ports::{Keeping, Write};
 use crate::store::embedded::FILE;
 use crate::store::embedded::opener::Opener;
 use crate::store::{Backend, BackendError, OpenError, redis};
 
 const STORE: &str = "store";
+
+/// What to do about a directory in which nothing can be written.
+const DIR_FIX: &str = "give it to the user that runs the bot, or set STAFFAI_DATA_DIR to a directory of that user";
 
 /// How many keys are read: enough that of three servers with as many keys each gets some, but for a chance of one in millions.
 const PROBES: u32 = 40;
@@ -41,7 +44,10 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
     if !dir.join(FILE).exists() {
         return match could_make(dir) {
             Ok(()) => report.ok(STORE, format!("embedded; nothing is in {} yet, and it can be made", dir.display())),
-            Err(error) => report.wrong_with(STORE, format!("{} cannot be written to: {error}", dir.display())),
+            Err(error) => {
+                let dir = dir.display();
+                report.wrong_with(STORE, format!("{dir} cannot be written to ({error}); {DIR_FIX}"));
+            }
         };
     }
     let opener = Opener::new(dir.clone(), Arc::new(SystemClock));
@@ -75,11 +81,39 @@ async fn server(address: &SecretString, report: &mut Report) {
         Err(error) => return report.wrong_with(STORE, error),
     };
     match timeout(REDIS_WITHIN, requests(&store)).await {
-        Ok(Ok(())) => report.ok(STORE, "redis; it answers, can be read and written, and decides about limits"),
-        Ok(Err(error)) => report.wrong_with(STORE, error.to_string()),
-        Err(_) => report.wrong_with(STORE, format!("redis did not answer within {} s", REDIS_WITHIN.as_secs())),
+        Ok(Ok(())) => {
+            report.ok(STORE, "redis; it answers, can be read and written, and decides about limits");
+            keeping(&store, report).await;
+        }
+        Ok(Err(error)) => report.wrong_with(STORE, format!("{error}; {REDIS_FIX}")),
+        Err(_) => {
+            let within = REDIS_WITHIN.as_secs();
+            report.wrong_with(STORE, format!("redis did not answer within {within} s; {REDIS_FIX}"));
+        }
     }
     store.close().await;
+}
+
+/// What to do about a server that is away.
+const REDIS_FIX: &str = "start Redis or correct REDIS_URL (or REDIS_HOST); until it answers, the bot keeps state in memory only; \
+                         without both, state is kept in the data directory";
+
+/// What the server's own settings can lose, and what they break.
+async fn keeping(store: &impl Backend, report: &mut Report) {
+    const SETTINGS: &str = "store settings";
+    let Ok(Some(keeping)) = timeout(REDIS_WITHIN, store.keeping()).await else {
+        let about = "redis does not let its settings be read (CONFIG GET); see to it that it appends to a file and that maxmemory-policy is noeviction";
+        return report.push(SETTINGS, CheckStatus::Note, about);
+    };
+    if keeping == Keeping::default() {
+        report.ok(SETTINGS, "redis loses nothing that it has acknowledged, and removes nothing that counts");
+    }
+    if let Some(loses) = keeping.loses {
+        report.push(SETTINGS, CheckStatus::Note, loses);
+    }
+    if let Some(breaks) = keeping.breaks {
+        report.wrong_with(SETTINGS, breaks);
+    }
 }
 
 /// Each kind of request once that the service makes of a server, all about keys that are never there: nothing is changed. The

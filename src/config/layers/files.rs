@@ -47,7 +47,10 @@ impl Gathering<'_> {
         for error in &errors {
             let origin = error.span().map_or_else(|| Origin::new(Layer::File).file(path, None), at);
             // The message only: the error's long form quotes the line, which may hold a secret.
-            let fix = format!("is not valid TOML: {}", error.message().replace('\n', ", "));
+            let said = error.message().replace('\n', ", ");
+            let fix = format!(
+                "is not valid TOML: {said}; write `key = value` lines below a [section], texts in quotes, each key once"
+            );
             self.problem(&path.display().to_string(), &origin, fix);
         }
         let Ok(values) = values else { return };

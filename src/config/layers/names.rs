@@ -1,6 +1,6 @@
 //! The variables: `.env`, the environment, and the files that hold one value each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use config::Value;
@@ -12,6 +12,19 @@ use super::super::problem::{Layer, Origin};
 use super::super::sources::{ENV_FILE, secret_path};
 use super::{Assignment, Gathering, is_missing};
 use crate::domain::near;
+
+/// Names that other programs use for what staffai calls otherwise.
+const NAMES_ELSEWHERE: [(&str, &str); 9] = [
+    ("DISCORD_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("BOT_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("DISCORD_API_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("DISCORD_API_KEY", "DISCORD_BOT_TOKEN"),
+    ("OPENAI_MODEL", "LITELLM_MODEL"),
+    ("MODEL_NAME", "LITELLM_MODEL"),
+    ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+    ("LITELLM_BASE_URL", "LITELLM_API_URL"),
+    ("LITELLM_URL", "LITELLM_API_URL"),
+];
 
 /// A name, the key it sets, and its rank.
 type Named = (String, String, Rank);
@@ -76,19 +89,36 @@ impl Gathering<'_> {
     fn warn_of_unknown<'n>(&mut self, place: &str, present: impl Iterator<Item = &'n str>) {
         let names = self.names().into_iter().flat_map(|(name, ..)| [format!("{name}_FILE"), name]);
         let known: Vec<String> = names.collect();
-        for name in present.filter(|name| !known.iter().any(|known| known == name)) {
+        let all: BTreeSet<&str> = present.collect();
+        let meant = |name: &str| {
+            let (_, ours) = NAMES_ELSEWHERE.into_iter().find(|(elsewhere, _)| *elsewhere == name)?;
+            (!all.contains(ours) && !self.is_set(ours)).then_some(ours)
+        };
+        let mut warnings = Vec::new();
+        for name in all.iter().copied().filter(|name| !known.iter().any(|known| known == name)) {
             let ours = name.starts_with("STAFFAI_");
             let near = if ours {
                 near::nearest(name, known.iter().map(String::as_str))
             } else {
-                defaults::slip_of(name, known.iter().map(String::as_str))
+                meant(name).or_else(|| defaults::slip_of(name, known.iter().map(String::as_str)))
             };
             // The environment is full of names for others.
             if ours || near.is_some() {
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
-                self.warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
+                warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
             }
         }
+        self.warnings.extend(warnings);
+    }
+
+    /// True if a variable sets the key that this name sets, in the environment or in a layer that was read already.
+    fn is_set(&self, name: &str) -> bool {
+        let key = VARIABLES.iter().find(|row| row.name == name).map(|row| row.key);
+        let set = |value: &String| !value.trim().is_empty();
+        self.sources.environment.get(name).is_some_and(set)
+            || self.assignments.iter().any(|assignment| Some(assignment.key.as_str()) == key)
+            || self.sources.files.probe(&secret_path(name)).is_ok()
+            || self.sources.environment.contains_key(&format!("{name}_FILE"))
     }
 
     /// `<NAME>_FILE` is stronger than `/run/secrets/<name>`, because it was written on purpose.

@@ -215,8 +215,8 @@ fn sections_and_keys_of_the_wrong_shape_are_refused() {
     let toml = "turn = 3\n[llm.timeout]\nseconds = 3\n[[tools.rules]]\ntools = \"x\"\nverdict = \"perhaps\"\n[rate_limiter]\nroles = [{id = 1}]\n";
     let expected = [
         "llm.timeout (staffai.toml:2): must be a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
-        "rate_limiter.roles (staffai.toml:8): row 1: missing field `messages`",
-        "tools.rules (staffai.toml:4): row 1: must be auto, ask or deny",
+        "rate_limiter.roles (staffai.toml:8): row 1: messages is missing; add it",
+        "tools.rules (staffai.toml:4): row 1: verdict: must be auto, ask or deny",
         "turn (staffai.toml:1): is a section; write [turn] and its keys below",
     ];
     assert_eq!(bad(&[], &[("staffai.toml", toml)]), expected);

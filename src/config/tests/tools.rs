@@ -69,11 +69,11 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
         ("STAFFAI_TOOLS__AUTO_DISABLE", "everything", "search, extract, db, drive, llm or other"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
-        ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: must be auto, ask or deny"),
+        ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: verdict: must be auto, ask or deny"),
         (
             "STAFFAI_TOOLS__RULES",
             r#"[{tools = "x", verdict = "ask"}, {tools = "y"}]"#,
-            "row 2: missing field `verdict`",
+            "row 2: verdict is missing; add it",
         ),
         ("STAFFAI_TOOLS__RULES", r#"{tools = "x"}"#, "write a list of tables, such as [{key"),
         ("STAFFAI_URL_EXTRACT__PORTS", "80,0", "a comma list of ports, each from 1 to 65535"),

@@ -1,4 +1,5 @@
-//! Reads the rows of one `models.json`. Unknown fields are left alone: the format is shared with other programs.
+//! Reads the rows of one `models.json`. Unknown fields are left alone, because the format is shared with other programs; one that
+//! looks like a slip of a known field gets a warning.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -9,6 +10,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
+use crate::domain::near;
 use crate::domain::prompt::clean;
 use crate::llm::registry::{Changes, File};
 
@@ -75,6 +77,55 @@ pub struct Contents {
     pub drafts: Vec<Draft>,
     /// The families in the file's order; none when it has no such list.
     pub families: Option<Vec<Family>>,
+    /// Fields that have no effect and look like slips of others.
+    pub warnings: Vec<String>,
+}
+
+/// The fields of a row that are read, and those of other programs that may be taken for one of them.
+const FIELDS: [&str; 28] = [
+    "model_id",
+    "type",
+    "host",
+    "env_key",
+    "enabled",
+    "description",
+    "tool_call_available",
+    "tools",
+    "schema_with_tools",
+    "reply_by",
+    "tool_history",
+    "max_tools",
+    "vision",
+    "native_mcp",
+    "embeddings",
+    "embeddings_price_per_million",
+    "llm_call_timeout",
+    "fallback",
+    "stream",
+    "temperature",
+    "max_tokens",
+    "cache_control",
+    "max_context",
+    "price_per_million",
+    "wire",
+    "id",
+    "name",
+    "key",
+];
+
+/// The most warnings about one file.
+const WARNINGS_MAX: usize = 20;
+
+/// Names each field that looks like a slip of a known one.
+fn slips(place: &str, row: &Map<String, Value>, warnings: &mut Vec<String>) {
+    for name in row.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+        if warnings.len() >= WARNINGS_MAX {
+            return;
+        }
+        if let Some(near) = near::nearest(name, FIELDS.into_iter()) {
+            warnings.push(format!("{place}: {name}: has no effect; did you mean {near}?"));
+        }
+    }
 }
 
 /// Reads a file, and what was changed of its rows. What is wrong goes to `errors`; the rest is still read, so that all errors come
@@ -84,7 +135,7 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
         Ok(shape) => shape,
         Err(why) => {
             errors.push(format!(
-                "{}: is not a models file: {why}; write {{\"version\": 1, \"models\": {{...}}}}",
+                "{}: is not a models file ({why}); write {{\"version\": 1, \"models\": {{...}}}}",
                 file.path
             ));
             return Contents::default();
@@ -95,7 +146,7 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
     }
     let families = shape.families.map(|list| families(file.path, &list, errors));
     let mut drafts: Vec<Draft> = Vec::new();
-    let mut keys = HashSet::new();
+    let (mut keys, mut warnings) = (HashSet::new(), Vec::new());
     let mut rows = shape.models.0;
     let (known, changed) = (rows.len(), changes.iter().flat_map(|changes| changes.rows));
     for (key, fields) in changed {
@@ -113,12 +164,13 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
             errors.push(format!("{place}: is there twice; rename or remove one"));
         } else if let Value::Object(map) = &value {
             keys.insert(key.clone());
+            slips(&place, map, &mut warnings);
             drafts.push(draft(key, timeout, Fields { place, map, errors }));
         } else {
             errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));
         }
     }
-    Contents { drafts, families }
+    Contents { drafts, families, warnings }
 }
 
 /// Puts the fields that were changed over those of the file.

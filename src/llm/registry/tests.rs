@@ -80,7 +80,7 @@ fn a_file_may_know_families_of_its_own() {
 #[test]
 fn compiled_in_rows_agree_with_their_families_and_never_come_uninvited() {
     let mut errors = Vec::new();
-    let Contents { drafts, families } = file::read(SHIPPED, None, Duration::from_secs(60), &mut errors);
+    let Contents { drafts, families, .. } = file::read(SHIPPED, None, Duration::from_secs(60), &mut errors);
     let families = families.unwrap();
     assert_eq!(errors, Vec::<String>::new());
     assert!(!drafts.is_empty());
@@ -199,8 +199,6 @@ fn every_error_is_told_at_once_with_its_place() {
         "m.json: row b: fallback: no row is named ghost",
         "m.json: row b: fallback: names the row itself",
         "m.json: row c: env_key: ",
-        "m.json: row d: env_key: the variable UNSET",
-        "m.json: row e: env_key: the variable BLANK",
         "m.json: row f: env_key: the value of BROKEN",
     ];
     assert_eq!(errors.len(), expected.len(), "{errors:#?}");
@@ -211,10 +209,40 @@ fn every_error_is_told_at_once_with_its_place() {
 }
 
 #[test]
+fn a_row_without_its_key_is_off_and_the_others_are_asked() {
+    let text = r#"{"models": {"main": {"host": "http://m", "fallback": ["paid", "free"]}, "paid": {"host": "http://p", "env_key": "UNSET"},
+      "blank": {"host": "http://b", "env_key": "BLANK"}, "free": {"host": "http://f", "fallback": ["paid"]}}}"#;
+    let registry = built(text, "main").unwrap();
+    assert_eq!(keys(&registry), ["main", "free"]);
+    assert_eq!((&registry.rows()[0].fallback[..], registry.rows()[1].fallback.len()), (&["free".to_owned()][..], 0));
+    let off: Vec<&str> = registry.off().iter().map(|row| row.mistake.as_str()).collect();
+    assert!(
+        off[0].starts_with("m.json: row paid: is disabled, because the variable UNSET") && off.len() == 2,
+        "{off:?}"
+    );
+    let default = built(text, "paid").unwrap_err();
+    assert_eq!(default.len(), 1, "the default row must be there: {default:?}");
+    assert!(default[0].starts_with("m.json: row paid: env_key: the variable UNSET"), "{default:?}");
+}
+
+#[test]
+fn a_field_that_looks_like_a_slip_is_named() {
+    let text =
+        r#"{"models": {"a": {"host": "http://a", "temprature": 1, "max_contxt": 3, "owner": "us", "enabled": true}}}"#;
+    assert_eq!(
+        built(text, "a").unwrap().warnings(),
+        [
+            "m.json: row a: max_contxt: has no effect; did you mean max_context?",
+            "m.json: row a: temprature: has no effect; did you mean temperature?"
+        ]
+    );
+}
+
+#[test]
 fn what_is_not_a_models_file_is_told() {
     for text in ["", "[]", "{}", "{\"models\": []}", "{\"models\": {\"a\": {}}", "null"] {
         let errors = built(text, "m").unwrap_err();
-        assert!(errors.len() == 1 && errors[0].starts_with("m.json: is not a models file: "), "{errors:?}");
+        assert!(errors.len() == 1 && errors[0].starts_with("m.json: is not a models file ("), "{errors:?}");
     }
 }
 

@@ -42,7 +42,10 @@ impl Opener {
     /// The file is in use, or the directory does not let us.
     pub fn open(&self) -> Result<Embedded, OpenError> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
-            OpenError::Failed(format!("{what} in {}: {error}", self.dir.display()))
+            OpenError::Failed(format!(
+                "{what} in {} ({error}); give the directory to the user that runs the bot, or set STAFFAI_DATA_DIR to one of that user",
+                self.dir.display()
+            ))
         };
         make_dir(&self.dir).map_err(|error| failed("cannot make the data directory", &error))?;
         let path = self.dir.join(FILE);

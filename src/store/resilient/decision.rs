@@ -3,12 +3,14 @@
 //! when it recovers.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
+use super::reading::in_time;
 use super::shared::Shared;
 use crate::domain::ids::{self, Timestamp};
 use crate::domain::limits::member_windows::{Changes, MemberWindows};
@@ -65,7 +67,7 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
     let Some((backend, known, changes)) = shared.deciding_backend(&request.member) else {
         return shared.decide(request);
     };
-    let deadline = shared.limits.read;
+    let (deadline, begun) = (shared.short.lock().deadline(), Instant::now());
     let fresh = matches!(request.step, Step::Reserve(_)) && !shared.lock().decision.book.knows(request);
     let asked = async {
         let (answer, lost) = ask(shared, backend.as_ref(), request, known, changes).await?;
@@ -79,13 +81,20 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
         ask(shared, backend.as_ref(), &back, 0, Some(all)).await?;
         ask(shared, backend.as_ref(), request, 0, None).await.map(|(answer, _)| answer)
     };
-    let failure = match timeout(deadline, AssertUnwindSafe(asked).catch_unwind()).await {
-        Ok(Ok(Ok(answer))) => return answer,
-        Ok(Ok(Err(error))) => error,
-        Ok(Err(caught)) => BackendError::Broken(format!("a decision panicked: {}", panic::text(caught.as_ref()))),
-        Err(_) => BackendError::Failed(format!("a decision had no answer within {deadline:?}")),
+    let (failure, late) = match in_time(deadline, pin!(AssertUnwindSafe(asked).catch_unwind())).await {
+        Ok(Ok(Ok(answer))) => {
+            shared.short.lock().answered(begun.elapsed());
+            return answer;
+        }
+        Ok(Ok(Err(error))) => (error, false),
+        Ok(Err(caught)) => {
+            (BackendError::Broken(format!("a decision panicked: {}", panic::text(caught.as_ref()))), false)
+        }
+        Err(_) => (BackendError::Failed(format!("a decision had no answer within {deadline:?}")), true),
     };
-    shared.decision_failed(&backend, &failure);
+    if shared.decision_failed(&backend, &failure) && late {
+        shared.short.lock().missed();
+    }
     shared.decide_instead(request)
 }
 

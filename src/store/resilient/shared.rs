@@ -14,7 +14,8 @@ use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
 use super::{GATHERED_ENOUGH, Limits};
 use crate::domain::ids::Timestamp;
-use crate::ports::{Clock, StoreStatus, Write};
+use crate::domain::patience::Patience;
+use crate::ports::{Clock, Keeping, StoreStatus, Write};
 use crate::store::{Backend, BackendError};
 
 /// What callers and the writer task share.
@@ -34,6 +35,10 @@ pub struct Shared<B> {
     pub closing: CancellationToken,
     /// A clock that never jumps.
     pub steady: Steady,
+    /// How long reads and decisions about limits are waited for.
+    pub short: Mutex<Patience>,
+    /// How long commits are waited for.
+    pub commits: Mutex<Patience>,
 }
 
 pub struct State<B> {
@@ -48,6 +53,8 @@ pub struct State<B> {
     pub dropped: usize,
     /// What is known of members' limits.
     pub decision: KnownLimits,
+    /// What the settings of the server behind the backend can lose or break.
+    pub keeping: Keeping,
 }
 
 /// How far the numbered writes have come.
@@ -90,6 +97,8 @@ impl<B: Backend> Shared<B> {
         Self {
             writer: writer_name(clock.now()),
             steady: Steady::beginning(clock.now()),
+            short: Mutex::new(Patience::new(limits.read_least, limits.read)),
+            commits: Mutex::new(Patience::new(limits.commit_least, limits.commit)),
             clock,
             limits,
             state: Mutex::new(State {
@@ -101,6 +110,7 @@ impl<B: Backend> Shared<B> {
                 reads: true,
                 dropped: 0,
                 decision: KnownLimits::default(),
+                keeping: Keeping::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
@@ -187,27 +197,44 @@ impl<B: Backend> Shared<B> {
         self.mark_degraded(&mut state, failure.to_string());
     }
 
-    /// A read failed. The backend that failed may have been replaced since, and then it does not matter.
-    pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) {
-        self.call_failed(backend, failure, false);
+    /// The server behind the backend says this of its settings.
+    pub fn keeps(&self, keeping: Keeping) {
+        let before = std::mem::replace(&mut self.lock().keeping, keeping.clone());
+        if before == keeping {
+            return;
+        }
+        if let Some(loses) = &keeping.loses {
+            tracing::info!(event = "store.keeping", reason = loses, "what the store can lose");
+        }
+        if let Some(breaks) = &keeping.breaks {
+            tracing::error!(event = "store.keeping", reason = breaks, "the settings of the store break promises");
+        }
+    }
+
+    /// A read failed. The backend that failed may have been replaced since, and then it does not matter. True if the store was well
+    /// until then.
+    pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) -> bool {
+        self.call_failed(backend, failure, false)
     }
 
     /// The same of a decision about limits. A backend that cannot write may still be read.
-    pub fn decision_failed(&self, backend: &Arc<B>, failure: &BackendError) {
-        self.call_failed(backend, failure, true);
+    pub fn decision_failed(&self, backend: &Arc<B>, failure: &BackendError) -> bool {
+        self.call_failed(backend, failure, true)
     }
 
-    fn call_failed(&self, backend: &Arc<B>, failure: &BackendError, reads: bool) {
+    fn call_failed(&self, backend: &Arc<B>, failure: &BackendError, reads: bool) -> bool {
         let mut state = self.lock();
         if !state.backend.as_ref().is_some_and(|current| Arc::ptr_eq(current, backend)) {
-            return;
+            return false;
         }
+        let was_well = state.status == StoreStatus::Ready;
         state.reads &= reads;
         if matches!(failure, BackendError::Broken(_)) {
             state.backend = None;
         }
         self.mark_degraded(&mut state, failure.to_string());
         self.dirty.notify_one();
+        was_well
     }
 
     fn mark_degraded(&self, state: &mut State<B>, reason: String) {

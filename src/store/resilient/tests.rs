@@ -110,6 +110,8 @@ const QUICK: Limits = Limits {
     sweep: Duration::from_secs(30),
     entries: 100,
     bytes: 1024 * 1024,
+    commit_least: Duration::from_millis(300),
+    read_least: Duration::from_millis(300),
 };
 
 impl World {

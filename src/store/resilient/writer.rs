@@ -4,6 +4,7 @@
 //! begun: two commits can never overtake each other, and a hanging backend holds one thread, not one more each retry.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,11 +14,12 @@ use tokio::select;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::reading::in_time;
 use super::shared::Shared;
-use super::{COMPANY_EVERY, SWEEP_AGAIN};
+use super::{COMPANY_EVERY, GATHERED_ENOUGH, SWEEP_AGAIN};
 use crate::domain::limits::member_windows::{Changes, MEMBERS_MAX};
 use crate::domain::{keys, panic};
-use crate::ports::StoreStatus;
+use crate::ports::{Keeping, StoreStatus};
 use crate::store::{Backend, BackendError, Batch, OpenError, Steps, Ticket};
 
 /// Opens the backend; may block.
@@ -50,6 +52,8 @@ struct Flight<B> {
 struct Landed<B> {
     /// The backend it used, if it got that far.
     backend: Option<Arc<B>>,
+    /// What the server behind it says of its settings, where it was asked.
+    keeping: Option<Keeping>,
     result: Result<Done, Trouble>,
 }
 
@@ -222,17 +226,33 @@ impl<B: Backend> Writer<B> {
         Flight { through, counts, writes, begun: Instant::now(), task }
     }
 
-    /// Waits for a job, but not longer than the deadline.
+    /// Waits for a job, but not longer than the deadline. That of an ordinary commit follows what commits usually take; a long one,
+    /// and those of a store that fails, get all the time there is.
     async fn watch(&mut self, mut flight: Flight<B>) {
-        let deadline = self.shared.limits.commit;
-        match timeout(deadline, &mut flight.task).await {
-            Ok(Ok(landed)) => self.land(&flight, landed),
+        let well = self.shared.lock().status == StoreStatus::Ready;
+        let usual = well && (1..=GATHERED_ENOUGH).contains(&flight.writes);
+        let deadline = if usual { self.shared.commits.lock().deadline() } else { self.shared.limits.commit };
+        match in_time(deadline, Pin::new(&mut flight.task)).await {
+            Ok(Ok(landed)) => {
+                if usual && landed.result.is_ok() {
+                    self.shared.commits.lock().answered(flight.begun.elapsed());
+                }
+                self.land(&flight, landed);
+            }
             Ok(Err(error)) => self.panicked(error),
-            Err(_) => self.late(flight, deadline),
+            Err(_) => {
+                if usual && self.shared.lock().status == StoreStatus::Ready {
+                    self.shared.commits.lock().missed();
+                }
+                self.late(flight, deadline);
+            }
         }
     }
 
     fn land(&mut self, flight: &Flight<B>, landed: Landed<B>) {
+        if let Some(keeping) = landed.keeping {
+            self.shared.keeps(keeping);
+        }
         match landed.result {
             Ok(Done::Committed(loaded)) => {
                 self.shared.kept(flight.through.1, loaded);
@@ -283,18 +303,20 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
         Some(backend) => backend,
         None => match tokio::task::spawn_blocking(move || open()).await {
             Ok(Ok(backend)) => Arc::new(backend),
-            Ok(Err(error)) => return Landed { backend: None, result: Err(Trouble::Open(error)) },
+            Ok(Err(error)) => return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) },
             Err(error) => {
                 let error = OpenError::Failed(format!("opening the backend ended badly: {error}"));
-                return Landed { backend: None, result: Err(Trouble::Open(error)) };
+                return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) };
             }
         },
     };
+    let looks = matches!(job, Job::Sweep | Job::Commit { probe: true, .. });
     let result = match job {
         Job::Commit { batch, changes, probe, load } => commit(backend.as_ref(), batch, &changes, (probe, load)).await,
         Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
     };
-    Landed { backend: Some(backend), result: result.map_err(Trouble::Backend) }
+    let keeping = if looks && result.is_ok() { backend.keeping().await } else { None };
+    Landed { backend: Some(backend), keeping, result: result.map_err(Trouble::Backend) }
 }
 
 async fn commit<B: Backend>(

@@ -1,0 +1,83 @@
+//! The one list of what is wrong with the files and rows that settings name. `run`, a reload and `check` refuse what is on it.
+
+use std::sync::Arc;
+
+use super::reload::{self, Lookup};
+use super::{built_ins, doors, files, keys, triggers};
+use crate::actors::running::Triggers;
+use crate::config::Settings;
+use crate::domain::api_key::KeyRing;
+use crate::domain::prompt::Prompts;
+use crate::domain::reply::Schema;
+use crate::llm::registry::Registry;
+use crate::mcp;
+use crate::store::redis;
+
+/// One mistake.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mistake {
+    /// The part of the program that it concerns, as `check` names it.
+    pub part: &'static str,
+    /// A sentence with the place and the fix.
+    pub text: String,
+}
+
+/// What was read. Each part that is wrong is absent, and its mistakes are in the list.
+pub(super) struct Parts {
+    pub prompts: Option<Prompts>,
+    pub schema: Option<Arc<Schema>>,
+    /// The model rows, and the text of their file.
+    pub rows: Option<(Registry, String)>,
+    /// The tool servers, and the text of their file.
+    pub servers: Option<(mcp::config::Configured, String)>,
+    pub keys: Option<KeyRing>,
+    pub triggers: Option<Triggers>,
+    /// All that is wrong.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// Reads everything that these settings name, and stops at no mistake.
+pub(super) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
+    let mut list = List::default();
+    let prompts = list.take("prompts", files::prompts(settings));
+    let schema = list.take("schema", one(files::schema(settings)));
+    // Without a model it is not known which rows are needed, and that has a line of its own.
+    let asked = settings.llm.model.is_some();
+    let rows = if asked { list.take("model rows", reload::rows(settings, lookup)) } else { None };
+    let servers = list.take("tool servers", one(reload::servers(settings, lookup)));
+    let keys = list.take("keys", one(keys::ring(settings)));
+    let triggers = list.take("triggers", triggers::read(settings, lookup));
+    if let Some((registry, _)) = &rows {
+        // A trigger that is right in itself may still name a row that is not there, whatever is wrong with others.
+        list.add("triggers", triggers::unknown_rows(settings, registry.rows(), registry.off()));
+    }
+    for (part, mistakes) in built_ins::mistakes(settings, lookup) {
+        list.add(part, mistakes);
+    }
+    list.add("tool rules", doors::unknown(settings));
+    let address = settings.redis.address().map(|address| redis::opener::Opener::new(&address).err());
+    list.add("store", address.flatten().map(|mistake| format!("the address of redis {mistake}")));
+    Parts { prompts, schema, rows, servers, keys, triggers, mistakes: list.0 }
+}
+
+/// Every mistake in what these settings name, as sentences.
+pub(super) fn sentences(settings: &Settings, lookup: &Lookup) -> Vec<String> {
+    examine(settings, lookup).mistakes.into_iter().map(|mistake| mistake.text).collect()
+}
+
+fn one<T>(read: Result<T, String>) -> Result<T, Vec<String>> {
+    read.map_err(|mistake| vec![mistake])
+}
+
+#[derive(Default)]
+struct List(Vec<Mistake>);
+
+impl List {
+    fn take<T>(&mut self, part: &'static str, read: Result<T, Vec<String>>) -> Option<T> {
+        read.map_err(|mistakes| self.add(part, mistakes)).ok()
+    }
+
+    fn add(&mut self, part: &'static str, mistakes: impl IntoIterator<Item = String>) {
+        self.0.extend(mistakes.into_iter().map(|text| Mistake { part, text }));
+    }
+}

@@ -1,0 +1,183 @@
+//! How long a request to a server is waited for: a multiple of what its requests usually take.
+//!
+//! A fixed deadline is either too long for a fast server that hangs, or too short for a slow one that works. So the deadline
+//! follows the answers: [`TIMES`] the 99th percentile of the last ones, between two bounds. Each request that was not answered in
+//! time doubles it for a while, so a server that suddenly became slow is failed at most a few times before it is waited for.
+
+use std::time::Duration;
+
+use super::latencies::Latencies;
+
+/// The deadline is so many times the 99th percentile.
+const TIMES: u32 = 8;
+
+/// Before so many answers the upper bound holds: nothing is known of the server yet.
+const KNOWN_AFTER: u32 = 64;
+
+/// The deadline is computed anew after so many answers.
+const RENEWED_AFTER: u32 = 32;
+
+/// Answers of one generation. The present one and the one before it count.
+const GENERATION: u32 = 512;
+
+/// So many answers in time take back one doubling.
+const CALM: u32 = 256;
+
+/// The most doublings.
+const DOUBLINGS_MAX: u32 = 5;
+
+/// The deadline of one kind of request to one server.
+#[derive(Debug, Clone)]
+pub struct Patience {
+    least: Duration,
+    most: Duration,
+    present: Latencies,
+    before: Latencies,
+    /// Answers of the present generation.
+    answers: u32,
+    /// Answers of all generations, up to [`KNOWN_AFTER`].
+    known: u32,
+    /// What the answers say, within the bounds.
+    usual: Duration,
+    doublings: u32,
+    /// Answers in time since the last doubling, or since one was taken back.
+    calm: u32,
+}
+
+impl Patience {
+    /// A deadline between these bounds. It begins with the upper one.
+    #[must_use]
+    pub fn new(least: Duration, most: Duration) -> Self {
+        let (present, before) = (Latencies::default(), Latencies::default());
+        let least = least.min(most);
+        Self { least, most, present, before, answers: 0, known: 0, usual: most, doublings: 0, calm: 0 }
+    }
+
+    /// How long the next request is waited for.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        (self.usual * (1 << self.doublings)).min(self.most)
+    }
+
+    /// Records a request that was answered, right or wrong, after this time.
+    pub fn answered(&mut self, took: Duration) {
+        self.present.record(took);
+        self.answers += 1;
+        self.known = (self.known + 1).min(KNOWN_AFTER);
+        self.calm += 1;
+        if self.calm >= CALM {
+            self.calm = 0;
+            self.doublings = self.doublings.saturating_sub(1);
+        }
+        if self.known == KNOWN_AFTER && self.answers.is_multiple_of(RENEWED_AFTER) {
+            self.renew();
+        }
+        if self.answers >= GENERATION {
+            self.before = std::mem::take(&mut self.present);
+            self.answers = 0;
+        }
+    }
+
+    /// Records that the server was failed because a request had no answer in time.
+    pub fn missed(&mut self) {
+        self.doublings = (self.doublings + 1).min(DOUBLINGS_MAX);
+        self.calm = 0;
+    }
+
+    fn renew(&mut self) {
+        let mut all = self.before.clone();
+        all.add(&self.present);
+        let usual = all.percentile(99).map_or(self.most, Duration::from_micros);
+        self.usual = usual.saturating_mul(TIMES).clamp(self.least, self.most);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEAST: Duration = Duration::from_millis(150);
+    const MOST: Duration = Duration::from_secs(1);
+
+    fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    /// The deadline after so many answers that each took so long.
+    fn after(answers: u32, took: Duration) -> Patience {
+        let mut patience = Patience::new(LEAST, MOST);
+        for _ in 0..answers {
+            patience.answered(took);
+        }
+        patience
+    }
+
+    #[test]
+    fn it_follows_what_a_server_usually_takes_between_its_bounds() {
+        assert_eq!(after(10, ms(1)).deadline(), MOST, "nothing is known yet");
+        assert_eq!(after(200, ms(1)).deadline(), LEAST, "a fast server");
+        let slow = after(200, ms(60)).deadline();
+        assert!(slow > ms(350) && slow < ms(650), "eight times 60 ms, as near as it is counted: {slow:?}");
+        assert_eq!(after(200, ms(400)).deadline(), MOST);
+        assert_eq!(Patience::new(MOST, LEAST).deadline(), LEAST, "the upper bound wins");
+    }
+
+    #[test]
+    fn a_server_that_became_slow_is_failed_a_few_times_at_most_and_one_that_became_fast_is_trusted_again() {
+        let mut patience = after(2_000, ms(2));
+        let mut failed = 0;
+        for _ in 0..2_000 {
+            if ms(500) > patience.deadline() {
+                patience.missed();
+                failed += 1;
+            } else {
+                patience.answered(ms(500));
+            }
+        }
+        assert!(failed <= 2, "{failed}");
+        for _ in 0..3_000 {
+            patience.answered(ms(2));
+        }
+        assert_eq!(patience.deadline(), LEAST);
+    }
+
+    #[test]
+    fn a_server_that_hangs_now_and_then_is_given_up_on_soon_again() {
+        let mut patience = after(1_000, ms(2));
+        for _ in 0..10 {
+            patience.missed();
+        }
+        assert_eq!(patience.deadline(), MOST);
+        for _ in 0..(CALM * DOUBLINGS_MAX) {
+            patience.answered(ms(2));
+        }
+        assert_eq!(patience.deadline(), LEAST);
+    }
+
+    proptest! {
+        /// However slow a healthy server is, and although single answers take five times as long as most: none of them is late.
+        #[test]
+        fn a_slow_server_that_works_is_never_failed(usual in 1_u64..190, odd in prop::collection::vec(0_u64..100, 50)) {
+            let mut patience = Patience::new(LEAST, MOST);
+            for round in 0..3_000_usize {
+                let took = match odd[round % odd.len()] {
+                    0 | 1 => ms(usual * 5),
+                    part => ms(usual * (50 + part) / 100),
+                };
+                prop_assert!(took <= patience.deadline(), "{took:?} after {round}, {patience:?}");
+                patience.answered(took);
+            }
+        }
+
+        #[test]
+        fn it_never_leaves_its_bounds(steps in prop::collection::vec((any::<bool>(), any::<u32>()), 0..500)) {
+            let mut patience = Patience::new(LEAST, MOST);
+            for (late, micros) in steps {
+                if late { patience.missed() } else { patience.answered(Duration::from_micros(micros.into())) }
+                prop_assert!(patience.deadline() >= LEAST && patience.deadline() <= MOST);
+            }
+        }
+    }
+}

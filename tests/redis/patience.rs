@@ -1,0 +1,118 @@
+//! A server that hangs is left soon, one that is slow is waited for, and what a server's settings can lose is said.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use staffai::domain::ids::{Door, TurnId};
+use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use staffai::ports::Store;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::time::{Instant, sleep};
+
+use crate::server::Server;
+use crate::support::{Log, put, reason, recovered, soon, store, until};
+
+/// The goal for whatever is under way when a server stops to answer.
+const LEFT_WITHIN: Duration = Duration::from_millis(250);
+
+fn reserve(number: usize) -> Request {
+    let turn = TurnId::new(Door::new("d"), number.to_string());
+    let (lease, limits) = (Duration::from_secs(30), Limits { messages: 100_000, tokens: 100_000_000 });
+    let step = Step::Reserve(Reservation { turn, tokens: 1, lease, limits, exempt: false });
+    Request { member: Member::new("5:7"), window: Duration::from_secs(60), step }
+}
+
+/// Reads, decisions and commits, until it is known what the server usually takes.
+async fn usual(store: &impl Store, rounds: usize) {
+    for round in 0..rounds {
+        let _ = soon(store.get(&format!("k{round}"))).await;
+        assert_eq!(soon(store.limit(reserve(round))).await, Decision::Admitted);
+        assert!(soon(store.commit(vec![put("a", &round.to_string())])).await, "round {round}: {:?}", reason(store));
+    }
+}
+
+#[tokio::test]
+async fn what_is_under_way_when_a_server_hangs_waits_a_quarter_of_a_second_at_most() {
+    for part in ["read", "decision", "commit"] {
+        let server = Server::start();
+        let store = store(&server.url()).await;
+        usual(&store, 150).await;
+        server.freeze();
+        let begun = Instant::now();
+        match part {
+            "read" => drop(store.get("unread").await),
+            "decision" => assert_eq!(store.limit(reserve(9_999)).await, Decision::Admitted),
+            _ => assert!(!store.commit(vec![put("b", "1")]).await),
+        }
+        let took = begun.elapsed();
+        assert!(took < LEFT_WITHIN, "a {part} took {took:?}");
+        assert!(reason(&store).is_some(), "and memory serves from here on");
+        server.thaw();
+        recovered(&store).await;
+        usual(&store, 10).await;
+        store.close(Duration::from_secs(5)).await;
+    }
+}
+
+/// Carries bytes to a server and back, each answer this much later.
+async fn far_away(target: SocketAddr, by: Duration) -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((near, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let Ok(far) = TcpStream::connect(target).await else { return };
+                let ((mut ask, mut told), (mut answer, mut send)) = (near.into_split(), far.into_split());
+                tokio::spawn(async move { tokio::io::copy(&mut ask, &mut send).await });
+                let (late, mut due) = tokio::sync::mpsc::unbounded_channel::<(Instant, Vec<u8>)>();
+                tokio::spawn(async move {
+                    while let Some((at, bytes)) = due.recv().await {
+                        tokio::time::sleep_until(at).await;
+                        if told.write_all(&bytes).await.is_err() {
+                            return;
+                        }
+                    }
+                });
+                let mut bytes = vec![0; 16 * 1024];
+                while let Ok(read @ 1..) = answer.read(&mut bytes).await {
+                    let _ = late.send((Instant::now() + by, bytes[..read].to_vec()));
+                }
+            });
+        }
+    });
+    address
+}
+
+#[tokio::test]
+async fn a_slow_server_that_works_is_never_called_down() {
+    let (log, server) = (Log::listen(), Server::start());
+    let address = far_away(server.address(), Duration::from_millis(90)).await;
+    let store = store(&format!("redis://{address}/0")).await;
+    usual(&store, 60).await;
+    assert_eq!((reason(&store), log.count("store.degraded")), (None, 0));
+}
+
+#[tokio::test]
+async fn what_the_settings_of_a_server_can_lose_or_break_is_known() {
+    let log = Log::listen();
+    let server = Server::start_with(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    let known = store(&server.url()).await;
+    until("it is asked", || known.keeping().loses.is_some_and(|loses| loses.contains("up to 1 second"))).await;
+    assert_eq!((known.keeping().breaks, log.count("store.keeping")), (None, 1));
+    known.close(Duration::from_secs(5)).await;
+
+    let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let server = Server::start_with(&[&["--appendonly", "yes", "--appendfsync", "always"][..], &evicting].concat());
+    let known = store(&server.url()).await;
+    until("it is asked", || known.keeping().breaks.is_some_and(|breaks| breaks.contains("allkeys-lru"))).await;
+    assert_eq!((known.keeping().loses, reason(&known)), (None, None));
+    assert!(log.mentions("maxmemory-policy"));
+
+    // A server that does not let itself be asked is a server like others.
+    let server = Server::start_with(&["--rename-command", "CONFIG", ""]);
+    let known = store(&server.url()).await;
+    assert!(soon(known.write(vec![put("a", "1")])).await);
+    sleep(Duration::from_millis(50)).await;
+    assert_eq!((known.keeping(), reason(&known)), (staffai::ports::Keeping::default(), None));
+}
