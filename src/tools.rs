@@ -24,6 +24,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use crate::domain::completion::WrittenJson;
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{CleanCalls, Clock, Dice, Facts, ProgressSink, PromptSections, ToolServer};
@@ -116,7 +117,7 @@ fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
         name: name.into(),
         title: None,
         description: description.to_owned(),
-        input_schema: Arc::new(input_schema),
+        input_schema: WrittenJson::new(&input_schema),
         annotations: Annotations { read_only: Some(true), open_world: Some(false), ..Annotations::default() },
         kind: ToolKind::Other,
     }
@@ -231,7 +232,7 @@ mod tests {
         ] {
             let tools = BuiltIns::new(simple(Arc::new(Fixed), Arc::new(Fixed))).tools();
             let tool = tools.into_iter().find(|tool| &*tool.name == name).unwrap();
-            assert_eq!(jsonschema::is_valid(&tool.input_schema, &arguments), fits, "{name} {arguments}");
+            assert_eq!(jsonschema::is_valid(&tool.input_schema.to_value(), &arguments), fits, "{name} {arguments}");
         }
     }
 }

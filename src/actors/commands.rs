@@ -120,11 +120,12 @@ pub struct CommandParts {
 }
 
 impl CommandParts {
-    /// What there is to be served: tool servers, whatever state they are in, and calls that a rule asks about.
+    /// What there is to be served: built-in tools, tool servers, whatever state they are in, and calls that a rule asks about.
     fn served(&self) -> Served {
-        let tools = !self.tooling.read().servers.is_empty();
+        let servers = !self.tooling.read().servers.is_empty();
         let asks = self.live.now().tool_rules.iter().any(|rule| rule.verdict == Verdict::Ask);
-        Served { tools, questions: tools || asks }
+        let tools = servers || !self.toolbox.now().catalogue.entries().is_empty();
+        Served { tools, questions: servers || asks }
     }
 
     /// Where a command is answered.

@@ -29,17 +29,15 @@ use super::outbox::Outboxes;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
-use super::toolbox::Toolbox;
 use crate::domain::attachment;
 use crate::domain::gate::Parked;
 use crate::domain::ids::{self, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::limits::charge::{Charge, charge, spent};
-use crate::domain::limits::estimate::{CHARS_A_TOKEN, Learned};
+use crate::domain::limits::estimate::Learned;
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
-use crate::domain::tool::access::Access;
-use crate::domain::turn::{self, Effort, HistoryScope, ReplyContract, Turn};
+use crate::domain::turn::{self, Effort, HistoryScope, Turn};
 use crate::ports::{Clock, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
@@ -64,8 +62,6 @@ pub struct RateLimiter {
     pub clock: Arc<dyn Clock>,
     /// What this process runs with: a reload changes limits at once.
     pub live: Live,
-    /// The tools that prompts tell of.
-    pub toolbox: Arc<Toolbox>,
     /// Who answers.
     pub conversations: Handle<ConversationsMsg>,
     /// Who has custody.
@@ -131,7 +127,7 @@ impl Actor for RateLimiter {
             RateLimiterMsg::GoesOn(turn) => self.enqueue(ctx, state, &member(&turn), Job::Count(turn)),
             RateLimiterMsg::Settle { turn, effort } => {
                 if effort.model.is_some() {
-                    let usage = effort.usage;
+                    let usage = effort.of_member();
                     state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
                 }
                 self.enqueue(ctx, state, &member(&turn), Job::Settle(turn.id.clone(), spent(&effort)));
@@ -250,30 +246,15 @@ impl RateLimiter {
         Request { member: member.clone(), window: running.limits.window, step }
     }
 
-    /// What a turn is expected to take, within the limits of its member.
+    /// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.
     fn reservation(&self, state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
         let Applied { limits, exempt } =
             running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
         // What has no author has a budget of its own, which was asked before it became a turn.
         let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
-        let fixed = running.fixed_prompt.saturating_add(self.tool_tokens(running, turn));
-        let tokens = state.learned.estimate(&turn.person, &turn.place, fixed, &turn.text);
+        let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
         let lease = running.settings.turn.queue + running.settings.turn.deadline;
         Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
-    }
-
-    /// About how many tokens of its prompt the tools take that the model of a turn is told of.
-    fn tool_tokens(&self, running: &Running, turn: &Turn) -> u64 {
-        let settings = &running.settings.tools;
-        let rows = running.models.rows();
-        let chosen = turn.policy.model.as_ref().and_then(|key| rows.iter().find(|row| row.key == *key));
-        let Some(row) = chosen.or(rows.first()) else { return 0 };
-        if !turn.wants_tools() || settings.max_rounds == 0 || settings.max_calls == 0 {
-            return 0;
-        }
-        let access = Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door));
-        let alone = turn.policy.reply == ReplyContract::Typed && !row.schema_with_tools;
-        self.toolbox.now().prompt_chars(&access, row, alone, settings.built_in_always) as u64 / CHARS_A_TOKEN
     }
 
     /// A step is done: whoever waits for it hears of it.

@@ -3,18 +3,21 @@
 //! Supervised by: tools (permanent).
 //! Receives: which servers there are from tools, their lists from their actors, what its tasks read and made.
 //! Sends: `CacheBegan` to tools. Turns read the toolbox.
-//! A restart loses: nothing; the toolbox stays, and the servers and their stored lists are read again.
+//! A restart loses: changes that were not stored yet; the toolbox stays, and the servers and their lists are read again.
 //!
 //! The last good list of each server is stored, so that its tools are known before it is connected. A tool that is not what it was
-//! when it was accepted is held back until an operator accepts it, unless its server is trusted.
+//! when it was accepted is held back until an operator accepts it, unless its server is trusted. A list that changes all the time costs
+//! a bounded share of a core and a bounded number of stored bytes a second; see `saving`.
 
 mod building;
+mod saving;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::building::{Built, BuiltServer, Plan, Planned};
+use self::saving::{Record, Saving};
 use super::clean_calls::OpenCalls;
 use super::handle::Handle;
 use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
@@ -26,12 +29,17 @@ use crate::domain::keys;
 use crate::domain::tool::catalogue::{Catalogue, Offer, Pin};
 use crate::domain::tool::server::ServerRecord;
 use crate::domain::tool::{ServerName, Tool};
+use crate::ports::Store;
 use crate::ports::tools::Transport;
-use crate::ports::{Store, Write};
 use parking_lot::RwLock;
+use tokio::time::Instant;
 
 /// Pause before a catalogue is made, in which more changes join the first.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+/// A catalogue is not made again for so many times as long as it took to make.
+const BUILD_SHARE: u32 = 10;
+/// The longest of these pauses.
+const BUILD_PAUSE_MAX: Duration = Duration::from_secs(60);
 /// How often what is stored of servers is written again, so that it lives as long as they are configured.
 const RENEW_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Processes that name themselves of which something is stored in one life of this actor.
@@ -49,16 +57,10 @@ pub enum ToolCacheEvent {
     Built(Result<Option<Box<Built>>, String>),
     /// Time to write what is stored again.
     Renew,
-    /// A task: the records of servers, each with the pins that it was made of.
-    Renewed(Vec<Renewed>),
-}
-
-/// A record that is written again.
-pub struct Renewed {
-    name: ServerName,
-    tools: Arc<Vec<Arc<Tool>>>,
-    pins: Arc<BTreeMap<String, Pin>>,
-    record: String,
+    /// Time to store what is known of a server.
+    Save(ServerName),
+    /// A task: the record of a server; none when it could not be made.
+    Recorded(ServerName, Option<Box<Record>>),
 }
 
 /// What this program offers itself.
@@ -90,6 +92,8 @@ pub struct ToolCache {
 pub struct ToolCacheState {
     known: BTreeMap<ServerName, Known>,
     work: Work,
+    /// No catalogue is made before.
+    build_from: Instant,
     /// The catalogue has to be made although no list changed.
     rebuild: bool,
     catalogue: Arc<Catalogue>,
@@ -104,8 +108,9 @@ enum Work {
     Idle,
     /// It will be, soon.
     Due,
-    /// It is, and something changed since it was begun.
+    /// It is, since then, and something may have changed since it was begun.
     Building {
+        since: Instant,
         again: bool,
     },
 }
@@ -116,6 +121,8 @@ struct Known {
     fingerprint: String,
     /// The list that is offered.
     tools: Arc<Vec<Arc<Tool>>>,
+    /// That is all that the server offers: everything had room.
+    whole: bool,
     pins: Arc<BTreeMap<String, Pin>>,
     /// A newer list.
     listed: Option<Vec<Tool>>,
@@ -127,13 +134,8 @@ struct Known {
     changed: Vec<String>,
     /// The list was stored in this life.
     stored: bool,
-}
-
-impl Known {
-    /// Whether a record was made of what is known now.
-    fn is_as_in(&self, renewed: &Renewed) -> bool {
-        Arc::ptr_eq(&self.pins, &renewed.pins) && Arc::ptr_eq(&self.tools, &renewed.tools)
-    }
+    /// When it is stored again.
+    saving: Saving,
 }
 
 impl Actor for ToolCache {
@@ -147,7 +149,15 @@ impl Actor for ToolCache {
         let _ = self.tools.cast(ToolsMsg::CacheBegan);
         let catalogue = Arc::clone(&self.toolbox.now().catalogue);
         let (known, told) = (BTreeMap::new(), BTreeSet::new());
-        Ok(ToolCacheState { known, work: Work::Idle, rebuild: false, catalogue, told, providers: BTreeSet::new() })
+        Ok(ToolCacheState {
+            known,
+            work: Work::Idle,
+            build_from: Instant::now(),
+            rebuild: false,
+            catalogue,
+            told,
+            providers: BTreeSet::new(),
+        })
     }
 
     async fn handle(
@@ -195,22 +205,19 @@ impl Actor for ToolCache {
             }
             ToolCacheEvent::Build => self.build(ctx, state),
             ToolCacheEvent::Renew => {
-                renew(ctx, state);
+                saving::renew(ctx, state);
                 ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
             }
-            ToolCacheEvent::Renewed(records) => {
-                for renewed in records {
-                    // What changed meanwhile was written when it did.
-                    if state.known.get(&renewed.name).is_some_and(|known| known.is_as_in(&renewed)) {
-                        self.keep(&renewed.name, renewed.record);
-                    }
-                }
-            }
+            ToolCacheEvent::Save(name) => saving::record(ctx, state, &name),
+            ToolCacheEvent::Recorded(name, record) => self.recorded(ctx, state, &name, record.map(|record| *record)),
             ToolCacheEvent::Built(built) => {
-                let again = matches!(state.work, Work::Building { again: true });
-                state.work = Work::Idle;
+                let mut again = false;
+                if let Work::Building { since, again: changed } = std::mem::replace(&mut state.work, Work::Idle) {
+                    again = changed;
+                    state.build_from = Instant::now() + (since.elapsed() * BUILD_SHARE).min(BUILD_PAUSE_MAX);
+                }
                 match built {
-                    Ok(Some(built)) => self.built(state, *built),
+                    Ok(Some(built)) => self.built(ctx, state, *built),
                     Ok(None) => {}
                     // One that failed would fail again: what there was stays.
                     Err(error) => {
@@ -231,10 +238,11 @@ impl ToolCacheState {
         match &mut self.work {
             Work::Idle => {
                 self.work = Work::Due;
-                ctx.after(DEBOUNCE, ToolCacheEvent::Build);
+                let pause = self.build_from.saturating_duration_since(Instant::now()).max(DEBOUNCE);
+                ctx.after(pause, ToolCacheEvent::Build);
             }
             Work::Due => {}
-            Work::Building { again } => *again = true,
+            Work::Building { again, .. } => *again = true,
         }
     }
 
@@ -261,12 +269,14 @@ impl ToolCache {
                         server,
                         fingerprint,
                         tools: Arc::default(),
+                        whole: true,
                         pins: Arc::default(),
                         listed: None,
                         loading: true,
                         accept: false,
                         changed: Vec::new(),
                         stored: false,
+                        saving: Saving::default(),
                     }
                 }
             };
@@ -304,6 +314,7 @@ impl ToolCache {
             listed: known.listed.take(),
             accept: std::mem::take(&mut known.accept),
             stored: known.stored,
+            whole: known.whole,
         });
         let plan = Plan {
             servers: servers.collect(),
@@ -311,7 +322,7 @@ impl ToolCache {
             before: Arc::clone(&state.catalogue),
             rebuild: std::mem::take(&mut state.rebuild),
         };
-        state.work = Work::Building { again: false };
+        state.work = Work::Building { since: Instant::now(), again: false };
         let built = tokio::task::spawn_blocking(move || building::build(plan));
         ctx.task(
             async move {
@@ -321,7 +332,7 @@ impl ToolCache {
         );
     }
 
-    fn built(&self, state: &mut ToolCacheState, built: Built) {
+    fn built(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, built: Built) {
         let Built { toolset, servers, refused, simplified } = built;
         state.catalogue = Arc::clone(&toolset.catalogue);
         let tools = state.catalogue.entries().len();
@@ -343,25 +354,19 @@ impl ToolCache {
             );
         }
         for server in servers {
-            self.built_server(state, server);
+            self.built_server(ctx, state, server);
         }
     }
 
-    /// Stores the record of a server.
-    fn keep(&self, name: &ServerName, value: String) {
-        let (key, ttl) = (keys::tools(name), Some(keys::TOOLS_TTL));
-        // It is written in the background; a list that is lost is read again.
-        drop(self.store.write(vec![Write::Put { key, value, ttl }]));
-    }
-
-    fn built_server(&self, state: &mut ToolCacheState, built: BuiltServer) {
-        let BuiltServer { name, fingerprint, tools, pins, changed, accepted, shown, record } = built;
+    fn built_server(&self, ctx: &mut ActorContext<ToolCache>, state: &mut ToolCacheState, built: BuiltServer) {
+        let BuiltServer { name, fingerprint, tools, whole, pins, changed, accepted, shown, unsaved, decided } = built;
         // A server that is gone, or whose entry leads elsewhere now, is another one.
         let Some(known) = state.known.get_mut(&name).filter(|known| known.fingerprint == fingerprint) else { return };
         if known.loading {
             return;
         }
         known.tools = tools;
+        known.whole = whole;
         known.pins = pins;
         for tool in changed.iter().filter(|tool| !known.changed.contains(tool)).take(LINES_MAX) {
             tracing::warn!(event = "tool.changed", server = %name, tool, accepted = false, "a tool is not what it was; it is held back until an operator runs /refresh_tools");
@@ -371,14 +376,13 @@ impl ToolCache {
         }
         known.changed.clone_from(&changed);
         let provider = known.server.entry.transport == Transport::Provider;
-        if let Some(value) = record
-            && (!provider || state.providers.len() < PROVIDERS_MAX || state.providers.contains(&name))
-        {
-            known.stored = true;
+        if unsaved && (!provider || state.providers.len() < PROVIDERS_MAX || state.providers.contains(&name)) {
             if provider {
                 state.providers.insert(name.clone());
             }
-            self.keep(&name, value);
+            known.stored = true;
+            known.saving.changed(decided);
+            known.saving.arm(ctx, &name);
         }
         let mut tooling = self.tooling.write();
         if let Some(server) = tooling.servers.iter_mut().find(|server| server.name == name.as_str()) {
@@ -387,27 +391,6 @@ impl ToolCache {
             server.changed = changed;
         }
     }
-}
-
-/// Writes the records of all servers that are configured, beside the actor: a long list takes long to write.
-fn renew(ctx: &mut ActorContext<ToolCache>, state: &ToolCacheState) {
-    let known = state.known.iter().filter(|(_, known)| known.stored && !known.loading);
-    let known: Vec<_> = known
-        .map(|(name, known)| {
-            let entry = Arc::clone(&known.server.entry);
-            (name.clone(), entry, known.fingerprint.clone(), Arc::clone(&known.tools), Arc::clone(&known.pins))
-        })
-        .collect();
-    let written = tokio::task::spawn_blocking(move || {
-        let records = known.into_iter().filter_map(|(name, entry, fingerprint, tools, pins)| {
-            let record = building::record(&entry.transport, fingerprint, &tools, BTreeMap::clone(&pins))?;
-            Some(Renewed { name, tools, pins, record })
-        });
-        records.collect()
-    });
-    ctx.task(async move { ToolCacheEvent::Renewed(written.await.unwrap_or_default()) }, |_| {
-        ToolCacheEvent::Renewed(Vec::new())
-    });
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use tokio::time::{Instant, timeout_at};
 
 use super::blocking::blocking;
 use super::messages::server_line::ServerLine;
-use crate::domain::model::{Row, ToolMode};
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Entry};
+use crate::domain::tool::rights::Hidden;
 use crate::domain::tool::selection::Index;
 use crate::domain::tool::view::View;
 use crate::domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
@@ -83,7 +83,7 @@ pub struct Toolset {
     /// What is seen by callers from whom nothing is hidden.
     everything: Arc<View>,
     /// What other callers see, by the patterns that hide tools from them.
-    views: Mutex<HashMap<Arc<[String]>, Place>>,
+    views: Mutex<HashMap<Arc<[Hidden]>, Place>>,
 }
 
 /// Where the view of callers of one kind is kept, and made once.
@@ -130,25 +130,13 @@ impl Toolset {
     }
 
     /// Where the view of callers is kept from whom these patterns hide tools.
-    fn place_of(&self, hides: &Arc<[String]>) -> Place {
+    fn place_of(&self, hides: &Arc<[Hidden]>) -> Place {
         let mut views = self.views.lock();
         if views.len() >= VIEWS_MAX && !views.contains_key(hides) {
             let other = views.keys().next().cloned();
             other.and_then(|other| views.remove(&other));
         }
         Arc::clone(views.entry(Arc::clone(hides)).or_default())
-    }
-
-    /// About how many characters of the prompt of this row the tools take that a caller is shown. `alone`: the row is asked for nothing
-    /// but a call or a text then. While it is not known yet what the caller sees, that is everything.
-    #[must_use]
-    pub fn prompt_chars(&self, access: &Access, row: &Row, alone: bool, built_in_always: bool) -> usize {
-        if row.tools == ToolMode::Off {
-            return 0;
-        }
-        let known = self.views.lock().get(access.hides()).and_then(|place| place.get().cloned());
-        let view = known.unwrap_or_else(|| Arc::clone(&self.everything));
-        if !alone || view.worth_a_call(built_in_always) { view.chars(row.max_tools) } else { 0 }
     }
 
     /// Time one call of a tool may take, where its source has a time of its own.
@@ -217,7 +205,7 @@ mod tests {
     async fn views_of_ever_other_callers_are_bounded() {
         let tools = toolset(3);
         for patterns in 1..=VIEWS_MAX + 10 {
-            assert_eq!(tools.view(&access(patterns)).await.all(3), Some(&[0, 1, 2][..]));
+            assert_eq!(tools.view(&access(patterns)).await.all(3, 9_999), Some(&[0, 1, 2][..]));
         }
         assert_eq!(tools.views.lock().len(), VIEWS_MAX);
     }

@@ -384,7 +384,6 @@ impl Wiring {
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
-            toolbox: Arc::clone(&self.parts.toolbox),
             conversations: self.handles.conversations.clone(),
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),

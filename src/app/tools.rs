@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use self::configured::Catalogued;
 use super::servers;
 use super::{Cli, Options, exit};
+use crate::domain::prompt;
 use crate::domain::tool::catalogue::Catalogue;
 use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
 use crate::ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
@@ -26,6 +27,9 @@ const CALL_WITHIN: Duration = Duration::from_secs(30);
 pub(super) enum Action {
     /// All tools, one a line.
     List {
+        /// Tools of this category alone, such as search or a kind in mcp.json.
+        #[arg(long, value_name = "WORD")]
+        category: Option<String>,
         #[command(flatten)]
         of: Of,
         #[command(flatten)]
@@ -110,7 +114,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         Err(code) => return code,
     };
     let code = match action {
-        Action::List { .. } => catalogued.list(),
+        Action::List { category, .. } => catalogued.list(category.as_deref()),
         Action::Show { name, .. } => catalogued.show(name),
         Action::Call { name, .. } => catalogued.call(name, arguments).await,
     };
@@ -139,7 +143,7 @@ async fn alone(url: &str, action: &Action, arguments: Map<String, Value>) -> u8 
         (Ok((_, listing)), Action::Show { name, .. }) => match listing.tools.iter().find(|tool| *tool.name == **name) {
             Some(tool) => {
                 say!("{}\n{}", tool.name, harmless(&tool.description));
-                say!("{}", pretty(&tool.input_schema));
+                say!("{}", pretty(&tool.input_schema.to_value()));
                 exit::FINE
             }
             None => unknown(name, listing.tools.iter().map(|tool| &*tool.name)),
@@ -209,7 +213,7 @@ fn pretty(schema: &Value) -> String {
     harmless(&serde_json::to_string_pretty(schema).unwrap_or_default())
 }
 
-/// Words from outside without what a terminal would obey.
+/// Words from outside, with escapes in place of what a terminal would obey and of what people do not see.
 pub(super) fn harmless(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() && c != '\n' && c != '\t' { ' ' } else { c }).collect()
+    prompt::escaped(&text.replace("\r\n", "\n"))
 }

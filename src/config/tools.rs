@@ -34,6 +34,9 @@ pub struct Tools {
     /// Bytes to which a result is cut.
     #[serde(deserialize_with = "read::at_least_one")]
     pub result_bytes: usize,
+    /// Bytes of definitions of tools in one prompt.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub prompt_bytes: usize,
     /// Rounds of calls in one turn; 0 offers no tools.
     #[serde(deserialize_with = "read::number")]
     pub max_rounds: u32,
@@ -86,7 +89,8 @@ impl Tools {
         let rules = (1..).zip(&self.rules).map(|(number, rule)| (format!("tools.rules, rule {number}"), &*rule.tools));
         let confirmed = self.requires_confirmation.iter();
         let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), &**tools));
-        let limits = self.limits.iter().filter(|limit| limit.what.parse::<ToolKind>().is_err());
+        let usual = |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| kind.as_str() == limit.what);
+        let limits = self.limits.iter().filter(|limit| !usual(limit));
         let limits = limits.map(|limit| ("tools.limits".to_owned(), &*limit.what));
         let cooldown = self.cooldown.iter().map(|rest| ("tools.cooldown".to_owned(), &*rest.tools));
         rules.chain(confirmed).chain(limits).chain(cooldown).collect()
@@ -98,6 +102,11 @@ impl Tools {
         let mut limits = ToolLimits { auto_disable: self.auto_disable.clone(), ..ToolLimits::default() };
         for limit in &self.limits {
             match limit.what.parse() {
+                // It may be a kind of the operator, or the name of a tool.
+                Ok(kind @ ToolKind::Named(_)) => {
+                    limits.kinds.entry(kind).or_insert(limit.rate);
+                    limits.tools.push((limit.what.clone(), limit.rate));
+                }
                 // Of two lines about one kind the first counts, as with patterns.
                 Ok(kind) => drop(limits.kinds.entry(kind).or_insert(limit.rate)),
                 Err(_) => limits.tools.push((limit.what.clone(), limit.rate)),

@@ -157,7 +157,7 @@ pub enum Access {
 enum Needs {
     /// Nothing but the bot.
     Nothing,
-    /// A tool server.
+    /// A tool of the program or a tool server.
     Tools,
     /// A call that a person may have to approve.
     Questions,
@@ -166,7 +166,7 @@ enum Needs {
 /// What there is to be served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Served {
-    /// There are tool servers.
+    /// There are tools, or servers that may have some.
     pub tools: bool,
     /// There may be calls that a person has to approve.
     pub questions: bool,
@@ -313,11 +313,13 @@ impl CommandKind {
             Self::Memories => {
                 Some(OptionSpec { name: FACT, descriptions: in_each(words::fact), kind: OptionKind::Suggested })
             }
+            Self::Tools => {
+                Some(OptionSpec { name: CATEGORY, descriptions: in_each(words::category), kind: OptionKind::Text })
+            }
             Self::Help
             | Self::New
             | Self::Forget
             | Self::Export
-            | Self::Tools
             | Self::Status
             | Self::RefreshTools
             | Self::RefreshStatus => None,
@@ -333,6 +335,8 @@ pub const USER: &str = "user";
 pub const WITHDRAW: &str = "withdraw";
 /// The option of `/remember`.
 pub const REMEMBERED: &str = "fact";
+/// The option of `/tools`.
+pub const CATEGORY: &str = "category";
 /// The option of `/memories`.
 pub const FACT: &str = "forget";
 

@@ -69,6 +69,25 @@ impl Request {
     }
 }
 
+impl Request {
+    /// About how many of so many prompt tokens are of a part of so many bytes: the part's share of all bytes. `sees`: pictures are sent
+    /// along.
+    #[must_use]
+    pub fn share(&self, part: usize, prompt_tokens: u64, sees: bool) -> u64 {
+        if part == 0 {
+            return 0;
+        }
+        let items = self.messages.iter().map(|item| match &item.raw {
+            Some(raw) => raw.to_string().len(),
+            None => item.content.len() + if sees { item.pictures.len() * PICTURE_CHARS } else { 0 },
+        });
+        let tools = self.tools.iter().map(|tool| tool.bytes());
+        let all = items.chain(tools).sum::<usize>() + self.form.as_ref().map_or(0, |form| form.chars());
+        let share = u128::from(prompt_tokens) * (part as u128) / (all.max(part) as u128);
+        u64::try_from(share).unwrap_or(prompt_tokens)
+    }
+}
+
 /// The structured form of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerForm {
@@ -115,6 +134,12 @@ pub struct ToolSpec {
 }
 
 impl ToolSpec {
+    /// Bytes of a prompt that it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.name.len() + self.description.len() + self.parameters.as_str().len()
+    }
+
     /// About how many characters of a prompt it takes.
     #[must_use]
     pub fn chars(&self) -> usize {
@@ -138,6 +163,12 @@ impl WrittenJson {
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
+    }
+
+    /// The value. Takes time and memory in proportion to the text, so callers keep the text.
+    #[must_use]
+    pub fn to_value(&self) -> Value {
+        serde_json::from_str(self.as_str()).unwrap_or_default()
     }
 }
 

@@ -296,13 +296,9 @@ pub fn clean(text: &str, most: usize) -> String {
             kept.push_str(CUT);
             break;
         }
-        // Joiners and variation selectors shape scripts and emoji; a run of them or one after a Latin letter only hides data.
-        let shapes = is_joiner(c) || is_selector(c);
-        let after_shape = is_joiner(before) || is_selector(before);
-        let emoji_join = is_joiner(c) && is_selector(before);
         // Every character that ends a line ends one here as well, so that the beginning of each line is seen.
         let c = if matches!(c, '\u{2028}' | '\u{2029}') { '\n' } else { c };
-        if !shapes || emoji_join || (!after_shape && !before.is_ascii()) || (is_selector(c) && is_keycap_base(before)) {
+        if is_shown_after(before, c) {
             kept.push(c);
         }
         before = c;
@@ -344,13 +340,41 @@ pub fn own_words(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Tag characters, bidirectional controls, invisible operators and other controls but line break and tab.
+/// Tag characters, bidirectional controls, fillers, invisible operators and other controls but line break and tab.
 fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c,
-            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{180e}' | '\u{200b}' | '\u{200e}' | '\u{200f}'
+            '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
+            | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{3164}' | '\u{ffa0}' | '\u{1bca0}'..='\u{1bca3}'
+            | '\u{1d173}'..='\u{1d17a}'
             | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
             | '\u{e0000}'..='\u{e01ef}')
+}
+
+/// A text for operators: what [`clean`] takes out of it is written as an escape such as `\u{e0041}`, so that it is seen.
+#[must_use]
+pub fn escaped(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    let mut before = '\0';
+    for c in text.chars() {
+        let hidden = is_hidden(c);
+        if hidden || !is_shown_after(before, c) || matches!(c, '\u{2028}' | '\u{2029}') {
+            shown.extend(c.escape_unicode());
+        } else {
+            shown.push(c);
+        }
+        before = if hidden { before } else { c };
+    }
+    shown
+}
+
+/// True unless a character only hides data behind the one before it: joiners and variation selectors shape scripts and emoji; a run of
+/// them, or one after a Latin letter, shapes nothing.
+const fn is_shown_after(before: char, c: char) -> bool {
+    let shapes = is_joiner(c) || is_selector(c);
+    let after_shape = is_joiner(before) || is_selector(before);
+    let emoji_join = is_joiner(c) && is_selector(before);
+    !shapes || emoji_join || (!after_shape && !before.is_ascii()) || (is_selector(c) && is_keycap_base(before))
 }
 
 const fn is_joiner(c: char) -> bool {

@@ -16,7 +16,11 @@ pub mod server;
 
 pub mod access;
 
+pub mod bounds;
+
 pub mod catalogue;
+
+pub mod validators;
 
 pub mod round;
 
@@ -48,6 +52,7 @@ use super::ids::{Person, Place, Timestamp, TurnId};
 use super::lineage::Lineage;
 use super::turn::{HistoryScope, Policy, Turn};
 use crate::domain::command::Operators;
+use crate::domain::completion::WrittenJson;
 
 /// The name of a configured tool server: its key in the configuration, or made from its host.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -84,8 +89,9 @@ pub struct Tool {
     pub title: Option<String>,
     /// What it does, in the source's words; untrusted text, at most [`DESCRIPTION_BYTES`].
     pub description: String,
-    /// The JSON schema of its arguments as the source wrote it, always an object.
-    pub input_schema: Arc<Value>,
+    /// The JSON schema of its arguments as the source wrote it, always an object. Kept as text with sorted keys: as values it takes up
+    /// to a hundred times its length in memory.
+    pub input_schema: WrittenJson,
     /// What the source says of its behaviour; hints that bind nobody.
     pub annotations: Annotations,
     /// What kind of work it does.
@@ -163,9 +169,9 @@ impl Effect {
     }
 }
 
-/// What kind of work a tool does; limits are kept by kind.
+/// What kind of work a tool does, its category: limits are kept by kind, and tools are listed by it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(try_from = "String", into = "String")]
 pub enum ToolKind {
     /// Searches.
     Search,
@@ -180,15 +186,42 @@ pub enum ToolKind {
     /// Anything else.
     #[default]
     Other,
+    /// A word of the operator.
+    Named(Word),
+}
+
+/// A word of lower-case letters, digits, `-` and `_`, of 1 to [`Word::MAX`] bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Word([u8; Word::MAX]);
+
+impl Word {
+    /// The longest word, in bytes.
+    pub const MAX: usize = 24;
+
+    /// This word; none when it is no such word.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, b'-' | b'_');
+        let mut bytes = [0; Self::MAX];
+        bytes.get_mut(..text.len())?.copy_from_slice(text.as_bytes());
+        (!text.is_empty() && text.bytes().all(fits)).then_some(Self(bytes))
+    }
+
+    /// The word.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        let end = self.0.iter().position(|byte| *byte == 0).unwrap_or(Self::MAX);
+        std::str::from_utf8(&self.0[..end]).unwrap_or_default()
+    }
 }
 
 impl ToolKind {
-    /// Every kind.
-    pub const ALL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
+    /// The kinds that limits of the usual configuration name.
+    pub const USUAL: [Self; 6] = [Self::Search, Self::Extract, Self::Db, Self::Drive, Self::Llm, Self::Other];
 
     /// The label in logs, metrics and configuration.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub fn as_str(&self) -> &str {
         match self {
             Self::Search => "search",
             Self::Extract => "extract",
@@ -196,6 +229,7 @@ impl ToolKind {
             Self::Drive => "drive",
             Self::Llm => "llm",
             Self::Other => "other",
+            Self::Named(word) => word.as_str(),
         }
     }
 }
@@ -204,8 +238,25 @@ impl FromStr for ToolKind {
     type Err = &'static str;
 
     fn from_str(word: &str) -> Result<Self, Self::Err> {
-        let kind = Self::ALL.into_iter().find(|kind| kind.as_str() == word);
-        kind.ok_or("search, extract, db, drive, llm or other")
+        let usual = Self::USUAL.into_iter().find(|kind| kind.as_str() == word);
+        let named = || Word::new(word).map(Self::Named);
+        usual
+            .or_else(named)
+            .ok_or("search, extract, db, drive, llm, other or a word of at most 24 lower-case letters, digits, - and _")
+    }
+}
+
+impl TryFrom<String> for ToolKind {
+    type Error = &'static str;
+
+    fn try_from(word: String) -> Result<Self, Self::Error> {
+        word.parse()
+    }
+}
+
+impl From<ToolKind> for String {
+    fn from(kind: ToolKind) -> Self {
+        kind.as_str().to_owned()
     }
 }
 
@@ -304,7 +355,7 @@ pub(crate) mod testing {
             name: name.into(),
             title: None,
             description: description.to_owned(),
-            input_schema: Arc::new(serde_json::json!({"type": "object"})),
+            input_schema: WrittenJson::new(&serde_json::json!({"type": "object"})),
             annotations: Annotations::default(),
             kind: ToolKind::Other,
         }
@@ -314,6 +365,24 @@ pub(crate) mod testing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_kind_is_one_of_the_usual_or_a_word_of_the_operator() {
+        assert_eq!("search".parse(), Ok(ToolKind::Search));
+        let longest = "x".repeat(Word::MAX);
+        for word in ["books", "a", "tides-2_b", &longest] {
+            let kind: ToolKind = word.parse().unwrap();
+            let json = serde_json::to_string(&kind).unwrap();
+            assert_eq!((kind.as_str(), json == format!("{word:?}")), (word, true));
+            assert_eq!(serde_json::from_str::<ToolKind>(&json).unwrap(), kind);
+        }
+        for odd in ["", "Books", "two words", "b*", "b\u{fc}cher", &format!("{longest}x")] {
+            assert!(
+                odd.parse::<ToolKind>().is_err() && serde_json::from_value::<ToolKind>(odd.into()).is_err(),
+                "{odd}"
+            );
+        }
+    }
 
     #[test]
     fn only_the_operator_or_a_trusted_server_lowers_an_effect() {

@@ -338,6 +338,9 @@ pub struct Effort {
     pub model: Option<String>,
     /// The tokens of all calls.
     pub usage: Usage,
+    /// The prompt tokens of them that tools added, with their definitions and results: the bot's expense, never a member's use.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub tool_tokens: u64,
     /// What the calls cost in millionths of a dollar, as far as their rows have prices.
     #[serde(default)]
     pub micros: u64,
@@ -354,7 +357,18 @@ pub struct Effort {
     pub cut_off: bool,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
 impl Effort {
+    /// The tokens that count as use of the member who asked: all but those that tools added to prompts.
+    #[must_use]
+    pub const fn of_member(&self) -> Usage {
+        Usage { prompt: self.usage.prompt.saturating_sub(self.tool_tokens), ..self.usage }
+    }
+
     /// What was taken since it was this.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
@@ -367,6 +381,7 @@ impl Effort {
         Self {
             model: self.model.clone().filter(|_| usage.total() > 0),
             usage,
+            tool_tokens: self.tool_tokens.saturating_sub(earlier.tool_tokens),
             micros: self.micros.saturating_sub(earlier.micros),
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),

@@ -1,18 +1,18 @@
 //! The answers to `tools/list`, tool by tool: one that cannot be read is left out with a line that says why.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
+use crate::domain::completion::WrittenJson;
 use crate::domain::tool::{Annotations, DESCRIPTION_BYTES, ServerName, Source, Tool, ToolKind};
 
 /// The most tools of one server.
 pub(super) const TOOLS_MAX: usize = 10_000;
 /// The most bytes of all tools of one server.
-pub(super) const LIST_BYTES: usize = 32 * 1024 * 1024;
+pub(super) const LIST_BYTES: usize = crate::domain::tool::bounds::OF_SOURCE.bytes;
 /// The longest description of one tool with its schema, in bytes.
 const TOOL_BYTES: usize = 256 * 1024;
 /// The longest own name of a tool, in bytes.
@@ -144,7 +144,7 @@ fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
         name: name.into(),
         title: text(title).or_else(|| annotations.get("title").cloned().and_then(text)),
         description: text(description).unwrap_or_default(),
-        input_schema: Arc::new(input_schema),
+        input_schema: WrittenJson::new(&input_schema),
         annotations: Annotations {
             read_only: hint("readOnlyHint"),
             destructive: hint("destructiveHint"),
@@ -186,8 +186,8 @@ mod tests {
         let page =
             read(r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}},{"name":"b"}]"#).unwrap();
         assert_eq!(names(&page), ["a", "b"]);
-        assert!(page.tools[0].input_schema["properties"]["x"].is_object());
-        assert_eq!(*page.tools[1].input_schema, json!({"type": "object", "properties": {}}));
+        assert!(page.tools[0].input_schema.to_value()["properties"]["x"].is_object());
+        assert_eq!(page.tools[1].input_schema.to_value(), json!({"type": "object", "properties": {}}));
     }
 
     #[test]

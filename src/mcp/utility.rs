@@ -1,11 +1,10 @@
 //! Resources and prompts of a server as tools, so that a model can use them.
 
-use std::sync::Arc;
-
 use serde_json::{Map, Value, json};
 
 use super::exchange::Want;
 use super::session::Features;
+use crate::domain::completion::WrittenJson;
 use crate::domain::tool::{Annotations, ResultLimits, ServerName, Source, Tool, ToolKind};
 
 /// A tool that is made from something else that a server has.
@@ -115,7 +114,7 @@ impl Utility {
             name: self.name().into(),
             title: None,
             description: description.to_owned(),
-            input_schema: Arc::new(schema),
+            input_schema: WrittenJson::new(&schema),
             annotations,
             kind: ToolKind::Other,
         }

@@ -334,9 +334,15 @@ fn what_nothing_serves_is_neither_offered_nor_known() {
     story(async {
         let world = World::begin().await;
         let offered = world.offers().await;
-        for name in ["tools", "refresh_tools", "approvals"] {
-            assert!(offered.iter().all(|command| command["name"] != name), "{name}");
+        assert!(offered.iter().all(|command| command["name"] != "approvals"), "no call can be asked about");
+        for name in ["tools", "refresh_tools"] {
+            assert!(offered.iter().any(|command| command["name"] == name), "{name}: there are built-in tools");
         }
+        assert!(world.tells("Ada", "tools", &[]).await.contains("`calculator`"));
+        let other = world.tells("Ada", "tools", &[("category", 3, "other")]).await;
+        let none = world.tells("Ada", "tools", &[("category", 3, "search")]).await;
+        assert!(other.contains("`calculator`") && !none.contains('`'), "{other} {none}");
+        assert!(world.tells("Chloe", "refresh_tools", &[]).await.starts_with("No tool server is connected"));
         assert!(world.tells("Chloe", "refresh_status", &[]).await.starts_with("I am reading my prompts"));
     });
 }

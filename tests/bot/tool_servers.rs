@@ -413,3 +413,42 @@ fn process_lines(servers: &Servers, process: &str, event: &str) -> Vec<Value> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter(|line| line["event"] == event).collect()
 }
+
+#[test]
+fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
+    story(async {
+        let setup = setup().set("TOKEN_RATE_LIMIT_COUNT", 20_000);
+        let world = World::without_bot(setup).await;
+        let models =
+            r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
+        std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
+        let servers = Servers::of(&world);
+        servers.write(&json!({"wide": servers.child("wide", "wide")}));
+        world.model.does(|ask| {
+            let reply = json!({"type": "text", "response": "hello", "data": ""}).to_string();
+            let prompt = ask.body.to_string().len() / 4;
+            let message = json!({"role": "assistant", "content": reply});
+            let body = json!({
+                "id": "c", "object": "chat.completion", "created": 0, "model": "scripted",
+                "choices": [{"index": 0, "finish_reason": "stop", "message": message}],
+                "usage": {"prompt_tokens": prompt, "completion_tokens": 5, "total_tokens": prompt + 5},
+            });
+            Act::Body(body.to_string())
+        });
+        let process = world.process("bot").await;
+        world.tells_of("wide__tool_0", &process).await;
+        for who in ["Ada", "Ben", "Ada", "Ben", "Ada"] {
+            let said = world.says(who, "general", "@staffai hello");
+            assert_eq!(world.words_to(said).await, "hello");
+            let ask = world.model.last();
+            let tools = ask.body["tools"].to_string();
+            assert!((30_000..90_000).contains(&tools.len()), "{}", tools.len());
+            assert!(ask.tools().contains(&"find_tools") && !tools.contains('\u{e0069}'), "{:?}", ask.tools());
+        }
+        let usage = world.tells("Ada", "usage", &[]).await;
+        assert!(process.output().lines().all(|line| !line.contains("limit.refused")), "{usage}");
+        drop(process);
+        let shown = world.prints(&["tools", "show", "wide__tool_0"]);
+        assert!(shown.contains("\\u{e0069}xxx") && shown.contains("cannot be seen"), "{shown}");
+    });
+}

@@ -163,7 +163,7 @@ async fn catalogue(rig: &Helper, many: usize, table: &mut Table) -> Result<(), S
     }
     let tools = listing.tools.into_iter().map(Arc::new).collect();
     let offers = [Offer { tools, ..Offer::default() }];
-    let schema = |tool: &Tool| (*tool.input_schema).clone();
+    let schema = |tool: &Tool| tool.input_schema.to_value();
     let begun = Instant::now();
     let all = Arc::new(Catalogue::new(&offers, &Catalogue::default(), schema));
     let built = millis(begun);
@@ -181,7 +181,7 @@ async fn catalogue(rig: &Helper, many: usize, table: &mut Table) -> Result<(), S
     let view = View::of(&all, &[]);
     for _ in 0..turns {
         let find = || index.find(black_box(question), OFFERED, &HashMap::new(), |place| view.shows(place)).len();
-        black_box(black_box(&view).all(OFFERED).map_or_else(find, <[u32]>::len));
+        black_box(black_box(&view).all(OFFERED, usize::MAX).map_or_else(find, <[u32]>::len));
     }
     let each = begun.elapsed().as_secs_f64() * 1e6 / as_f64(turns);
     table.told(&format!("m10 {many} tools, in each turn: those that are shown"), &format!("{each:.2} us"), &steal);

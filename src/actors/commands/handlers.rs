@@ -15,7 +15,7 @@ use crate::config::edges::DirectMessages;
 use crate::domain::command::overview::Usage;
 use crate::domain::command::preferences::{self, DEFAULT, Preferences};
 use crate::domain::command::{
-    CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
+    CATEGORY, CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
 };
 use crate::domain::fact::Fact;
 use crate::domain::ids::{Person, TurnId};
@@ -25,7 +25,9 @@ use crate::domain::model::Row;
 use crate::domain::notice;
 use crate::domain::notice::commands as words;
 use crate::domain::outgoing::{Card, Field, File, Piece};
-use crate::domain::tool::{OnBehalf, Source, rights};
+use crate::domain::tool::access::Access;
+use crate::domain::tool::catalogue::Entry;
+use crate::domain::tool::{OnBehalf, Source};
 use crate::ports::{Facts, Write};
 
 /// How long the limiter may take to say how somebody stands.
@@ -224,24 +226,23 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
 /// The tools that the caller's model would be told of, and how their servers are.
 async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
+    let category = command.option(CATEGORY).filter(|category| !category.is_empty()).map(str::to_lowercase);
     let Command { caller, place, parent, .. } = command.clone();
     // There may be thousands of them.
     let listed = move || {
         let known = running.knows_ids(&place.door);
-        let asks = rights::Caller {
-            person: &caller.person,
-            roles: &caller.roles,
-            place: &place,
-            parent: parent.as_ref(),
-            known,
-        };
-        let hides: Vec<&str> = rights::hides(&running.tool_rules, asks).collect();
-        let sees = |tool: &str| !hides.iter().any(|pattern| rights::matches(pattern, tool));
+        let rules = Arc::clone(&running.tool_rules);
+        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), known);
+        let of_category = |entry: &Entry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
+        let sees = |tool: &str| now.catalogue.get(tool).is_some_and(|entry| access.sees(entry) && of_category(entry));
         let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
         let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
         let mut tooling = tooling.read().clone();
         for server in &mut tooling.servers {
             server.tools.retain(|tool| sees(tool));
+        }
+        if category.is_some() {
+            tooling.servers.retain(|server| !server.tools.is_empty());
         }
         words::tools(&tooling, &own, caller.locale())
     };

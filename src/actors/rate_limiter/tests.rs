@@ -3,7 +3,6 @@ use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
-use crate::actors::toolbox::Toolset;
 use crate::domain::completion::Usage;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::testing::tool;
@@ -19,7 +18,6 @@ struct World {
     faults: Arc<ScriptedFaults>,
     sweeper: Inbox<SweeperMsg>,
     outbox: Inbox<OutboxMsg>,
-    toolbox: Arc<Toolbox>,
     live: Live,
     _tree: Tree,
 }
@@ -28,13 +26,11 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let (limiter, journal, conversations) = (at("rate_limiter"), at("journal"), at("conversations"));
     let store = Arc::new(MemoryStore::new());
     let (sweeper, outbox) = (at("restriction_sweeper"), at("outbox"));
-    let toolbox: Arc<Toolbox> = Arc::default();
     let live = live(variables, Arc::new(ScriptedModels::new(&["main"])));
     let actor = RateLimiter {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live.clone(),
-        toolbox: Arc::clone(&toolbox),
         conversations: conversations.clone(),
         journal: journal.clone(),
         sweeper: sweeper.clone(),
@@ -47,7 +43,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &limiter, actor);
     let tree = stage.go().await;
-    World { limiter, journal, conversations, store, faults, sweeper, outbox, toolbox, live, _tree: tree }
+    World { limiter, journal, conversations, store, faults, sweeper, outbox, live, _tree: tree }
 }
 
 impl World {
@@ -339,28 +335,19 @@ async fn what_a_turn_takes_after_it_waited_counts_in_the_window_and_is_never_ref
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_tools_that_a_prompt_tells_of_are_reserved() {
-    let rules = r#"[{tools = "s__*", roles = ["12"], verdict = "deny"}]"#;
-    let mut world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;
-    let about = "what it does, at length ".repeat(10);
-    let tools = (0..80).map(|number| Arc::new(tool("s", &format!("tool_{number}"), &about))).collect();
-    let offer = Offer { tools, ..Offer::default() };
-    let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |_| serde_json::json!({})));
-    let one = catalogue.entries()[0].spec.chars() as u64 / CHARS_A_TOKEN;
-    let plain = turn("10", "7", "42");
-    world.admit(&plain);
-    world.offered().await;
-    let without = world.standing("7").await.tokens.0;
-    world.toolbox.publish(Toolset::new(catalogue, HashMap::new()));
-    let mut untold = turn("13", "10", "42");
-    untold.policy.tools = false;
-    let denied = Turn { roles: vec!["12".to_owned()], ..turn("12", "9", "42") };
-    let access = Access::of(&denied, Arc::clone(&world.live.now().tool_rules), true);
-    world.toolbox.now().view(&access).await;
-    for (turn, who, tools) in [(turn("11", "8", "42"), "8", 40 * one), (denied, "9", 0), (untold, "10", 0)] {
-        world.admit(&turn);
-        world.offered().await;
-        let reserved = world.standing(who).await.tokens.0;
-        assert!((without + tools..without + tools + 40).contains(&reserved), "{who}: {reserved}, {without} + {tools}");
+async fn what_tools_add_to_prompts_restricts_no_member() {
+    let mut world = world(&[("RATE_LIMIT_COUNT", "100"), ("TOKEN_RATE_LIMIT_COUNT", "20000")]).await;
+    for number in 10..15 {
+        let asked = turn(&number.to_string(), "7", "42");
+        world.admit(&asked);
+        assert_eq!(world.offered().await, Some(number.to_string()));
+        let before = world.standing("7").await.tokens.0;
+        assert!(before < 3_000, "an estimate has no part for tools, whatever the last prompt had: {before}");
+        // A list of tools took half a million tokens, and the question with its answer 100.
+        let usage = Usage { prompt: 500_060, completion: 40, ..Usage::default() };
+        let effort = Effort { model: Some("main".to_owned()), usage, tool_tokens: 500_000, ..Effort::default() };
+        world.limiter.cast(RateLimiterMsg::Settle { turn: Arc::new(asked), effort }).unwrap();
     }
+    assert_eq!(world.standing("7").await.tokens, (500, 20_000));
+    assert!(world.refused().await.is_none() && world.breaches().await.is_empty());
 }

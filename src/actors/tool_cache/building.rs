@@ -1,7 +1,7 @@
 //! Making a catalogue of all offers: work in memory that takes as long as there are tools, and is done beside the actor.
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 
 use super::BuiltIn;
@@ -34,6 +34,8 @@ pub(super) struct Planned {
     pub accept: bool,
     /// The list of before is stored.
     pub stored: bool,
+    /// The list of before is all that the server offers.
+    pub whole: bool,
 }
 
 /// A catalogue, and what it is about each server.
@@ -49,7 +51,10 @@ pub struct Built {
 pub(super) struct BuiltServer {
     pub name: ServerName,
     pub fingerprint: String,
+    /// Its list, without the tools that had no room.
     pub tools: Arc<Vec<Arc<Tool>>>,
+    /// Every tool had room.
+    pub whole: bool,
     pub pins: Arc<BTreeMap<String, Pin>>,
     /// Names of tools that are held back because they changed.
     pub changed: Vec<String>,
@@ -57,8 +62,10 @@ pub(super) struct BuiltServer {
     pub accepted: Vec<String>,
     /// Names in calls.
     pub shown: Vec<String>,
-    /// What is to be stored; none when that is stored already.
-    pub record: Option<String>,
+    /// What is stored of it is not what is known.
+    pub unsaved: bool,
+    /// An operator accepted changes.
+    pub decided: bool,
 }
 
 /// Makes the catalogue; none when nothing would be different.
@@ -84,7 +91,7 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
     }
     let simplified = RefCell::default();
     let convert = |tool: &Tool| {
-        let schema::Converted { schema, lost } = schema::convert(&tool.input_schema);
+        let schema::Converted { schema, lost } = schema::convert(&tool.input_schema.to_value());
         if !lost.is_empty() {
             let mut simplified: std::cell::RefMut<'_, Vec<(String, String)>> = simplified.borrow_mut();
             simplified.push((full_name(tool), lost.join("; ")));
@@ -98,8 +105,19 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
             shown.entry(name).or_default().push(entry.name.to_string());
         }
     }
+    let mut without_room: HashMap<&ServerName, HashSet<&str>> = HashMap::new();
+    for refused in catalogue.refused().iter().filter(|refused| refused.reason.is_of_size()) {
+        if let Source::Server(name) = &refused.source {
+            without_room.entry(name).or_default().insert(&refused.tool);
+        }
+    }
     for server in &mut built {
         server.shown = shown.remove(&server.name).unwrap_or_default();
+        if let Some(left_out) = without_room.get(&server.name) {
+            server.whole = false;
+            let kept = server.tools.iter().filter(|tool| !left_out.contains(&*tool.name)).cloned();
+            server.tools = Arc::new(kept.collect());
+        }
     }
     let refused = catalogue.refused().iter().map(|refused| {
         let source = match &refused.source {
@@ -115,12 +133,13 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
 
 /// What of one server is offered. `work` is set when that is not what it was.
 fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
-    let Planned { entry, line, fingerprint, tools, pins, listed, accept, stored } = planned;
-    let fresh = listed.filter(|listed| !listed.iter().eq(tools.iter().map(|tool| &**tool)));
+    let Planned { entry, line, fingerprint, tools, pins, listed, accept: decided, stored, whole } = planned;
+    // Of a list that had no room the rest may have some now.
+    let fresh = listed.filter(|listed| !whole || !listed.iter().eq(tools.iter().map(|tool| &**tool)));
     let read = fresh.is_some();
     let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
     let mut own = BTreeMap::clone(&pins);
-    let accept = accept || entry.trusted;
+    let accept = decided || entry.trusted;
     let reviewed = tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
     let changed = review(&mut own, reviewed, accept);
     let held: BTreeSet<&str> = if accept { BTreeSet::new() } else { changed.iter().copied().collect() };
@@ -130,31 +149,34 @@ fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine)
     let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
     let other_pins = own != *pins;
     *work |= read || other_pins;
-    let record = (read || other_pins || !stored && !tools.is_empty())
-        .then(|| record(&entry.transport, fingerprint.clone(), &tools, own.clone()));
+    let unsaved = read || other_pins || !stored && !tools.is_empty();
     let built = BuiltServer {
         name: entry.name.clone(),
         fingerprint,
         tools,
+        whole: whole || read,
         pins: Arc::new(own),
         changed,
         accepted,
         shown: Vec::new(),
-        record: record.flatten(),
+        unsaved,
+        decided,
     };
     (built, offer, line)
 }
 
-/// What is stored of a server; none when that is too large. Of a process that names itself no list is kept: it tells that itself when
+/// What is stored of a server; none when that is too large. A list that had no room is left out of it, so that it is not read again at
+/// each start. Of a process that names itself no list is kept: it tells that itself when
 /// it is there, and anybody who may speak there can make up names.
 pub(super) fn record(
     transport: &Transport,
     entry: String,
-    tools: &[Arc<Tool>],
+    (tools, whole): (&[Arc<Tool>], bool),
     pins: BTreeMap<String, Pin>,
 ) -> Option<String> {
     let provider = *transport == Transport::Provider;
-    let tools = if provider { Vec::new() } else { tools.iter().map(|tool| (**tool).clone()).collect() };
+    let listed = whole && !provider;
+    let tools = if listed { tools.iter().map(|tool| (**tool).clone()).collect() } else { Vec::new() };
     let record = ServerRecord { entry, tools, pins }.to_json();
     record.filter(|text| !provider || text.len() <= PROVIDER_BYTES)
 }

@@ -210,28 +210,109 @@ async fn a_process_that_names_itself_displaces_no_configured_server_and_leaves_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_written_again_never_takes_the_place_of_what_was_written_meanwhile() {
-    let entry = entry("a", "x");
-    let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, Scope::Server(entry.name.clone()));
-    let line = ServerLine::new(&entry, handle);
-    let list = |about: &str| Arc::new(vec![Arc::new(tool("a", "one", about))]);
-    let mut known = Known {
-        server: CachedServer { entry: Arc::new(entry.clone()), line },
-        fingerprint: entry.fingerprint(),
-        tools: list("adds"),
-        pins: Arc::default(),
-        listed: None,
-        loading: false,
-        accept: false,
-        changed: Vec::new(),
-        stored: true,
-    };
-    let (tools, pins) = (Arc::clone(&known.tools), Arc::clone(&known.pins));
-    let renewed = Renewed { name: entry.name, tools, pins, record: String::new() };
-    assert!(known.is_as_in(&renewed));
-    known.pins = Arc::new(BTreeMap::new());
-    assert!(!known.is_as_in(&renewed), "accepted meanwhile");
-    known.pins = Arc::clone(&renewed.pins);
-    known.tools = list("adds and subtracts");
-    assert!(!known.is_as_in(&renewed), "listed meanwhile");
+async fn a_list_that_changes_each_second_writes_little_and_its_last_state_is_stored() {
+    let store = store();
+    let world = world(&store).await;
+    world.servers(&[entry("a", "x")]).await;
+    let key = keys::tools(&ServerName::new("a"));
+    let about = "x".repeat(15_000);
+    let (mut last, mut writes, mut bytes) = (serde_json::Value::Null, 0, 0);
+    for second in 0..600 {
+        let list: Vec<(String, String)> =
+            (0..20).map(|number| (format!("tool_{number}"), format!("{about} {second}"))).collect();
+        let list: Vec<(&str, &str)> = list.iter().map(|(name, about)| (&**name, &**about)).collect();
+        world.lists("a", &list).await;
+        sleep(Duration::from_millis(850)).await;
+        let now = store.json(&key).unwrap();
+        if now != last {
+            writes += 1;
+            bytes += now.to_string().len();
+        }
+        last = now;
+    }
+    assert!((2..=30).contains(&writes) && bytes <= 600 * 8 * 1024 + 2 * 400_000, "{writes} {bytes}");
+    sleep(Duration::from_secs(120)).await;
+    let stored = store.json(&key).unwrap();
+    assert!(
+        stored["tools"][0]["description"].as_str().unwrap().ends_with(" 599"),
+        "the last state is stored in the end"
+    );
+    // What is stored already is not written again.
+    world.lists("a", &[("tool_0", "stored at once")]).await;
+    store.put(key.clone(), "untouched");
+    world.lists("a", &[("tool_0", "another")]).await;
+    world.lists("a", &[("tool_0", "stored at once")]).await;
+    sleep(Duration::from_secs(300)).await;
+    assert_eq!(store.get(&key).await.as_deref(), Some("untouched"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_an_operator_accepts_is_stored_at_once() {
+    let store = store();
+    let world = world(&store).await;
+    world.servers(&[entry("a", "x")]).await;
+    let large = "x".repeat(15_000);
+    world.lists("a", &[("one", &large)]).await;
+    world.lists("a", &[("one", "something else")]).await;
+    let pin = || store.json(&keys::tools(&ServerName::new("a"))).unwrap()["pins"]["one"].clone();
+    let first = pin();
+    world.cache.cast(ToolCacheMsg::Accept).ok().unwrap();
+    sleep(DEBOUNCE * 3).await;
+    assert_ne!(pin(), first);
+}
+
+/// A list of such tools took gigabytes: each argument refers to one definition with patterns, and that to the next.
+fn bomb(server: &str, number: usize) -> Tool {
+    let part = serde_json::json!({"$ref": "#/$defs/many"});
+    let leaf = |n| serde_json::json!({"type": "string", "pattern": format!("^(\\w{{1,20}}|{n}){{1,9}}$")});
+    let many: serde_json::Map<String, serde_json::Value> = (0..40).map(|n| (format!("p{n}"), leaf(n))).collect();
+    let properties: serde_json::Map<String, serde_json::Value> =
+        (0..60).map(|n| (format!("a{n}"), part.clone())).collect();
+    let schema = serde_json::json!({
+        "type": "object", "properties": properties, "$defs": {"many": {"type": "object", "properties": many}},
+    });
+    Tool {
+        input_schema: crate::domain::completion::WrittenJson::new(&schema),
+        ..tool(server, &format!("tool_{number:03}"), "does something")
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_expands_beyond_its_bounds_is_neither_kept_nor_stored_nor_compiled() {
+    let (log, store) = (Log::capture(), store());
+    let world_before = world(&store).await;
+    world_before.servers(&[entry("a", "x"), entry("b", "x")]).await;
+    let bombs = |server: &str| -> Vec<Tool> { (0..300).map(|number| bomb(server, number)).collect() };
+    let sent: usize = bombs("a").iter().map(|tool| tool.input_schema.as_str().len()).sum();
+    assert!((1_000_000..3_000_000).contains(&sent), "{sent}");
+    for server in ["a", "b"] {
+        let list = ToolCacheMsg::Listed(ServerName::new(server), bombs(server));
+        world_before.cache.cast(list).ok().unwrap();
+    }
+    world_before.lists("b", &[("small", "is offered")]).await;
+    sleep(Duration::from_secs(60)).await;
+    let all = world_before.toolbox.now();
+    let told: usize = all.catalogue.entries().iter().map(|entry| entry.spec.parameters.as_str().len()).sum();
+    assert!(told <= crate::domain::tool::bounds::OF_SOURCE.bytes, "{told}");
+    let offered = world_before.offered();
+    assert!((50..300).contains(&offered.len()) && offered.contains(&"b__small".to_owned()), "{}", offered.len());
+    assert_eq!(all.catalogue.validators().size(), (0, 0), "no schema is compiled before it is used");
+    for entry in all.catalogue.entries().iter().step_by(3) {
+        assert!(entry.check(&serde_json::json!({"a0": "no object"})).is_err() || &*entry.name == "b__small");
+    }
+    let (_, compiled) = all.catalogue.validators().size();
+    assert!(compiled <= crate::domain::tool::validators::COMPILED_BYTES, "{compiled}");
+    assert!(log.column("tool.refused", "reason").iter().any(|reason| reason.contains("too large together")));
+    let kept = |name| store.json(&keys::tools(&ServerName::new(name))).unwrap();
+    assert_eq!(kept("a")["tools"], serde_json::json!([]), "a list that does not fit is not stored");
+    assert!(kept("a")["pins"]["tool_299"].is_string() && kept("b")["tools"][0]["name"] == "small");
+    // A version before stored such a list: it is refused at the next start, and not stored again.
+    let mut record = kept("a");
+    record["tools"] = serde_json::to_value(bombs("a")).unwrap();
+    drop(world_before);
+    store.put(keys::tools(&ServerName::new("a")), record.to_string());
+    let world = world(&store).await;
+    world.servers(&[entry("a", "x"), entry("b", "x")]).await;
+    assert!(world.offered().len() < 300 && world.offered().contains(&"b__small".to_owned()));
+    assert_eq!(kept("a")["tools"], serde_json::json!([]));
 }

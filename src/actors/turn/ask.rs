@@ -73,8 +73,8 @@ impl Thinking<'_> {
             let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
-            let call =
-                Underway { thinking: self, row: &row, request: &request, tries, begun, flow: flow.clone(), over };
+            let sent = (&request, asked.tool_bytes);
+            let call = Underway { thinking: self, row: &row, sent, tries, begun, flow: flow.clone(), over };
             let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
             let result = self.complete(&row.key, &request, shown, flow).await;
             drop(lease);
@@ -259,7 +259,8 @@ impl Growing {
 struct Underway<'a> {
     thinking: &'a Thinking<'a>,
     row: &'a Row,
-    request: &'a Request,
+    /// The request, and how many bytes of it tools added.
+    sent: (&'a Request, usize),
     tries: u32,
     begun: Instant,
     flow: Flow,
@@ -272,7 +273,8 @@ impl Underway<'_> {
         self.over = true;
         let streamed = match result {
             Ok(completion) => {
-                self.thinking.tally.completed(self.row, completion, self.begun.elapsed());
+                let took = (self.begun.elapsed(), self.tool_tokens(completion.usage));
+                self.thinking.tally.completed(self.row, completion, took);
                 None
             }
             Err(_) => self.cut_off(),
@@ -280,11 +282,17 @@ impl Underway<'_> {
         self.report(result.as_ref().map(Summary::from).map_err(Clone::clone), streamed);
     }
 
+    /// The prompt tokens that tools added.
+    fn tool_tokens(&self, usage: Usage) -> u64 {
+        let (request, tool_bytes) = self.sent;
+        request.share(tool_bytes, usage.prompt, self.row.vision)
+    }
+
     /// Without a completion it took at least what had been streamed; none when nothing had.
     fn cut_off(&self) -> Option<Usage> {
         let chars = self.flow.chars();
-        let at_least = (chars > 0).then(|| Usage::of_streamed(self.request.chars(self.row.vision), chars))?;
-        self.thinking.tally.cut_off(self.row, at_least);
+        let at_least = (chars > 0).then(|| Usage::of_streamed(self.sent.0.chars(self.row.vision), chars))?;
+        self.thinking.tally.cut_off(self.row, at_least, self.tool_tokens(at_least));
         Some(at_least)
     }
 
@@ -312,8 +320,8 @@ impl Drop for Underway<'_> {
         let streamed = self.cut_off();
         if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.has_message()) {
             // What comes all at once may have been written already: the prompt at least was read.
-            let prompt = Usage::of_streamed(self.request.chars(self.row.vision), 0);
-            self.thinking.tally.cut_off(self.row, prompt);
+            let prompt = Usage::of_streamed(self.sent.0.chars(self.row.vision), 0);
+            self.thinking.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
         }
         if Instant::now() >= self.thinking.deadline {
             let late = ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first");

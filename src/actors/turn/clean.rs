@@ -164,6 +164,7 @@ impl Thinking<'_> {
             access: Arc::clone(&self.tools.access),
             used: Arc::from([]),
             built_in_always: true,
+            prompt_bytes: self.running.settings.tools.prompt_bytes,
         };
         let left = settings.max_calls.saturating_sub(self.tools.called());
         match TurnTools::new(available, Allowance::new(settings.max_rounds, left), question) {

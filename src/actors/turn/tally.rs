@@ -69,10 +69,10 @@ impl Tally {
         turn.apology(notice::apology(apology, turn.locale()), why)
     }
 
-    /// A call to this row gave a completion.
-    pub(super) fn completed(&self, row: &Row, completion: &Completion, took: Duration) {
+    /// A call to this row gave a completion, after so long, with so many prompt tokens that tools added.
+    pub(super) fn completed(&self, row: &Row, completion: &Completion, (took, tool_tokens): (Duration, u64)) {
         let effort = &mut *self.spent.effort.lock();
-        add(effort, row, completion.usage);
+        add(effort, row, (completion.usage, tool_tokens));
         if self.beside {
             return;
         }
@@ -88,9 +88,9 @@ impl Tally {
         }
     }
 
-    /// A call to this row ended without one, after so much had been streamed.
-    pub(super) fn cut_off(&self, row: &Row, at_least: Usage) {
-        add(&mut self.spent.effort.lock(), row, at_least);
+    /// A call to this row ended without one, after so much had been streamed; tools added so many of its prompt tokens.
+    pub(super) fn cut_off(&self, row: &Row, at_least: Usage, tool_tokens: u64) {
+        add(&mut self.spent.effort.lock(), row, (at_least, tool_tokens));
     }
 
     /// What was spent by now.
@@ -100,9 +100,10 @@ impl Tally {
     }
 }
 
-fn add(effort: &mut Effort, row: &Row, usage: Usage) {
+fn add(effort: &mut Effort, row: &Row, (usage, tool_tokens): (Usage, u64)) {
     ledger::charge(effort, row.price, usage);
     effort.usage += usage;
+    effort.tool_tokens = effort.tool_tokens.saturating_add(tool_tokens);
 }
 
 /// How many characters of one call's answer came so far. Clones are the same count.

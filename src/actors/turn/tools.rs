@@ -154,6 +154,7 @@ impl Thinking<'_> {
             view: tools.set.view(&tools.access).await,
             used: parts.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
+            prompt_bytes: running.settings.tools.prompt_bytes,
         }
     }
 

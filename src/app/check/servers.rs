@@ -94,7 +94,8 @@ impl<'a> Offered<'a> {
             let unknown = if pattern.contains('*') { self.more } else { self.own.is_empty() };
             let everywhere = || self.entries.iter().filter_map(|entry| self.of(&entry.name)).any(|names| fits(&names));
             let odd = !unknown && !fits(&self.own) && !everywhere();
-            return odd.then(|| {
+            let is_kind = self.entries.iter().any(|entry| entry.kind.as_str() == pattern);
+            return (odd && !is_kind).then(|| {
                 format!(
                     "{pattern} fits no tool; {}",
                     near(&self.own, "`staffai tools list` names the tools".to_owned())

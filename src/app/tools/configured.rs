@@ -1,5 +1,6 @@
 //! The catalogue of a configuration, as its bot would make it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -112,8 +113,15 @@ impl Catalogued {
     }
 
     /// Prints each tool with what it does and whether it may be used.
-    pub(super) fn list(&self) -> u8 {
-        for entry in self.catalogue.entries() {
+    pub(super) fn list(&self, category: Option<&str>) -> u8 {
+        let wanted = |entry: &&Arc<Entry>| category.is_none_or(|word| entry.tool.kind.as_str() == word);
+        if let Some(word) = category.filter(|_| !self.catalogue.entries().iter().any(|entry| wanted(&entry))) {
+            let known: BTreeSet<&str> = self.catalogue.entries().iter().map(|entry| entry.tool.kind.as_str()).collect();
+            let known: Vec<&str> = known.into_iter().collect();
+            eprintln!("no tool has the category {}; there are {}", harmless(word), known.join(", "));
+            return exit::NEGATIVE;
+        }
+        for entry in self.catalogue.entries().iter().filter(wanted) {
             let verdict = self.decided(entry, &Map::new()).map(|decided| format!(" [{}]", decided.verdict.as_str()));
             let about = first_line(&entry.tool.description);
             let held = if self.is_held(entry) { " [held back]" } else { "" };
@@ -146,11 +154,18 @@ impl Catalogued {
             say!("held back: {HELD}");
         }
         say!("pin: {}", entry.pin.0);
-        let told = schema::convert(&entry.tool.input_schema);
+        let source = entry.tool.input_schema.to_value();
+        let told = schema::convert(&source);
         if !told.lost.is_empty() {
             say!("models are not told: {}", harmless(&told.lost.join("; ")));
         }
-        say!("\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
+        let title = entry.tool.title.as_deref().map(|title| format!("\n{}", harmless(title))).unwrap_or_default();
+        say!("{title}\n{}\n\n{}", harmless(&entry.tool.description), pretty(&told.schema));
+        let texts = [entry.tool.input_schema.as_str(), &entry.tool.description];
+        if texts.iter().any(|text| harmless(text) != **text) {
+            say!("\nsome of its text cannot be seen: it is escaped here, and models are not told of it");
+            say!("the schema as the server sent it:\n{}", pretty(&source));
+        }
         exit::FINE
     }
 

@@ -32,6 +32,8 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
     assert_eq!(limits.tools, [("fm__*".to_owned(), Rate { calls: 2, window: secs(30) })]);
     assert_eq!(limits.cooldown, [("fm__play".to_owned(), secs(5_400))]);
     assert!(limits.auto_disable.is_empty());
+    let limits = good(&[("STAFFAI_TOOLS__LIMITS", "books 1/1m")], &[]).settings.tools.call_limits();
+    assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a word of the operator");
 }
 
 #[test]
@@ -67,7 +69,7 @@ fn each_mistake_names_its_place_and_the_fix() {
         ("STAFFAI_TOOLS__LIMITS", "llm 0/20s", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__LIMITS", "llm 3/soon", "then calls/time, such as `llm 3/20s`"),
         ("STAFFAI_TOOLS__COOLDOWN", "fm__*", "a pattern of tool names, then a time, such as `fm__* 10s`"),
-        ("STAFFAI_TOOLS__AUTO_DISABLE", "everything", "search, extract, db, drive, llm or other"),
+        ("STAFFAI_TOOLS__AUTO_DISABLE", "fm__*", "search, extract, db, drive, llm, other or a word"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", operation = "delete", verdict = "deny"}]"#, "read or write"),
         ("STAFFAI_TOOLS__RULES", r#"[{tools = "x", verdict = "never"}]"#, "row 1: verdict: must be auto, ask or deny"),
         (

@@ -72,7 +72,13 @@ pub const ALL: [TypedSpec; 10] = [
         about: "shows the sessions, or one of them, or ends one",
         needs: Right::Chat,
     },
-    TypedSpec { kind: Typed::Tools, name: "tools", given: "", about: "shows the tools", needs: Right::Tools },
+    TypedSpec {
+        kind: Typed::Tools,
+        name: "tools",
+        given: "[category]",
+        about: "shows the tools, or those of a category",
+        needs: Right::Tools,
+    },
     TypedSpec {
         kind: Typed::Preview,
         name: "tool_preview_length",

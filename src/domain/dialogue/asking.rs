@@ -18,6 +18,8 @@ pub struct Asked {
     pub row: String,
     /// How tools were offered.
     pub offered: Offered,
+    /// The bytes that tools of the bot added to the request: their definitions, their results, and how to use them.
+    pub tool_bytes: usize,
 }
 
 /// How tools were offered to a model.
@@ -120,8 +122,14 @@ impl Dialogue {
             // Providers cache what begins alike, so what may change stands as late as it can.
             messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
         }
+        let results = self.rounds.iter().flat_map(|round| &round.results).map(String::len);
+        let mut tool_bytes = results.sum::<usize>();
+        if brought.is_none() {
+            tool_bytes += specs.iter().map(|spec| spec.bytes()).sum::<usize>();
+        }
         if (offered != Offered::Nothing && brought.is_none()) || !self.rounds.is_empty() {
             add_to_first(&mut messages, TOOL_MANNERS);
+            tool_bytes += TOOL_MANNERS.len();
         }
         for round in &self.rounds {
             round.tell(row, native, &mut messages);
@@ -139,7 +147,7 @@ impl Dialogue {
         };
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
-        (Request { messages, form, tools, choice, sampling }, Asked { row: row.key.clone(), offered })
+        (Request { messages, form, tools, choice, sampling }, Asked { row: row.key.clone(), offered, tool_bytes })
     }
 }
 

@@ -39,7 +39,7 @@ fn row() -> Row {
 }
 
 fn completed(completion: Completion) -> Event {
-    Event::Completed(completion, Asked { row: "main".to_owned(), offered: Offered::Nothing })
+    Event::Completed(completion, Asked { row: "main".to_owned(), offered: Offered::Nothing, tool_bytes: 0 })
 }
 
 /// Plays one dialogue against these answers; the last step, and the request of each call.

@@ -27,12 +27,11 @@ pub fn charge(outcome: &Outcome, effort: &Effort) -> Charge {
     }
 }
 
-/// The tokens that were spent; none when a model was asked and nobody knows what it took.
+/// The tokens that the member used, without those that tools added to prompts; none when a model was asked and its use is not known.
 #[must_use]
 pub fn spent(effort: &Effort) -> Option<u64> {
-    let known = total(effort);
     let asked = effort.model.is_some() || effort.drafted;
-    (known > 0 || !asked).then_some(known)
+    (total(effort) > 0 || !asked).then(|| effort.of_member().total())
 }
 
 fn total(effort: &Effort) -> u64 {
@@ -58,6 +57,15 @@ mod tests {
         };
         assert_eq!(of(35, Some("main"), false), (Charge::Settle, Some(70)));
         assert_eq!(of(0, Some("main"), false), (Charge::Settle, None));
+    }
+
+    #[test]
+    fn what_tools_added_to_prompts_is_no_use_of_the_member() {
+        let of = |tool_tokens| spent(&Effort { tool_tokens, ..effort(35, Some("main"), false) });
+        assert_eq!((of(0), of(30), of(35), of(1_000)), (Some(70), Some(40), Some(35), Some(35)));
+        let (earlier, whole) = (effort(35, Some("main"), true), effort(40, Some("main"), true));
+        let (earlier, whole) = (Effort { tool_tokens: 30, ..earlier }, Effort { tool_tokens: 34, ..whole });
+        assert_eq!(spent(&whole.since(&earlier)), Some(6));
     }
 
     #[test]

@@ -65,6 +65,12 @@ pub const fn fact(locale: Locale) -> &'static str {
     words(locale).fact
 }
 
+/// What the option of `/tools` means, in at most 100 characters.
+#[must_use]
+pub const fn category(locale: Locale) -> &'static str {
+    words(locale).category
+}
+
 /// What the option of `/remember` means, in at most 100 characters.
 #[must_use]
 pub const fn remember(locale: Locale) -> &'static str {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
-use super::rights::{Call, Caller, Decided, Operation, Rule, decide, hides, matches};
+use super::rights::{Call, Caller, Decided, Hidden, Operation, Rule, decide, hides};
 use super::{Source, ToolKind};
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
@@ -30,8 +30,8 @@ pub struct Access {
     place: Place,
     parent: Option<Place>,
     known: bool,
-    /// Patterns of names of tools that each call of the caller is denied of.
-    hides: Arc<[String]>,
+    /// Tools of which each call of the caller is denied.
+    hides: Arc<[Hidden]>,
 }
 
 impl Access {
@@ -45,7 +45,7 @@ impl Access {
         known: bool,
     ) -> Self {
         let mut access = Self { rules, person, roles, place, parent, known, hides: Arc::from([]) };
-        access.hides = hides(&access.rules, access.caller()).map(str::to_owned).collect();
+        access.hides = hides(&access.rules, access.caller()).collect();
         access
     }
 
@@ -67,12 +67,12 @@ impl Access {
     /// Whether the caller's model is told of this tool.
     #[must_use]
     pub fn sees(&self, entry: &Entry) -> bool {
-        !self.hides.iter().any(|pattern| matches(pattern, &entry.name))
+        !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect))
     }
 
-    /// Patterns of the names of tools that the caller's model is not told of.
+    /// The tools that the caller's model is not told of.
     #[must_use]
-    pub const fn hides(&self) -> &Arc<[String]> {
+    pub const fn hides(&self) -> &Arc<[Hidden]> {
         &self.hides
     }
 
@@ -167,6 +167,16 @@ mod tests {
         let access = Access::of_a_member(rules);
         assert!(access.sees(&entry()), "a rule about a resource hides no tool");
         access.decide(&entry(), arguments.as_object().unwrap()).verdict
+    }
+
+    #[test]
+    fn a_tool_of_which_each_call_is_denied_is_hidden_whatever_the_rule_goes_by() {
+        let deny = |operation| Rule { operation, resource: None, ..rule("", Verdict::Deny) };
+        for (operation, sees) in [(None, false), (Some(Operation::Write), false), (Some(Operation::Read), true)] {
+            let access = Access::of_a_member(vec![deny(operation)]);
+            let denied = access.decide(&entry(), &Map::new()).verdict == Verdict::Deny;
+            assert_eq!((access.sees(&entry()), denied), (sees, !sees), "{operation:?}");
+        }
     }
 
     #[test]

@@ -6,15 +6,16 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
+use super::bounds::{OF_CATALOGUE, OF_SOURCE, Room, Weight};
 use super::name::{callable, hex, skeleton};
 use super::rights::{self, Verdict};
+use super::validators::{self, SchemaKey, Validators};
 use super::{Annotations, Effect, Source, Tool};
 use crate::domain::completion::{ToolSpec, WrittenJson};
+use crate::domain::prompt::clean;
 
 /// The most tools of one catalogue; what comes after them is refused.
 pub const TOOLS_MAX: usize = 20_000;
-/// The most memory that one pattern of a schema takes, in bytes.
-const PATTERN_BYTES: usize = 64 * 1024;
 /// The longest description that a model is told, in Unicode scalar values.
 pub const DESCRIPTION_CHARS: usize = 1_024;
 
@@ -56,8 +57,11 @@ pub struct Entry {
     pub about: Option<Arc<str>>,
     /// Names where its source is reached.
     pub origin: Arc<str>,
-    /// Checks arguments; none when the schema cannot be compiled, and then only objects are taken.
-    validator: Option<jsonschema::Validator>,
+    /// What it takes of the room of its source and of the catalogue.
+    weight: Weight,
+    /// Names the compiled schema that checks arguments.
+    schema: SchemaKey,
+    validators: Arc<Validators>,
 }
 
 /// The SHA-256 of what a tool says of itself, in hexadecimal digits: a changed tool has another one.
@@ -72,7 +76,7 @@ impl Pin {
         let Annotations { read_only, destructive, idempotent, open_world } = tool.annotations;
         let hints = [read_only, destructive, idempotent, open_world];
         let mut hash = Sha256::new();
-        for part in [&*tool.name, &tool.description, &tool.input_schema.to_string(), &format!("{hints:?}")] {
+        for part in [&*tool.name, &tool.description, tool.input_schema.as_str(), &format!("{hints:?}")] {
             hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
             hash.update(part.as_bytes());
         }
@@ -100,6 +104,21 @@ pub enum Reason {
     LooksLike(Arc<str>),
     /// There are [`TOOLS_MAX`] tools already.
     TooMany,
+    /// The tools of its source take more than [`OF_SOURCE`].
+    SourceTooLarge,
+    /// All tools take more than [`OF_CATALOGUE`].
+    NoRoom,
+}
+
+impl Reason {
+    /// True if the tool had no room, for which only a bound of sizes is the reason.
+    #[must_use]
+    pub const fn is_of_size(&self) -> bool {
+        match self {
+            Self::SourceTooLarge | Self::NoRoom => true,
+            Self::Taken(_) | Self::LooksLike(_) | Self::TooMany => false,
+        }
+    }
 }
 
 impl std::fmt::Display for Reason {
@@ -108,6 +127,12 @@ impl std::fmt::Display for Reason {
             Self::Taken(name) => write!(f, "the name {name} is taken: rename one of the servers"),
             Self::LooksLike(name) => write!(f, "the name looks like {name} of another server: rename one of them"),
             Self::TooMany => write!(f, "there are {TOOLS_MAX} tools already: name the ones you need in allowed_tools"),
+            Self::SourceTooLarge => f.write_str(
+                "the descriptions and schemas of its server are too large together: name the tools you need in allowed_tools",
+            ),
+            Self::NoRoom => f.write_str(
+                "the descriptions and schemas of all tools are too large together: name the tools you need in allowed_tools",
+            ),
         }
     }
 }
@@ -118,6 +143,7 @@ pub struct Catalogue {
     entries: Vec<Arc<Entry>>,
     by_name: HashMap<Arc<str>, usize>,
     refused: Vec<Refused>,
+    validators: Arc<Validators>,
 }
 
 impl Catalogue {
@@ -128,7 +154,9 @@ impl Catalogue {
         let mut names: BTreeMap<Arc<str>, Arc<Entry>> = BTreeMap::new();
         let mut skeletons: HashMap<String, Arc<str>> = HashMap::new();
         let mut refused = Vec::new();
+        let (mut all, validators) = (Room::of(OF_CATALOGUE), Arc::clone(&before.validators));
         for offer in offers {
+            let mut own = Room::of(OF_SOURCE);
             for tool in offer.tools.iter().filter(|tool| offer.takes(tool)) {
                 let name: Arc<str> = callable(&tool.source, &tool.name).into();
                 let like = skeletons.get(&skeleton(&name)).filter(|like| names[*like].tool.source != tool.source);
@@ -138,18 +166,28 @@ impl Catalogue {
                     Reason::LooksLike(Arc::clone(like))
                 } else if names.len() == TOOLS_MAX {
                     Reason::TooMany
+                } else if own.is_overfull() {
+                    Reason::SourceTooLarge
+                } else if all.is_overfull() {
+                    Reason::NoRoom
                 } else {
-                    skeletons.insert(skeleton(&name), Arc::clone(&name));
-                    let entry =
-                        before.same(&name, tool, offer).unwrap_or_else(|| Entry::new(&name, tool, offer, &convert));
-                    names.insert(name, entry);
-                    continue;
+                    let made = || Entry::new(&name, (tool, offer), &validators, &convert);
+                    let entry = before.same(&name, tool, offer).unwrap_or_else(made);
+                    if !own.take(entry.weight) {
+                        Reason::SourceTooLarge
+                    } else if !all.take(entry.weight) {
+                        Reason::NoRoom
+                    } else {
+                        skeletons.insert(skeleton(&name), Arc::clone(&name));
+                        names.insert(name, entry);
+                        continue;
+                    }
                 };
                 refused.push(Refused { source: tool.source.clone(), tool: tool.name.to_string(), reason });
             }
         }
         let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
-        Self { entries: names.into_values().collect(), by_name, refused }
+        Self { entries: names.into_values().collect(), by_name, refused, validators }
     }
 
     /// These tools of another catalogue.
@@ -157,7 +195,7 @@ impl Catalogue {
     pub fn of(entries: impl Iterator<Item = Arc<Entry>>) -> Self {
         let names: BTreeMap<Arc<str>, Arc<Entry>> = entries.map(|entry| (Arc::clone(&entry.name), entry)).collect();
         let by_name = names.keys().enumerate().map(|(index, name)| (Arc::clone(name), index)).collect();
-        Self { entries: names.into_values().collect(), by_name, refused: Vec::new() }
+        Self { entries: names.into_values().collect(), by_name, ..Self::default() }
     }
 
     /// All tools, by name.
@@ -182,6 +220,12 @@ impl Catalogue {
     #[must_use]
     pub fn refused(&self) -> &[Refused] {
         &self.refused
+    }
+
+    /// The schemas that were compiled to check arguments.
+    #[must_use]
+    pub fn validators(&self) -> &Validators {
+        &self.validators
     }
 
     /// The entry of this name if nothing about it changed.
@@ -226,22 +270,29 @@ impl PartialEq for Entry {
 }
 
 impl Entry {
-    fn new(name: &Arc<str>, tool: &Arc<Tool>, offer: &Offer, convert: impl Fn(&Tool) -> Value) -> Arc<Self> {
-        let parameters = convert(tool);
+    fn new(
+        name: &Arc<str>,
+        (tool, offer): (&Arc<Tool>, &Offer),
+        validators: &Arc<Validators>,
+        convert: impl Fn(&Tool) -> Value,
+    ) -> Arc<Self> {
+        let value = convert(tool);
+        let (parameters, weight) = (WrittenJson::new(&value), Weight::of_schema(&value));
+        let description = clean(&tool.description, DESCRIPTION_CHARS);
+        let texts = [&*tool.name, &tool.description, tool.input_schema.as_str(), &description, parameters.as_str()];
+        let bytes = texts.iter().map(|text| text.len()).sum();
         Arc::new(Self {
             name: Arc::clone(name),
             tool: Arc::clone(tool),
             effect: offer.effect(tool),
-            spec: Arc::new(ToolSpec {
-                name: name.to_string(),
-                description: tool.description.chars().take(DESCRIPTION_CHARS).collect(),
-                parameters: WrittenJson::new(&parameters),
-            }),
+            weight: Weight { bytes, ..weight },
+            schema: validators::key(&parameters),
+            validators: Arc::clone(validators),
+            spec: Arc::new(ToolSpec { name: name.to_string(), description, parameters }),
             pin: Pin::of(tool),
             usual: offer.usual(tool),
             about: offer.about.clone(),
             origin: Arc::clone(&offer.origin),
-            validator: validator(&parameters),
         })
     }
 
@@ -253,7 +304,7 @@ impl Entry {
         if !arguments.is_object() {
             return Err("the arguments must be one JSON object".to_owned());
         }
-        let Some(validator) = &self.validator else { return Ok(()) };
+        let Some(validator) = self.validators.get(self.schema, &self.spec.parameters) else { return Ok(()) };
         validator.validate(arguments).map_err(|error| {
             let place = error.instance_path().to_string();
             let place = if place.is_empty() { "the arguments".to_owned() } else { place };
@@ -261,14 +312,6 @@ impl Entry {
             format!("{place}: {text}")
         })
     }
-}
-
-/// Checks arguments by the schema that models are told: its nodes and its depth are bounded, and it refers to nothing. Patterns are run
-/// by an engine that is linear in the text; a schema whose patterns it cannot take, or that are too large, checks nothing here, and
-/// the source checks for itself.
-fn validator(parameters: &Value) -> Option<jsonschema::Validator> {
-    let patterns = jsonschema::PatternOptions::regex().size_limit(PATTERN_BYTES).dfa_size_limit(PATTERN_BYTES);
-    jsonschema::options().with_pattern_options(patterns).build(parameters).ok()
 }
 
 #[cfg(test)]

@@ -64,7 +64,7 @@ pub struct Rule {
 }
 
 /// Whether a call reads or writes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Operation {
     /// It changes nothing.
@@ -153,10 +153,34 @@ pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict
     }
 }
 
-/// Patterns of the names of tools that a caller's model is not told of, because each call of them would be denied.
-pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = &'a str> {
-    let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.operation.is_none() && rule.resource.is_none();
-    rules.iter().filter(always).filter(move |rule| rule.is_for(caller)).map(|rule| rule.tools.as_str())
+/// Tools that a caller's model is not told of, because a rule denies each call of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Hidden {
+    /// The pattern of their names.
+    tools: String,
+    /// The operation of their calls; none for every one.
+    operation: Option<Operation>,
+}
+
+impl Hidden {
+    /// Tools whose names fit a pattern.
+    #[must_use]
+    pub fn of(tools: &str) -> Self {
+        Self { tools: tools.to_owned(), operation: None }
+    }
+
+    /// True if the tool of this name and effect is one of them. All calls of a tool have the operation of its effect.
+    #[must_use]
+    pub fn fits(&self, tool: &str, effect: Effect) -> bool {
+        self.operation.is_none_or(|operation| operation == Operation::of(effect)) && matches(&self.tools, tool)
+    }
+}
+
+/// The tools that a caller's model is not told of, because each call of them would be denied.
+pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = Hidden> {
+    let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.resource.is_none();
+    let hidden = |rule: &Rule| Hidden { tools: rule.tools.clone(), operation: rule.operation };
+    rules.iter().filter(always).filter(move |rule| rule.is_for(caller)).map(hidden)
 }
 
 impl Rule {

@@ -199,12 +199,13 @@ mod tests {
     use super::super::catalogue::Offer;
     use super::super::testing::tool;
     use super::*;
+    use crate::domain::completion::WrittenJson;
 
     fn catalogue() -> Catalogue {
-        let input_schema = Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
+        let input_schema = WrittenJson::new(&json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
         let tool = Tool { input_schema, ..tool("a", "x", "") };
         let offer = Offer { tools: vec![Arc::new(tool)], ..Offer::default() };
-        Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone())
+        Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value())
     }
 
     fn call(name: &str, arguments: &str) -> ToolCall {
@@ -255,7 +256,7 @@ mod tests {
     fn a_call_is_bound_to_the_address_of_its_server() {
         let hash = |origin: &str, arguments: &str| {
             let offer = Offer { tools: vec![Arc::new(tool("a", "x", ""))], origin: origin.into(), ..Offer::default() };
-            let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+            let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value());
             Ready::bind(&call("a__x", arguments), &catalogue, |_| true).unwrap().hash
         };
         assert_eq!(hash("one", "{}"), hash("one", " "));

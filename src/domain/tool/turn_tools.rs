@@ -15,6 +15,7 @@ use super::round::{self, Allowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
 use crate::domain::completion::{ToolCall, ToolSpec, WrittenJson};
+use crate::domain::prompt::clean;
 
 /// The name of the tool that pages through a long result.
 pub const READ_RESULT: &str = "read_result";
@@ -40,6 +41,8 @@ pub struct Available {
     pub used: Arc<[(Arc<str>, u32)]>,
     /// The built-in tools alone are worth a call of the model that only offers tools.
     pub built_in_always: bool,
+    /// The most bytes of definitions in one prompt.
+    pub prompt_bytes: usize,
 }
 
 /// The tools of one turn.
@@ -146,12 +149,13 @@ impl TurnTools {
         self.worth_a_call
     }
 
-    /// What a model is shown that takes so many tools: all in the order of the catalogue, or else those that fit the question.
+    /// What a model is shown that takes so many tools: all in the order of the catalogue where they have room, or else some of them and
+    /// a tool that finds the others.
     #[must_use]
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
-        let Available { catalogue, .. } = &self.available;
+        let Available { catalogue, prompt_bytes, .. } = &self.available;
         let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
-        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most) {
+        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most, *prompt_bytes) {
             Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
             None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
         };
@@ -161,19 +165,29 @@ impl TurnTools {
         specs
     }
 
-    /// The tools that a search brought up, and those that fit the question, in the order of the catalogue.
+    /// As many tools as have room, in the order of the catalogue: those that a search brought up, the tools of this program, those that
+    /// are called most, those that fit the question, and then the first of the others.
     fn chosen(&self, most: usize) -> Vec<usize> {
-        let Available { catalogue, index, used, .. } = &self.available;
-        let place = |name: &str| catalogue.position(name).and_then(|place| u32::try_from(place).ok());
-        let used: HashMap<u32, u32> = used.iter().filter_map(|(name, times)| Some((place(name)?, *times))).collect();
-        let mut places: Vec<usize> = self.found.iter().rev().take(most).copied().collect();
-        for place in index.find(&self.question, most, &used, |place| self.sees(place)) {
-            if places.len() < most && !places.contains(&place) {
-                places.push(place);
-            }
+        let Available { catalogue, index, view, used, prompt_bytes, .. } = &self.available;
+        let bytes = |place: usize| catalogue.entries()[place].spec.bytes();
+        let mut chosen = Chosen { places: Vec::new(), most, left: *prompt_bytes };
+        // What was searched for last can be called, however long its definition is.
+        if let Some(newest) = self.found.last().filter(|_| most > 0) {
+            chosen.left = chosen.left.max(bytes(*newest));
         }
-        places.sort_unstable();
-        places
+        chosen.add(self.found.iter().rev().copied(), most, bytes);
+        let built_in = view.built_in().iter().map(|place| *place as usize);
+        chosen.add(built_in, most / 2, bytes);
+        let place = |name: &str| catalogue.position(name).and_then(|place| u32::try_from(place).ok());
+        let used = used.iter().filter_map(|(name, times)| Some((place(name)?, *times)));
+        let used: HashMap<u32, u32> = used.filter(|(place, _)| self.sees(*place)).collect();
+        let mut by_use: Vec<(u32, u32)> = used.iter().map(|(place, times)| (*times, *place)).collect();
+        by_use.sort_unstable_by_key(|(times, place)| (std::cmp::Reverse(*times), *place));
+        chosen.add(by_use.iter().map(|(_, place)| *place as usize), most.div_ceil(4), bytes);
+        chosen.add(index.find(&self.question, most, &used, |place| self.sees(place)), most, bytes);
+        chosen.add(view.first(most * 4).iter().map(|place| *place as usize), most, bytes);
+        chosen.places.sort_unstable();
+        chosen.places
     }
 
     fn sees(&self, place: u32) -> bool {
@@ -253,12 +267,15 @@ impl TurnTools {
         };
         let from = whole.floor_char_boundary(number("offset").unwrap_or(0).min(whole.len()));
         let to = whole.floor_char_boundary((from + PAGE_BYTES).min(whole.len()));
-        format!("Bytes {from} to {to} of {}:\n{}", whole.len(), &whole[from..to])
+        // It is of a tool, and characters that people do not see are left out, as in the result.
+        format!("Bytes {from} to {to} of {}:\n{}", whole.len(), clean(&whole[from..to], usize::MAX))
     }
 
-    /// The result of a call as the model reads it: fenced, so that no word in it can pass for ours.
+    /// The result of a call as the model reads it: without characters that people do not see, and fenced, so that no word in it can pass
+    /// for ours.
     pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
-        let mut fenced = fenced(&call.name, &told.text);
+        // What is left out could part the marks of the fence.
+        let mut fenced = fenced(&call.name, &clean(&told.text, usize::MAX));
         if told.pictures > 0 {
             fenced.push_str("\nIts picture is posted with your answer: do not describe where to find it.");
         }
@@ -269,6 +286,29 @@ impl TurnTools {
             "{fenced}\nThis result was cut. {READ_RESULT} with {{\"result\": {number}, \"offset\": 0}} gives the whole of it, \
              page by page."
         )
+    }
+}
+
+/// Places of tools that are shown, and the room that is left for more.
+struct Chosen {
+    places: Vec<usize>,
+    most: usize,
+    left: usize,
+}
+
+impl Chosen {
+    /// Adds those of these tools that have room, at most so many.
+    fn add(&mut self, places: impl IntoIterator<Item = usize>, most: usize, bytes: impl Fn(usize) -> usize) {
+        let until = self.most.min(self.places.len().saturating_add(most));
+        for place in places {
+            if self.places.len() >= until {
+                break;
+            }
+            if let Some(left) = self.left.checked_sub(bytes(place)).filter(|_| !self.places.contains(&place)) {
+                self.left = left;
+                self.places.push(place);
+            }
+        }
     }
 }
 

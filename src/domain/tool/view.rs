@@ -2,7 +2,7 @@
 //! ten thousand tools as with ten.
 
 use super::catalogue::Catalogue;
-use super::rights::matches;
+use super::rights::Hidden;
 use super::{Source, ToolKind};
 
 /// What callers see from whom the same patterns hide tools.
@@ -10,20 +10,25 @@ use super::{Source, ToolKind};
 pub struct View {
     /// Places in the catalogue, in its order.
     shown: Vec<u32>,
-    /// Characters of a prompt that all of them take.
-    chars: usize,
+    /// Places of tools of this program.
+    built_in: Vec<u32>,
+    /// Bytes of a prompt that all of them take.
+    bytes: usize,
     configured: bool,
 }
 
 impl View {
-    /// What is left of a catalogue when tools whose names fit these patterns are hidden.
+    /// What is left of a catalogue when these tools are hidden.
     #[must_use]
-    pub fn of(catalogue: &Catalogue, hides: &[String]) -> Self {
+    pub fn of(catalogue: &Catalogue, hides: &[Hidden]) -> Self {
         let mut view = Self::default();
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
-            if !hides.iter().any(|pattern| matches(pattern, &entry.name)) {
+            if !hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect)) {
                 view.shown.push(place);
-                view.chars = view.chars.saturating_add(entry.spec.chars());
+                view.bytes = view.bytes.saturating_add(entry.spec.bytes());
+                if entry.tool.source == Source::BuiltIn {
+                    view.built_in.push(place);
+                }
                 // What reaches data was configured to be used; the others of this program are there in any case.
                 view.configured |= entry.tool.source != Source::BuiltIn || entry.tool.kind != ToolKind::Other;
             }
@@ -44,13 +49,16 @@ impl View {
         !self.is_empty() && (built_in_always || self.configured)
     }
 
-    /// About how many characters of a prompt they take where no more than `most` of them are shown.
+    /// The places of tools of this program that are seen.
     #[must_use]
-    pub fn chars(&self, most: usize) -> usize {
-        match self.shown.len() {
-            all if all <= most => self.chars,
-            all => self.chars / all * most,
-        }
+    pub fn built_in(&self) -> &[u32] {
+        &self.built_in
+    }
+
+    /// The first places that are seen, at most so many.
+    #[must_use]
+    pub fn first(&self, most: usize) -> &[u32] {
+        self.shown.get(..most).unwrap_or(&self.shown)
     }
 
     /// Whether the tool at this place of the catalogue is seen.
@@ -59,10 +67,10 @@ impl View {
         self.shown.binary_search(&place).is_ok()
     }
 
-    /// The places of all that are seen, when they are no more than `most`.
+    /// The places of all that are seen, when they are no more than `most` and take no more bytes of a prompt than this.
     #[must_use]
-    pub fn all(&self, most: usize) -> Option<&[u32]> {
-        (self.shown.len() <= most).then_some(&self.shown)
+    pub fn all(&self, most: usize, bytes: usize) -> Option<&[u32]> {
+        (self.shown.len() <= most && self.bytes <= bytes).then_some(&self.shown)
     }
 }
 
@@ -83,24 +91,28 @@ mod tests {
     #[test]
     fn what_is_hidden_is_not_there() {
         let all = catalogue(["one", "two", "three"].map(str::to_owned).into_iter());
-        let view = View::of(&all, &["s__t*".to_owned()]);
-        assert_eq!((view.all(1), view.all(0), view.shows(0), view.shows(1)), (Some(&[0][..]), None, true, false));
+        let view = View::of(&all, &[Hidden::of("s__t*")]);
+        assert_eq!(
+            (view.all(1, 999), view.all(0, 999), view.shows(0), view.shows(1)),
+            (Some(&[0][..]), None, true, false)
+        );
         assert!(view.worth_a_call(false) && !view.is_empty());
-        assert!(View::of(&all, &["*".to_owned()]).is_empty());
+        assert!(View::of(&all, &[Hidden::of("*")]).is_empty());
     }
 
     #[test]
-    fn a_prompt_has_as_much_of_it_as_is_shown() {
+    fn all_are_shown_only_where_they_have_room() {
         let all = catalogue((0..10).map(|number| format!("tool_{number}")));
-        let one = all.entries()[0].spec.chars();
-        let view = View::of(&all, &["s__tool_9".to_owned()]);
-        assert_eq!((view.chars(40), view.chars(9), view.chars(3), view.chars(0)), (9 * one, 9 * one, 3 * one, 0));
-        assert_eq!(View::default().chars(40), 0);
+        let one = all.entries()[0].spec.bytes();
+        let view = View::of(&all, &[Hidden::of("s__tool_9")]);
+        let shown = |most, bytes| view.all(most, bytes).map(<[u32]>::len);
+        assert_eq!((shown(9, 9 * one), shown(8, 9 * one), shown(9, 9 * one - 1)), (Some(9), None, None));
+        assert_eq!((view.first(2), view.first(99).len()), (&[0, 1][..], 9));
     }
 
     #[test]
     fn a_view_costs_no_more_than_its_tools() {
-        let hides: Vec<String> = (0..20).map(|number| format!("s__*{number}x*")).collect();
+        let hides: Vec<Hidden> = (0..20).map(|number| Hidden::of(&format!("s__*{number}x*"))).collect();
         let made = |many| (catalogue((0..many).map(|number| format!("tool_{number}"))), hides.clone());
         cost::grows_linearly(100, made, |(catalogue, hides)| drop(View::of(&catalogue, &hides)));
     }

@@ -39,6 +39,7 @@ const KNOWN: [&str; 14] = [
     "side_effects",
     "allow_http",
     "kind",
+    "category",
 ];
 const SWITCHES: [&str; 2] = ["enabled", "disabled"];
 /// Keys that allow less than there is without them.
@@ -282,10 +283,10 @@ impl Fields<'_, '_> {
     }
 
     fn kind(&mut self) -> Result<ToolKind, String> {
-        match self.map.get("kind") {
+        match self.map.get("kind").or_else(|| self.map.get("category")) {
             None | Some(Value::Null) => Ok(ToolKind::default()),
             Some(value) => serde_json::from_value(value.clone())
-                .map_err(|_| "kind must be one of search, extract, db, drive, llm, other".to_owned()),
+                .map_err(|_| "kind must be search, extract, db, drive, llm, other or another word of at most 24 lower-case letters, digits, - and _".to_owned()),
         }
     }
 

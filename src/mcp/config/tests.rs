@@ -72,12 +72,12 @@ fn the_example_of_the_contract_is_read() {
 fn keys_of_other_programs_are_read_or_warned_of() {
     let entry = one(
         r#"{"server_url": "https://a.example/mcp", "authorization": "tok-abcdef", "require_approval": "always",
-        "server_description": "things", "kind": "search", "trusted": true, "side_effects": false, "type": "streamable-http"}"#,
+        "server_description": "things", "category": "books", "trusted": true, "side_effects": false, "type": "streamable-http"}"#,
     );
     assert_eq!(endpoint(&entry).headers["Authorization"].expose_secret(), "Bearer tok-abcdef");
     assert_eq!(endpoint(&entry).protocol, HttpProtocol::Streamable);
     assert!(entry.always_ask && entry.trusted && entry.side_effects == Some(false));
-    assert_eq!((entry.kind, entry.description.as_deref()), (ToolKind::Search, Some("things")));
+    assert_eq!((entry.kind, entry.description.as_deref()), ("books".parse::<ToolKind>().unwrap(), Some("things")));
     let Configured { servers, .. } =
         of(r#"{"mcp_servers": {"a b": {"command": "x", "autoApprove": [], "alwaysAllow": 1}}, "inputs": []}"#);
     assert_eq!(servers.entries[0].name.as_str(), "a-b");

@@ -6,8 +6,8 @@ use axum::http::StatusCode;
 
 use super::{Parts, manage, prompts, waiting};
 use crate::domain::api_key::Caller;
-use crate::domain::command::ROW;
 use crate::domain::command::typed::{self, Typed, TypedMessage, TypedSpec};
+use crate::domain::command::{CATEGORY, ROW};
 use crate::domain::ids::Place;
 use crate::domain::incoming::Incoming;
 use crate::domain::model::{Row, ToolMode};
@@ -116,7 +116,7 @@ async fn answer(
     match spec.kind {
         Typed::Help => Ok(typed::help(|right| caller.may(right))),
         Typed::Reset => with("new", Vec::new()).await,
-        Typed::Tools => with("tools", Vec::new()).await,
+        Typed::Tools => with("tools", vec![(CATEGORY.to_owned(), given.to_owned())]).await,
         Typed::Model if given.is_empty() => with("model", Vec::new()).await,
         Typed::Model => {
             let row = asked_row(parts, caller, given)?;

@@ -38,6 +38,13 @@ TOOLS = ["echo", "slow", "cancelled", "environment", "meta", "big", "blocks", "i
 VERSIONS = {"first-revision": "2024-11-05", "unknown-revision": "1999-01-01"}
 
 
+def wide():
+    """A schema of 22 kB that is many times as long once its references are written out."""
+    parts = {f"p{n}": {"type": "string", "description": "\U000e0069" + "x" * 500} for n in range(40)}
+    properties = {f"a{n}": {"$ref": "#/$defs/part"} for n in range(40)}
+    return {"type": "object", "properties": properties, "$defs": {"part": {"type": "object", "properties": parts}}}
+
+
 def listing(ident, params):
     if mode == "hang-list":
         return
@@ -48,6 +55,8 @@ def listing(ident, params):
         at = int(params.get("cursor", 0))
         page = [tool(f"tool_{n}") for n in range(at, at + 1000)]
         return send({"id": ident, "result": {"tools": page, "nextCursor": str(at + 1000)}})
+    if mode == "wide":
+        return send({"id": ident, "result": {"tools": [tool(f"tool_{n}", inputSchema=wide()) for n in range(20)]}})
     if mode == "circle":
         return send({"id": ident, "result": {"tools": [tool("echo")], "nextCursor": "again"}})
     send({"id": ident, "result": {"tools": [tool(name) for name in TOOLS]}})

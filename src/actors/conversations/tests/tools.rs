@@ -101,7 +101,7 @@ fn described(description: &str) -> Vec<Arc<Tool>> {
 fn publish(world: &World, bench: &Arc<Bench>, tools: Vec<Arc<Tool>>) {
     let source = Source::Server(ServerName::new("s"));
     let offer = Offer { tools, trusted: true, ..Offer::default() };
-    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+    let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value());
     let callers = [(source, Caller::Direct(Arc::clone(bench) as _))].into();
     world.toolbox.publish(Toolset::new(Arc::new(catalogue), callers));
 }

@@ -1,6 +1,7 @@
 //! The paths of a dialogue that is offered tools.
 
 use super::*;
+use crate::domain::completion::WrittenJson;
 use crate::domain::model::ToolMode;
 use crate::domain::tool::access::Access;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
@@ -41,15 +42,16 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
 fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTools> {
     let made = |name: &str| Tool {
         source: Source::BuiltIn,
-        input_schema: Arc::new(json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
+        input_schema: WrittenJson::new(&json!({"type": "object", "properties": {"n": {"type": "integer"}}})),
         ..tool("", name, &format!("does {name}"))
     };
     let offer = Offer::built_in(vec![made("roll_dice"), made("get_time")]);
-    let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone()));
+    let catalogue = Arc::new(Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value()));
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
     let view = Arc::new(View::of(&catalogue, access.hides()));
-    let available = Available { catalogue, index, access, view, used: Arc::from([]), built_in_always };
+    let available =
+        Available { catalogue, index, access, view, used: Arc::from([]), built_in_always, prompt_bytes: 64 * 1024 };
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 

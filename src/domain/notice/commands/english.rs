@@ -24,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Somebody else; only for operators",
     withdraw: "The id of something allowed for a while that is to be taken back",
     fact: "What I shall forget",
+    category: "The category whose tools are shown, such as search",
     remember: "What I shall remember, in one short sentence",
     digit: |c| c,
 

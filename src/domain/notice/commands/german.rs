@@ -24,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Jemand anderes; nur für Betreiber",
     withdraw: "Die Kennung von etwas, das eine Weile erlaubt ist und zurückgenommen werden soll",
     fact: "Was ich vergessen soll",
+    category: "Die Kategorie, deren Werkzeuge gezeigt werden, etwa search",
     remember: "Was ich mir merken soll, in einem kurzen Satz",
     digit: |c| match c {
         ',' => '.',

@@ -24,6 +24,7 @@ pub(super) const WORDS: Words = Words {
     user: "Otra persona; solo para operadores",
     withdraw: "El identificador de algo permitido por un rato que se va a retirar",
     fact: "Lo que debo olvidar",
+    category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
     digit: |c| match c {
         // A space that breaks no line, as the language groups its digits.

@@ -12,6 +12,8 @@ pub(super) struct Words {
     pub(super) withdraw: &'static str,
     /// What the option of `/memories` means.
     pub(super) fact: &'static str,
+    /// What the option of `/tools` means.
+    pub(super) category: &'static str,
     /// What the option of `/remember` means.
     pub(super) remember: &'static str,
     /// How a number is written: its English commas and points become these.

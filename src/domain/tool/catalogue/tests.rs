@@ -6,7 +6,7 @@ use crate::domain::tool::testing;
 fn tool(server: &str, name: &str) -> Arc<Tool> {
     let input_schema = json!({"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]});
     let about = format!("{name} of {server}");
-    Arc::new(Tool { input_schema: Arc::new(input_schema), ..testing::tool(server, name, &about) })
+    Arc::new(Tool { input_schema: WrittenJson::new(&input_schema), ..testing::tool(server, name, &about) })
 }
 
 fn offer(tools: Vec<Arc<Tool>>) -> Offer {
@@ -14,7 +14,7 @@ fn offer(tools: Vec<Arc<Tool>>) -> Offer {
 }
 
 fn catalogue(offers: &[Offer]) -> Catalogue {
-    Catalogue::new(offers, &Catalogue::default(), |tool| (*tool.input_schema).clone())
+    Catalogue::new(offers, &Catalogue::default(), |tool| tool.input_schema.to_value())
 }
 
 fn names(catalogue: &Catalogue) -> Vec<&str> {
@@ -62,12 +62,12 @@ fn only_allowed_tools_are_taken_over() {
 fn a_changed_tool_has_another_pin_and_an_unchanged_one_is_taken_over() {
     let before = catalogue(&[offer(vec![tool("a", "x"), tool("a", "y")])]);
     let changed = Arc::new(Tool { description: "something else".to_owned(), ..(*tool("a", "y")).clone() });
-    let after = Catalogue::new(&[offer(vec![tool("a", "x"), changed])], &before, |tool| (*tool.input_schema).clone());
+    let after = Catalogue::new(&[offer(vec![tool("a", "x"), changed])], &before, |tool| tool.input_schema.to_value());
     let same = |name| Arc::ptr_eq(before.get(name).unwrap(), after.get(name).unwrap());
     assert!(same("a__x") && !same("a__y"));
     assert_ne!(before.get("a__y").unwrap().pin, after.get("a__y").unwrap().pin);
     let asking = Offer { asks: true, ..offer(vec![tool("a", "x")]) };
-    let asked = Catalogue::new(&[asking], &after, |tool| (*tool.input_schema).clone());
+    let asked = Catalogue::new(&[asking], &after, |tool| tool.input_schema.to_value());
     assert_eq!(asked.get("a__x").unwrap().usual, Verdict::Ask, "a change of the configuration counts as well");
 }
 

@@ -133,3 +133,24 @@ fn deep_schemas_are_cut() {
     assert!(schema.to_string().len() < 2_000);
     assert!(lost[0].ends_with("the schema is too deep"), "{lost:?}");
 }
+
+#[test]
+fn what_references_repeat_is_bounded_in_bytes_patterns_and_steps() {
+    let referring = |definition: Value, many: usize| {
+        let part = json!({"$ref": "#/$defs/part"});
+        let properties: Map<String, Value> = (0..many).map(|n| (format!("a{n}"), part.clone())).collect();
+        convert(&json!({"type": "object", "properties": properties, "$defs": {"part": definition}}))
+    };
+    let values: Vec<String> = (0..400).map(|n| format!("{n}{}", "x".repeat(100))).collect();
+    let long = referring(json!({"enum": values, "description": "y".repeat(600)}), 1_000);
+    assert!(long.schema.to_string().len() < BYTES_MAX * 5 / 4, "{}", long.schema.to_string().len());
+    assert!(long.lost.iter().any(|lost| lost.ends_with("enum") || lost.ends_with("too large")), "{:?}", long.lost);
+    let patterns = referring(json!({"type": "string", "pattern": "^a$"}), 1_000);
+    assert_eq!(patterns.schema.to_string().matches("pattern").count(), PATTERNS_MAX);
+    assert!(patterns.lost.iter().any(|lost| lost.ends_with("pattern")));
+    // Each of the arguments is put together of definitions with many properties.
+    let wide: Map<String, Value> = (0..2_000).map(|n| (format!("p{n}"), json!({}))).collect();
+    let begun = std::time::Instant::now();
+    let steps = referring(json!({"allOf": vec![json!({"type": "object", "properties": wide}); 30]}), 2_000);
+    assert!(!steps.lost.is_empty() && begun.elapsed() < std::time::Duration::from_secs(5));
+}
