@@ -4,8 +4,6 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
 use crate::domain::completion::Usage;
-use crate::domain::tool::catalogue::{Catalogue, Offer};
-use crate::domain::tool::testing::tool;
 use crate::domain::turn::Effort;
 use crate::domain::turn::Outcome;
 use crate::ports::Fault;
