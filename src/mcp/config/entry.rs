@@ -24,7 +24,7 @@ const SECRET_WORDS: [&str; 7] = ["key", "token", "secret", "password", "passwd",
 const COMMAND: &str = "command";
 const ADDRESSES: [&str; 3] = ["url", "server_url", "serverUrl"];
 const TYPES: [&str; 2] = ["type", "transport"];
-const KNOWN: [&str; 14] = [
+const KNOWN: [&str; 15] = [
     COMMAND,
     "args",
     "env",
