@@ -90,6 +90,7 @@ pub(crate) mod ledger;
 pub mod breaker;
 
 pub mod near;
+pub mod network;
 
 pub(crate) mod refusals;
 
