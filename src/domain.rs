@@ -92,6 +92,7 @@ pub mod breaker;
 pub(crate) mod patience;
 
 pub mod near;
+pub mod network;
 
 pub(crate) mod refusals;
 
