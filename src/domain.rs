@@ -62,6 +62,7 @@ pub(crate) mod draft;
 
 pub(crate) mod command;
 
+pub(crate) mod delivery;
 pub mod outgoing;
 pub(crate) mod rejection;
 

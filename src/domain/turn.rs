@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachment;
 use super::completion::Usage;
+use super::delivery::Refusals;
 use super::ending::{Ending, OverLimit};
 use super::gate::Parked;
 use super::given::Given;
@@ -460,6 +461,9 @@ pub enum Custody {
         /// A call of it waits for the decision of a person, or goes on with one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parked: Option<Box<Parked>>,
+        /// What the platform refused of the answer so far.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Refusals>,
     },
     /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
     Closed {

@@ -161,7 +161,7 @@ impl Status {
 /// How one part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is: `door`, `shard`, `store`, `model` or `mcp_server`.
+    /// What it is: `door`, `shard`, `store`, `model`, `mcp_server` or `place`.
     pub kind: String,
     /// Which one.
     pub name: String,
@@ -174,6 +174,9 @@ pub struct Part {
     pub restarts: u64,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// The bot serves without it: its failure leaves the status of the whole as it is. Left out when false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// One actor of the living tree and those below it.

@@ -20,6 +20,7 @@ use crate::actors::tree::ActorKind;
 use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
+use crate::domain::delivery::Form;
 use crate::domain::ending::{Ending, ModelErrorKind, OverLimit, Unposted};
 use crate::domain::ids::Door;
 use crate::domain::keys;
@@ -156,7 +157,8 @@ impl World {
     }
 
     fn delivered(&self, id: &str) {
-        let delivery = Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false };
+        let delivery =
+            Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false, form: Form::Whole };
         self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
     }
 
@@ -173,7 +175,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None };
+    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None, refused: None };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 
@@ -587,7 +589,8 @@ async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
     let apology = ill.apology("sorry", Ending::Model(ModelErrorKind::Timeout));
     world.journal.cast(JournalMsg::Answered(ill.id.clone(), Box::new(apology))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
-    let delivery = Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false };
+    let delivery =
+        Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false, form: Form::Whole };
     world.journal.cast(JournalMsg::Delivered(well.id.clone(), delivery)).unwrap();
     settle().await;
     let kept = world.store.json(&keys::answered(&message("20"))).unwrap();
