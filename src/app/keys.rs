@@ -18,7 +18,7 @@ use crate::ports::Clock;
 use secrecy::ExposeSecret;
 
 /// The file in the data directory.
-const FILE: &str = "keys.json";
+pub(super) const FILE: &str = "keys.json";
 /// Held while the file is changed.
 const LOCK: &str = "keys.lock";
 /// How the names of those begin who have no key of the file.
