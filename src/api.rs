@@ -7,6 +7,7 @@ pub mod ops;
 pub mod audit;
 
 pub mod usage;
+pub mod backup;
 
 mod cors;
 

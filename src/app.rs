@@ -14,6 +14,8 @@ pub mod system;
 
 mod audit;
 
+mod backup;
+
 mod chat;
 
 mod begun;
@@ -161,6 +163,20 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Copies everything that is kept into a file, while the service runs or when it does not.
+    Backup {
+        /// The file; one that is there is replaced.
+        file: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Puts such a copy into an empty store. The service must not run.
+    Restore {
+        /// The file.
+        file: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Prints the supervision tree.
     Tree {
         /// As the block of actors.md.
@@ -227,6 +243,8 @@ impl Command {
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
             | Self::Guard { options, .. }
+            | Self::Backup { options, .. }
+            | Self::Restore { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
             Self::ExampleServer(options) | Self::PlaygroundBot { options, .. } => options,
@@ -272,6 +290,8 @@ async fn others(cli: &Cli) -> u8 {
         }
         Command::Health(_) => commands::health(cli).await,
         Command::Audit { of, .. } => audit::run(cli, of).await,
+        Command::Backup { file, .. } => backup::make(cli, file).await,
+        Command::Restore { file, .. } => backup::restore(cli, file).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use super::backup::Copies;
 use super::console::LiveConsole;
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
@@ -43,7 +44,7 @@ use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
 use crate::ports::samples::Counters;
-use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use crate::ports::{Backups, Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use crate::problem::problem;
 use crate::render;
 use crate::store::resilient::Resilient;
@@ -150,7 +151,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: api::audit::router(Arc::clone(&audit) as _).merge(api::usage::router(used)),
+        routes: api::audit::router(Arc::clone(&audit) as _)
+            .merge(api::usage::router(used))
+            .merge(api::backup::router(copies(&settings, &store, &clock))),
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::of(settings.http.connections),
     });
@@ -361,6 +364,11 @@ fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (A
     let facts = FactKeeper::new(Arc::clone(store), Arc::clone(clock), bounds);
     let audit = Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten());
     (Arc::new(facts), Arc::new(audit))
+}
+
+/// Makes copies of what is kept.
+fn copies(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Backups> {
+    Arc::new(Copies { store: Arc::clone(store), clock: Arc::clone(clock), dir: settings.store.dir.clone() })
 }
 
 /// How long sessions are kept, by the settings in force.

@@ -296,6 +296,11 @@ impl Connection {
 
     /// Leaves out what the entry does not allow.
     fn allow(&self, listing: &mut Listing) {
+        let denied = &self.maker.entry.denied_tools;
+        for name in denied.iter().filter(|name| !listing.tools.iter().any(|tool| *tool.name == ***name)) {
+            warn(&mut listing.warnings, || format!("{name} is left out by its entry, and the server does not have it"));
+        }
+        listing.tools.retain(|tool| !denied.iter().any(|name| *name == *tool.name));
         let allowed = &self.maker.entry.allowed_tools;
         if allowed.is_empty() {
             return;
@@ -348,7 +353,8 @@ impl ToolServer for Connection {
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         let deadline = Instant::now() + request.deadline;
         let allowed = &self.maker.entry.allowed_tools;
-        if !allowed.is_empty() && !allowed.iter().any(|name| **name == *request.name) {
+        let denied = self.maker.entry.denied_tools.iter().any(|name| **name == *request.name);
+        if denied || (!allowed.is_empty() && !allowed.iter().any(|name| **name == *request.name)) {
             let message = format!("{} is not among the allowed_tools of {}", request.name, self.maker.entry.name);
             return Err(CallError::new(CallErrorKind::Forbidden, message));
         }

@@ -113,6 +113,8 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("store.degraded", "the store fails, and memory serves"),
     ("store.recovered", "the store works again and has what memory held"),
     ("store.keeping", "what the settings of Redis can lose (INFO), or which promise they break (ERROR)"),
+    ("backup.made", "everything that is kept was copied: `lines`"),
+    ("backup.failed", "a copy was not finished, for `reason`; what its reader has is refused when it is put back"),
     ("store.dropped", "memory is full while the store fails, and the oldest keys were dropped"),
     ("store.unsaved", "the store closed before everything was durable"),
     ("store.corrupt", "a record cannot be read and is skipped or set aside"),
