@@ -127,7 +127,13 @@ enum Command {
     /// The service: answers in Discord until it is told to stop.
     Run(Options),
     /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
-    Playground(Options),
+    Playground {
+        /// Shows the log on standard error, in place of the file.
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Tries the configuration, Discord, the model and the store, and says what is wrong; exits 0 or 1.
     Check {
         /// Contacts nobody.
@@ -192,7 +198,13 @@ enum Command {
     /// The bot of the playground; the playground itself starts this.
     #[cfg(feature = "playground")]
     #[command(hide = true)]
-    PlaygroundBot(Options),
+    PlaygroundBot {
+        /// Shows the log on standard error, in place of the file.
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -208,16 +220,16 @@ impl Command {
     fn options(&self) -> &Options {
         match self {
             Self::Run(options)
-            | Self::Playground(options)
             | Self::Health(options)
             | Self::Config(options)
+            | Self::Playground { options, .. }
             | Self::Chat { options, .. }
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
             | Self::Guard { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
-            Self::ExampleServer(options) | Self::PlaygroundBot(options) => options,
+            Self::ExampleServer(options) | Self::PlaygroundBot { options, .. } => options,
             Self::Tools { action } => action.options(),
             Self::Key { action } => action.options(),
             Self::Model { action } => action.options(),
@@ -252,9 +264,9 @@ pub fn main(cli: &Cli) -> ExitCode {
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
         Command::Chat { of, .. } => chat::run(cli, of).await,
-        Command::Playground(_) => playground(cli).await,
+        Command::Playground { verbose, .. } => playground(cli, *verbose).await,
         #[cfg(feature = "playground")]
-        Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
+        Command::PlaygroundBot { verbose, .. } => Box::pin(playground::bot::run(cli, *verbose)).await,
         Command::Check { offline, models, .. } => {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }
@@ -307,12 +319,12 @@ fn guard(program: &[OsString]) -> u8 {
 }
 
 #[cfg(feature = "playground")]
-async fn playground(cli: &Cli) -> u8 {
-    playground::run(cli).await
+async fn playground(cli: &Cli, verbose: bool) -> u8 {
+    playground::run(cli, verbose).await
 }
 
 #[cfg(not(feature = "playground"))]
-async fn playground(_cli: &Cli) -> u8 {
+async fn playground(_cli: &Cli, _verbose: bool) -> u8 {
     eprintln!("the playground is not in this build; build with the feature playground, which is on by default");
     std::future::ready(exit::USAGE).await
 }

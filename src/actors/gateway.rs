@@ -105,6 +105,8 @@ pub struct GatewayState {
     not_served: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
+    /// When the log was last told that direct messages are not answered.
+    told_of_direct: Option<Instant>,
 }
 
 /// One permit for each look at what a deleted message told.
@@ -198,8 +200,10 @@ impl Gateway {
         };
         match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
             TriageDecision::Ignore(reason) => {
-                if reason == Reason::NoPermission {
-                    state.warn_of(&posted.place);
+                match reason {
+                    Reason::NoPermission => state.warn_of(&posted.place),
+                    Reason::DirectMessage => state.tell_of_direct(),
+                    _ => {}
                 }
                 ignore(reason, receipt);
             }
@@ -377,6 +381,20 @@ impl GatewayState {
         tracing::warn!(
             event = "gateway.forbidden", place = %place,
             "we were addressed where we may not answer; give the bot View Channel and Send Messages (in threads: Send Messages in Threads) there"
+        );
+    }
+}
+
+impl GatewayState {
+    /// Logs that a direct message was not answered, at most once in [`WARN_EVERY`].
+    fn tell_of_direct(&mut self) {
+        if self.told_of_direct.is_some_and(|at| at.elapsed() < WARN_EVERY) {
+            return;
+        }
+        self.told_of_direct = Some(Instant::now());
+        tracing::info!(
+            event = "gateway.direct_ignored",
+            "a direct message was not answered; set discord.direct_messages to answer if the bot shall"
         );
     }
 }

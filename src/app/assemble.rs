@@ -195,6 +195,7 @@ fn exposure(settings: &Settings) -> Exposure {
         address: http.addr.to_string(),
         health_address: http.health_addr.map(|address| address.to_string()),
         origins: http.origins.clone(),
+        behind: http.behind,
     }
 }
 

@@ -231,6 +231,8 @@ pub(super) fn rows_with(
         key: llm.key.clone(),
         timeout: llm.timeout,
     };
+    let mut changed = changed.clone();
+    changed.rows.extend(llm.brought.clone());
     let rows = registry::build_with(file, Some(changed.over(&over)), &default, lookup.as_ref())?;
     let changes = if changed.rows.is_empty() { String::new() } else { format!("{:?}", changed.rows) };
     Ok((rows, text.unwrap_or_default() + &changes))

@@ -24,6 +24,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("playground.model_found", "a model server answers on this machine, and the playground's page offers its models"),
     ("playground.model_chosen", "somebody chose on the playground's page which model answers from now on"),
     ("gateway.dropped", "an incoming event was not for us, or unreadable"),
+    ("gateway.direct_ignored", "a direct message was not answered, as configured; logged once an hour"),
     ("gateway.forbidden", "we were addressed where our own permissions allow no answer"),
     ("gateway.ready", "a connection began a fresh session"),
     ("gateway.resumed", "a connection took up its old session"),
@@ -72,6 +73,7 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("llm.repaired", "a model's answer did not fit the schema and was mended or asked for again"),
     ("llm.refused", "a few turns in a row were refused alike by a provider: its row does not work as configured"),
     ("llm.accepted", "a row that was refused is taken again"),
+    ("llm.went_on", "an answer broke off after some of it was shown, and a fallback row is asked for the rest"),
     ("llm.fallback", "another model was asked because the first one failed"),
     (
         "llm.plain",

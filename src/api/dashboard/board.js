@@ -5,7 +5,7 @@ import { detailOf } from "./detail.js";
 import { ago, duration, make, rove, set } from "./dom.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn } from "./path.js";
-import { figuresNow, showMoney, tilesOn } from "./tiles.js";
+import { counters, figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
 import { CHILDREN, treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
@@ -321,7 +321,9 @@ function showState(board, readiness) {
 
 function showTree(board, root, still = false) {
   const total = board.tree.show(root, still);
-  board.treeSum.textContent = `${total.nodes} actors, ${total.restarts} ${total.restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
+  // Actors that are gone take their own counts along; the metric keeps them.
+  const restarts = still ? total.restarts : Math.max(total.restarts, counters(board.metrics ?? "").staffai_actor_restarts_total ?? 0);
+  board.treeSum.textContent = `${total.nodes} actors, ${restarts} ${restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
   if (!still) board.summed(total);
 }
 
