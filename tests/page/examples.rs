@@ -49,7 +49,8 @@ fn every_example_is_answered_as_the_table_says() {
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelector('#board .pill')?.textContent === 'ready'");
-    let chips = browser.run("return [...document.querySelectorAll('.idea .mention')].map(one => one.nextSibling.textContent.trim())");
+    let chips = browser
+        .run("return [...document.querySelectorAll('.idea .mention')].map(one => one.nextSibling.textContent.trim())");
     let expected: Vec<&str> = EXAMPLES.iter().filter(|example| example.chip.is_some()).map(|one| one.ask).collect();
     assert_eq!(chips, Value::from(expected), "the chips are those of the table");
     for example in &EXAMPLES {

@@ -73,8 +73,7 @@ impl Thinking<'_> {
             let (request, asked) = match &broken {
                 Some(begun) => dialogue.rest(&row, begun),
                 None => {
-                    let facts =
-                        if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
+                    let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
                     dialogue.request(&row, takes_tools, facts)
                 }
             };
@@ -141,7 +140,8 @@ impl Thinking<'_> {
         let heard: DeltaSink = if parts.events.streams(&turn.place.door) {
             Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
         } else {
-            let (slot, begun, reading) = (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
+            let (slot, begun, reading) =
+                (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
             Arc::new(move |delta: Delta<'_>| {
                 flow.add(delta.chars());
                 let Delta::Text(more) = delta else { return };
