@@ -86,7 +86,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
             "I am here, a demo model without a brain. Ask me for help to see what I can do.",
         ]));
     }
-    if has(&["help", "commands"]) || (has(&["what"]) && has(&["you"]) && has(&["do"]) && !has(&["know", "think"])) {
+    if has(&["help", "commands"]) || ["what", "can", "you", "do"].iter().all(|word| has(&[*word])) {
         return text(heard.help());
     }
     if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
