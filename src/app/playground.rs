@@ -121,7 +121,8 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let places = places(&loaded.settings, demo.is_some());
     let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG) };
     let birth = birth(&service, demo.as_ref(), spare.as_ref());
-    let code = serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
+    let code =
+        serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
     end.cancel();
     // It ends with the write that is under way, and a last one.
     let _ = keeping.await;

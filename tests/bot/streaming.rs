@@ -273,7 +273,8 @@ fn a_stream_that_breaks_is_continued_by_a_fallback_row_and_nothing_begins_again(
             assert_eq!(world.model.calls(), 2, "{end:?}: the row that broke off is not asked again");
             world.all_answered(&[said], SOON).await;
             assert_eq!(world.spoken(said.channel).len(), 1);
-            for shown in seen(&world, watching).await.iter().filter(|shown| shown.channel == said.channel && shown.edit) {
+            for shown in seen(&world, watching).await.iter().filter(|shown| shown.channel == said.channel && shown.edit)
+            {
                 assert!(HALVES.starts_with(shown.text.as_str()) && shown.text.len() > 15, "{end:?}: {shown:?}");
             }
             world.model.always(Act::says("yes"));

@@ -128,7 +128,9 @@ fn counts_and_buttons_tell_of_what_happened_and_stay_where_they_are() {
     browser.until(&format!("{state}.startsWith('crashed, back after')"));
     browser.until(&format!("!{row}.classList.contains('hurt')"));
     std::thread::sleep(Duration::from_secs(2));
-    let heard = format!("(new MutationObserver(() => (window.told ??= []).push({state}))).observe({row}, {{ subtree: true, childList: true, characterData: true }})");
+    let heard = format!(
+        "(new MutationObserver(() => (window.told ??= []).push({state}))).observe({row}, {{ subtree: true, childList: true, characterData: true }})"
+    );
     browser.run(&heard);
     browser.run(&format!("{row}.querySelectorAll('.strikes button')[1].click()"));
     browser.until(&format!("{state}.startsWith('frozen')"));

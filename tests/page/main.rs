@@ -38,7 +38,9 @@ fn program(home: &Path, variables: &[(&str, &str)]) -> Command {
 
 /// The same with these further variables.
 fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
-    start(&mut program(home, variables), |line| line.strip_prefix("open ").map(|url| url.trim_end_matches('/').to_owned()))
+    start(&mut program(home, variables), |line| {
+        line.strip_prefix("open ").map(|url| url.trim_end_matches('/').to_owned())
+    })
 }
 
 /// The text of the newest message here and who wrote it, for use in scripts.

@@ -41,7 +41,8 @@ fn three_lines_say_what_runs_where_the_log_is_and_the_address() {
 fn with_v_the_log_is_shown_and_no_file_is_written() {
     let home = tempfile::tempdir().expect("a folder");
     let mut command = program(home.path(), &[]);
-    let mut running = Running(command.arg("-v").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a program"));
+    let mut running =
+        Running(command.arg("-v").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a program"));
     let log = BufReader::new(running.0.stderr.take().expect("its log")).lines().map_while(Result::ok);
     assert!(log.into_iter().any(|line| events(&line).iter().any(|event| event == "gateway.ready")), "the bot's, too");
     assert!(!home.path().join("data/playground/playground.log").exists());

@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 
 use super::log_to;
 use super::link::{Birth, Heard, Link, Order, Says, Told};
+use super::log_to;
 use crate::app::assemble::Launch;
 use crate::app::commands::{self, Reading};
 use crate::app::system::SystemClock;

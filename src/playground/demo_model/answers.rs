@@ -86,7 +86,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
             "I am here, a demo model without a brain. Ask me for help to see what I can do.",
         ]));
     }
-    if has(&["help", "commands"]) || (has(&["what"]) && has(&["you"]) && has(&["do"]) && !has(&["know", "think"])) {
+    if has(&["help", "commands"]) || ["what", "can", "you", "do"].iter().all(|word| has(&[*word])) {
         return text(heard.help());
     }
     if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
@@ -407,7 +407,8 @@ two; she tied on a new rope, and the song went on where the town had last heard 
 In this program a rope is a lane, and the keeper is a supervisor. The end.",
 ];
 
-const LOST_THREAD: &str = "… and there the demo model broke off. I am its spare, and I do not know how it would have gone on.";
+const LOST_THREAD: &str =
+    "… and there the demo model broke off. I am its spare, and I do not know how it would have gone on.";
 
 const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
 and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";

@@ -229,8 +229,14 @@ mod tests {
         vec![
             one("roll_dice", "notation"),
             one("calculator", "expression"),
-            ("get_time".to_owned(), json!({"properties": {"format": {"type": "string", "enum": ["full"]}, "timezone": {"type": "string"}}})),
-            ("moods".to_owned(), json!({"properties": {"a": {"enum": ["good"]}, "b": {"type": "integer"}, "c": {"type": "string"}}})),
+            (
+                "get_time".to_owned(),
+                json!({"properties": {"format": {"type": "string", "enum": ["full"]}, "timezone": {"type": "string"}}}),
+            ),
+            (
+                "moods".to_owned(),
+                json!({"properties": {"a": {"enum": ["good"]}, "b": {"type": "integer"}, "c": {"type": "string"}}}),
+            ),
             one("example__add_note", "text"),
             ("example__list_notes".to_owned(), json!({"properties": {}})),
             ("example__clear_notes".to_owned(), json!({"properties": {}})),
