@@ -60,6 +60,7 @@ pub mod audit;
 mod blocking;
 
 pub(crate) mod clean_calls;
+pub mod daily;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod prompt_sections;

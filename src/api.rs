@@ -6,6 +6,8 @@ pub mod ops;
 
 pub mod audit;
 
+pub mod usage;
+
 mod cors;
 
 mod dashboard;

@@ -83,6 +83,7 @@ pub(crate) mod shed;
 pub(crate) mod model;
 
 pub mod counter;
+pub mod daily;
 pub mod keys;
 
 pub(crate) mod ledger;

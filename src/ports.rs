@@ -39,6 +39,7 @@ pub use self::vitals::Vitals;
 pub use self::writes::{Keeping, Replaced, StoreStatus, Write, replace};
 use crate::domain::audit::Wanted;
 use crate::domain::completion::{Completion, Request};
+use crate::domain::daily::DayUse;
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -448,6 +449,13 @@ pub trait Renderer: Send + Sync {
 pub trait AuditLog: Send + Sync {
     /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
+}
+
+/// What was used on each day.
+#[async_trait]
+pub trait UseByDay: Send + Sync {
+    /// The use of the last days, today first, at most [`crate::domain::daily::DAYS_MAX`]. Bounded by the deadlines of the store.
+    async fn days(&self, many: usize) -> Vec<DayUse>;
 }
 
 // === Pages ===

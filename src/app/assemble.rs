@@ -15,6 +15,7 @@ use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::clean_calls::OpenCalls;
+use crate::actors::daily::DailyUse;
 use crate::actors::door::{DoorRecord, Doors};
 use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
@@ -139,6 +140,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sections = sections(&live, &store, &clock);
     let built_in = built_in(own, &settings, &facts, &sections);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
+    let used = Arc::new(DailyUse::new(Arc::clone(&store), Arc::clone(&clock), home.clone()));
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
@@ -147,7 +149,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: api::audit::router(Arc::clone(&audit) as _),
+        routes: api::audit::router(Arc::clone(&audit) as _).merge(api::usage::router(used)),
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::of(settings.http.connections),
     });

@@ -9,6 +9,7 @@ import { figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
 import { CHILDREN, treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
+import { useOf } from "./use.js";
 
 const PERIOD = 1000;
 /** Where the tree is read: there may be many thousands of one kind. */
@@ -48,6 +49,8 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   board.tree = treeView(board.treeList, { nameOf, menu, detail: (path) => detailOf(path, board.past) });
   board.figures = tilesOn(board.tiles);
   board.turns = turnsView(board.turnList, board.axis);
+  board.use = useOf(read, nameOf);
+  board.money.append(board.use.element);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
   Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0, patience: AWAY_FIRST_MS / 2 });
   rove(board.treeList, "button.name");
@@ -152,7 +155,7 @@ function build(root) {
   root.classList.add("board");
   const top = make("div", "top-of-board", make("div", "status-row", status));
   root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
-  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function entry(kind, label, title) {
@@ -194,6 +197,7 @@ async function look(board) {
     Object.assign(board, { liveTree: tree, liveTurns: turns });
     showState(board, readiness);
     showMoney(board, turns);
+    board.use.look();
     board.followed(turns.turns);
     showMoment(board);
   } catch (error) {
