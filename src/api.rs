@@ -19,9 +19,17 @@ mod bodies;
 
 pub mod form;
 
+mod grants;
+
 mod guard;
 
+mod rooms;
+
+mod site;
+
 mod connections;
+
+mod cuttable;
 
 mod places;
 

@@ -263,7 +263,7 @@ async fn others(cli: &Cli) -> u8 {
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
-        Command::Key { action } => keys::run(cli, action),
+        Command::Key { action } => keys::run(cli, action).await,
         Command::Model { action } => models::run(cli, action).await,
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.

@@ -241,13 +241,12 @@ impl Gateway {
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
             return;
         };
+        let turn = fire.turn(&rules.policy);
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             // The dropped receipt brings it back while it is worth it.
-            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %fire.id, "too many open turns");
-            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            shed(&turn);
             return;
         };
-        let turn = fire.turn(&rules.policy);
         // A journal that is down drops the receipt, and the event comes back.
         let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
@@ -331,8 +330,7 @@ impl Gateway {
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, "too many open turns");
-            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            shed(&turn);
             let tells = self.busy.may_tell(&turn.person) && {
                 let text = notice::busy(turn.locale()).to_owned();
                 let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
@@ -384,6 +382,15 @@ impl GatewayState {
 fn ignore(reason: Reason, receipt: Receipt) {
     tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
     receipt.settle();
+}
+
+/// A turn was turned away because too many are open.
+fn shed(turn: &Turn) {
+    tracing::warn!(
+        event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, place = %turn.place, member = %turn.person,
+        "too many open turns"
+    );
+    metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
 }
 
 #[cfg(test)]

@@ -292,6 +292,8 @@ impl Outbox {
             tracing::warn!(
                 event = "turn.shed",
                 r#where = Shed::Outbox.as_str(),
+                turn = %TurnId::of(about),
+                %place,
                 "too many notices wait; one was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Outbox.as_str()).increment(1);

@@ -1,6 +1,6 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts only: no person, no channel, and no message and no text of one
-//! unless the operator allows it.
+//! whoever does the step, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
+//! unless the operator allows it. The ids of a turn are dropped when a member wishes to be forgotten.
 
 mod transcripts;
 
@@ -17,10 +17,10 @@ use self::transcripts::Transcripts;
 pub use self::transcripts::{Excerpt, Texts};
 use crate::domain::completion::Usage;
 use crate::domain::ids;
-use crate::domain::ids::{Timestamp, TurnId};
+use crate::domain::ids::{Person, Place, Timestamp, TurnId};
 use crate::domain::limits::Reservation;
 use crate::domain::limits::charge::Charge;
-use crate::domain::turn::{Outcome, Turn};
+use crate::domain::turn::{Effort, Outcome, Times, Turn};
 use crate::ports::samples::{Counters, Figures};
 use crate::ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
@@ -57,6 +57,8 @@ struct Book {
 
 struct Line {
     id: TurnId,
+    place: Place,
+    person: Person,
     trigger: &'static str,
     accepted: Instant,
     started: Option<Instant>,
@@ -66,6 +68,7 @@ struct Line {
     outcome: &'static str,
     reason: Option<String>,
     counted: Option<Counted>,
+    effort: Option<(Times, Option<String>)>,
     steps: Vec<Mark>,
 }
 
@@ -123,6 +126,8 @@ impl Timeline {
         book.numbers.insert(turn.id.clone(), number);
         book.turns.push_back(Line {
             id: turn.id.clone(),
+            place: turn.place.clone(),
+            person: turn.person.clone(),
             trigger: turn.trigger.as_str(),
             accepted: Instant::now(),
             started: None,
@@ -132,6 +137,7 @@ impl Timeline {
             outcome: "open",
             reason: None,
             counted: None,
+            effort: None,
             steps: Vec::new(),
         });
     }
@@ -222,10 +228,11 @@ impl Timeline {
         }
     }
 
-    /// Its answer is known.
-    pub fn answered(&self, turn: &TurnId) {
+    /// Its answer is known, and what it took.
+    pub fn answered(&self, turn: &TurnId, effort: &Effort) {
         self.with(turn, |line, now| {
             line.answered.get_or_insert(now);
+            line.effort = Some((effort.times, effort.model.clone()));
         });
     }
 
@@ -253,7 +260,10 @@ impl Timeline {
         let book = self.book.lock();
         let turns = book.turns.iter().enumerate().rev();
         let turns = turns
-            .map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.transcripts.is_some()))
+            .map(|(at, line)| {
+                let number = book.forgotten + at as u64 + 1;
+                line.times(number, now, number > book.forgotten_through)
+            })
             .collect();
         let accepted = book.forgotten + book.turns.len() as u64;
         let spent = book.spent.clone();
@@ -318,7 +328,7 @@ impl Line {
         Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
     }
 
-    fn times(&self, number: u64, now: Timestamp, shows_message: bool) -> TurnTimes {
+    fn times(&self, number: u64, now: Timestamp, names: bool) -> TurnTimes {
         let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
@@ -331,7 +341,9 @@ impl Line {
         TurnTimes {
             number,
             door: self.id.door.as_str().to_owned(),
-            message: shows_message.then(|| self.id.id.as_str().to_owned()),
+            message: names.then(|| self.id.id.as_str().to_owned()),
+            place: names.then(|| self.place.to_string()),
+            member: names.then(|| self.person.to_string()),
             trigger: self.trigger.to_owned(),
             at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
             age_ms: ids::millis(self.accepted.elapsed()),
@@ -342,6 +354,12 @@ impl Line {
             answered_ms: self.answered.map(since),
             visible_ms: self.visible.map(since),
             ended_ms: self.ended.map(since),
+            lane_ms: self.effort.as_ref().map(|(times, _)| times.lane_ms),
+            permit_ms: self.effort.as_ref().map(|(times, _)| times.permit_ms),
+            model_ms: self.effort.as_ref().map(|(times, _)| times.model_ms),
+            tools_ms: self.effort.as_ref().map(|(times, _)| times.tools_ms),
+            post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
+            model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
             steps: self.steps.iter().map(step).collect(),
         }
     }

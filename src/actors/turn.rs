@@ -154,6 +154,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
+    tally.queued(waited_since.elapsed());
     if waited_since.elapsed() > settings.queue && resumed.is_none() {
         return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }

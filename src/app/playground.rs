@@ -272,4 +272,8 @@ impl Keys for OfKeys {
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
         self.ring.read().find(presented, SystemClock.now())
     }
+
+    fn still_opens(&self, key: &ApiKey) -> bool {
+        self.ring.read().still_opens(key, SystemClock.now())
+    }
 }

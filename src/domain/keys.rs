@@ -164,6 +164,9 @@ pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Model rows that were changed at run time, where processes share a store. One key, without an end, bounded by who writes it.
 pub const MODEL_ROWS: &str = "staffai:model_rows";
 
+/// Keys of programs that were revoked, where processes share a store. One key, without an end, bounded by who writes it.
+pub const REVOKED_KEYS: &str = "staffai:revoked_keys";
+
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";
 

@@ -346,12 +346,38 @@ pub struct Effort {
     pub unpriced: u64,
     /// Milliseconds spent waiting for models and tools.
     pub waited_ms: u64,
+    /// Where the time of the turn went.
+    #[serde(default, skip_serializing_if = "Times::is_zero")]
+    pub times: Times,
     /// Some of it was shown while it was being found.
     #[serde(default)]
     pub drafted: bool,
     /// The last call ended at its limit of tokens.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cut_off: bool,
+}
+
+/// Where the time of a turn went until its answer was known, in milliseconds. The parts of a turn that waited for a decision are
+/// summed; the wait itself is not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Times {
+    /// In its lane, behind other turns of its member.
+    pub lane_ms: u64,
+    /// For permits to ask models.
+    pub permit_ms: u64,
+    /// For models, with calls that failed and pauses between tries.
+    pub model_ms: u64,
+    /// For tools.
+    pub tools_ms: u64,
+}
+
+impl Times {
+    /// True if no time was measured.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Effort {
@@ -370,6 +396,7 @@ impl Effort {
             micros: self.micros.saturating_sub(earlier.micros),
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
+            times: self.times,
             drafted: self.drafted && !earlier.drafted,
             cut_off: self.cut_off,
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
@@ -289,16 +289,23 @@ pub struct Counted {
     pub exempt: bool,
 }
 
-/// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
+/// The time line of one turn. Moments are milliseconds since it was accepted; those whose names begin with a part of the turn are how
+/// long that part took.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TurnTimes {
     /// Its place in the order of acceptance in this process, from one.
     pub number: u64,
     /// The door it came through.
     pub door: String,
-    /// The message that it answers, as its door numbers it; none unless that may be told.
+    /// The message that it answers, as its door numbers it; none where a member wished to be forgotten since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where it was asked: door and id; none where a member wished to be forgotten since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// The id of its member, with the door; none where a member wished to be forgotten since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// Why it is answered.
     pub trigger: String,
     /// When it was accepted.
@@ -321,8 +328,57 @@ pub struct TurnTimes {
     pub visible_ms: Option<u64>,
     /// When all of the answer was posted, or the turn ended without one.
     pub ended_ms: Option<u64>,
+    /// How long it waited in its lane; this and the next ones are known with the answer.
+    pub lane_ms: Option<u64>,
+    /// How long it waited for permits to ask models.
+    pub permit_ms: Option<u64>,
+    /// How long it was with models.
+    pub model_ms: Option<u64>,
+    /// How long it was with tools.
+    pub tools_ms: Option<u64>,
+    /// How long its answer was known before all of it was posted.
+    pub post_ms: Option<u64>,
+    /// The model row that answered.
+    pub model: Option<String>,
     /// Models asked and tools run, in order.
     pub steps: Vec<Step>,
+}
+
+/// Which turns are asked for; absent takes all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct WantedTurns {
+    /// The number of turns, the newest.
+    pub limit: Option<usize>,
+    /// The id of a channel, with or without its door.
+    pub place: Option<String>,
+    /// The id of a member, with or without a door.
+    pub member: Option<String>,
+    /// The id of a message.
+    pub message: Option<String>,
+    /// The id of a channel, a member or a message.
+    pub id: Option<String>,
+    /// How it ended: `open`, `replied`, `hinted`, `refused`, `dropped`, `apologised`, `failed` or `cancelled`.
+    pub outcome: Option<String>,
+}
+
+impl WantedTurns {
+    /// True if the turn is one of those that are asked for.
+    #[must_use]
+    pub fn fits(&self, turn: &TurnTimes) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            let bare = |id: &str| id.split_once(':').map(|(_, id)| id.to_owned());
+            let named = |wanted: &String| {
+                found.is_some_and(|found| found == wanted || bare(found).is_some_and(|found| found == *wanted))
+            };
+            wanted.as_ref().filter(|wanted| !wanted.is_empty()).is_none_or(named)
+        };
+        let (place, member, message) = (turn.place.as_deref(), turn.member.as_deref(), turn.message.as_deref());
+        let any = [place, member, message].into_iter().any(|found| is(&self.id, found));
+        any && is(&self.place, place)
+            && is(&self.member, member)
+            && is(&self.message, message)
+            && is(&self.outcome, Some(&turn.outcome))
+    }
 }
 
 /// One call of a turn.

@@ -56,7 +56,7 @@ impl Journal {
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         if unwanted.is_none() {
-            self.timeline.answered(id);
+            self.timeline.answered(id, &answer.effort);
             report::publish_answer(&self.events, &entry.turn, &answer);
         }
         entry.stage = Stage::Answered { answer, since: Instant::now() };
@@ -100,7 +100,8 @@ impl Journal {
         }
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
-            event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
+            event = "turn.failed", turn = %id, door = %id.door, place = %entry.turn.place, member = %entry.turn.person,
+            trigger = entry.turn.trigger.as_str(), outcome = "failed",
             ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), %reason,
             "the answer could not be posted"
         );

@@ -29,7 +29,7 @@ use crate::domain::outgoing::Part;
 use crate::domain::rejection::Rejection;
 use crate::domain::turn::Answer;
 use crate::domain::turn::Turn;
-use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
+use crate::domain::turn::{Custody, Effort, Exchange, Times, Trigger};
 use crate::domain::turn_event::{NoAnswer, TurnUpdate};
 use crate::ports::{Fault, TurnEventLog as _};
 
@@ -242,12 +242,14 @@ async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
+    let log = Log::capture();
     let mut world = world(MemoryStore::new()).await;
     let question = turn("10", "7", "42");
     world.accept(&question);
     world.offered().await;
     let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
-    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, ..Effort::default() };
+    let times = Times { lane_ms: 1, permit_ms: 2, model_ms: 3, tools_ms: 4 };
+    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, times, ..Effort::default() };
     let answer = Answer { effort, ..answer(&question, "hello") };
     world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
     world.delivery().await;
@@ -258,6 +260,12 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     }
     world.journal.cast(JournalMsg::Undeliverable(question.id, Unposted::Nothing)).unwrap();
     settle().await;
+    // One line says who was answered where, and where the time went.
+    let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
+    let texts: Vec<_> = ["place", "member", "model"].iter().map(|name| line[*name].as_str()).collect();
+    assert_eq!(texts, ["discord:42", "discord:7", "main"]);
+    let times = ["lane_ms", "permit_ms", "model_ms", "tools_ms"].map(|name| line[name].as_str());
+    assert_eq!((times, line.contains_key("post_ms")), (["1", "2", "3", "4"], true));
     assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
     let entries = world.store.entries.lock().clone();
     let counted: Vec<_> =
@@ -657,6 +665,7 @@ async fn a_refused_turn_ends_with_its_reason_and_costs_nothing() {
     let lines = log.of("turn.refused");
     let told: Vec<_> = lines.iter().map(|line| (line["outcome"].as_str(), line["reason"].as_str())).collect();
     assert_eq!(told, [("refused", "message limit"), ("dropped", "message limit")]);
+    assert!(lines.iter().all(|line| (line["place"].as_str(), line["member"].as_str()) == ("discord:42", "discord:7")));
     assert!(log.of("turn.replied").is_empty());
 }
 

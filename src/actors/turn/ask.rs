@@ -54,7 +54,10 @@ impl Thinking<'_> {
         let mut tries = 0;
         let mut last_failure = Ending::NoModel;
         loop {
-            let lease = match permit(parts, turn, &tried, deadline).await {
+            let waits = self.tally.waits_for_permit();
+            let leased = permit(parts, turn, &tried, deadline).await;
+            drop(waits);
+            let lease = match leased {
                 Some(Ok(lease)) => lease,
                 Some(Err(NoModel::Exhausted)) => return Err(last_failure),
                 Some(Err(NoModel::Open)) => return Err(Ending::BreakersOpen),
@@ -95,7 +98,10 @@ impl Thinking<'_> {
                 continue;
             }
             match pause(parts, &error, tries) {
-                Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
+                Some(pause) if Instant::now() + pause < deadline => {
+                    tokio::time::sleep(pause).await;
+                    self.tally.modelled(pause);
+                }
                 _ => {
                     tried.push(row.key);
                     tries = 0;
@@ -270,6 +276,7 @@ impl Underway<'_> {
     /// The call ended by itself.
     fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
+        self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = match result {
             Ok(completion) => {
                 self.thinking.tally.completed(self.row, completion, self.begun.elapsed());
@@ -309,6 +316,7 @@ impl Drop for Underway<'_> {
         if self.over {
             return;
         }
+        self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = self.cut_off();
         if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.has_message()) {
             // What comes all at once may have been written already: the prompt at least was read.

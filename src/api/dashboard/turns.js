@@ -168,5 +168,20 @@ function explained(turn) {
   const ends = [];
   if (turn.visible_ms !== null) ends.push(make("p", "", make("i", "swatch visible"), `first words visible after ${duration(turn.visible_ms)}`));
   ends.push(make("p", "", `${turn.outcome}${turn.reason ? `: ${turn.reason}` : ""}, ${new Date(turn.at).toLocaleTimeString()}`));
+  ends.push(make("p", "", spentWhere(turn)), make("p", "ids", idsOf(turn)));
   return [pathLines(turn), ...ends];
+}
+
+/** Where the time of a turn went, in one line. */
+function spentWhere(turn) {
+  const parts = [["lane", turn.lane_ms], ["permit", turn.permit_ms], ["model", turn.model_ms], ["tools", turn.tools_ms], ["posting", turn.post_ms]];
+  const told = parts.filter(([, took]) => typeof took === "number").map(([part, took]) => `${part} ${duration(took)}`);
+  if (turn.model) told.push(`answered by ${turn.model}`);
+  return told.join(", ");
+}
+
+/** What the turn is found by. */
+function idsOf(turn) {
+  const ids = [["message", turn.message], ["channel", turn.place], ["member", turn.member]];
+  return ids.filter(([, id]) => id).map(([what, id]) => `${what} ${id}`).join(", ");
 }

@@ -10,7 +10,7 @@ use tower::Service;
 use super::*;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use crate::api::form::{Refuse, in_form};
-use crate::domain::api_key::{ApiKey, KeyRing};
+use crate::domain::api_key::{ApiKey, KeyRing, Proven};
 use crate::domain::command::overview::Usage;
 use crate::domain::completion::{ToolSpec, WrittenJson};
 use crate::domain::gate::Decision;
@@ -131,6 +131,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         prompts: Arc::new(Fixed),
     })
     .layer(Extension(caller.clone()))
+    .layer(Extension(Proven(matches!(caller, Caller::Key(_)))))
     .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
@@ -161,6 +162,8 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
         ("GET", "/api/v1/stream/a", "", 404),
+        ("GET", "/api/v1/stream/a?cancel_when_gone=true", "", 403),
+        ("POST", "/api/v1/stream/a?cancel_when_gone=true", "", 404),
         ("GET", "/api/v1/sessions/a", "", 404),
         ("DELETE", "/api/v1/sessions/101", "", 404),
         ("DELETE", "/api/v1/messages/1", "", 503),
