@@ -18,6 +18,8 @@ mod shrink;
 
 pub(crate) mod board;
 
+pub(crate) mod past;
+
 pub(crate) mod timeline;
 
 pub(crate) mod samples;

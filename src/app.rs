@@ -75,7 +75,7 @@ use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
 use crate::config::edges::Threads;
 use crate::mcp::guardian;
-use crate::ports::Store;
+use crate::ports::{Store, Vitals};
 
 /// How long the store may take to write down what is left when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -321,6 +321,7 @@ async fn playground(_cli: &Cli) -> u8 {
 pub struct App {
     tree: Tree,
     store: Arc<dyn Store>,
+    vitals: Arc<dyn Vitals>,
     drain: Duration,
     exit: watch::Receiver<Option<Exit>>,
     bound: watch::Receiver<Option<SocketAddr>>,
@@ -347,9 +348,9 @@ impl App {
         let begun = Begun::of(&launch);
         let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
         begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
-        let store = Arc::clone(&parts.store);
+        let (store, vitals) = (Arc::clone(&parts.store), Arc::clone(&parts.vitals));
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, drain, exit, bound })
+        Ok(Self { tree, store, vitals, drain, exit, bound })
     }
 
     /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
@@ -378,12 +379,13 @@ impl App {
 
     /// Finishes what is in flight, stops the tree in order, and writes everything down. True when all that was begun is answered.
     pub async fn drain(self) -> bool {
-        let Self { tree, store, drain, .. } = self;
+        let Self { tree, store, vitals, drain, .. } = self;
         let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = "drain.started", within_ms, "draining");
         let Drained { finished, left } = tree.drain(drain).await;
         tree.stop_within(end.tree(Instant::now())).await;
+        vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
         let words = summary(finished, left, saved);
         tracing::info!(event = "drain.finished", finished, left, saved, "{words}");
@@ -393,6 +395,7 @@ impl App {
     /// Stops the tree in order and writes everything down, without waiting for turns in flight.
     pub async fn stop(self) {
         self.tree.stop().await;
+        self.vitals.stops();
         self.store.close(STORE_WITHIN).await;
     }
 }

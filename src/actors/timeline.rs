@@ -34,7 +34,7 @@ const ROWS: usize = 64;
 /// How long ago a turn may have ended whose first words count for a sample.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The record of the last turns. All of it is lost with the process.
+/// The record of the last turns. Texts are lost with the process.
 #[derive(Default)]
 pub struct Timeline {
     /// What models were asked and answered, where that may be told; then the number of its message is told with a turn as well.
@@ -70,6 +70,8 @@ struct Line {
     counted: Option<Counted>,
     effort: Option<(Times, Option<String>)>,
     steps: Vec<Mark>,
+    /// It ended, and was handed to those who keep it.
+    kept: bool,
 }
 
 struct Mark {
@@ -139,6 +141,7 @@ impl Timeline {
             counted: None,
             effort: None,
             steps: Vec::new(),
+            kept: false,
         });
     }
 
@@ -278,6 +281,20 @@ impl Timeline {
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
     }
 
+    /// The turns that ended and were not given before, the oldest first. A turn from before a member's wish to be forgotten is never given.
+    pub(super) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
+        let book = &mut *self.book.lock();
+        let (forgotten, through) = (book.forgotten, book.forgotten_through);
+        let mut ended = Vec::new();
+        for (line, number) in book.turns.iter_mut().zip(forgotten + 1..) {
+            if line.ended.is_some() && !line.kept {
+                line.kept = true;
+                ended.extend((number > through).then(|| line.times(number, now, true)));
+            }
+        }
+        ended
+    }
+
     /// The first words of its answer can be seen, which is still being written.
     pub fn seen(&self, turn: &TurnId) {
         self.with(turn, |line, now| {
@@ -361,6 +378,7 @@ impl Line {
             post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
             model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
             steps: self.steps.iter().map(step).collect(),
+            earlier: false,
         }
     }
 }

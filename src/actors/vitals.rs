@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 
 use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{HUNG, LifeState, Stats};
+use super::past::Past;
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::samples::Samples;
@@ -42,7 +44,9 @@ pub struct TreeVitals {
     /// What runs.
     pub live: Live,
     /// The last minutes.
-    pub samples: Samples,
+    pub samples: Arc<Samples>,
+    /// What outlives the process of turns and samples.
+    pub past: Arc<Past>,
     /// Counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
     /// The last lines of the log.
@@ -74,7 +78,11 @@ impl Vitals for TreeVitals {
     }
 
     fn turns(&self) -> Turns {
-        self.timeline.turns(self.clock.now())
+        let now = self.clock.now();
+        let mut turns = self.timeline.turns(now);
+        turns.newest.extend(self.past.turns(now));
+        turns.newest.truncate(timeline::TURNS);
+        turns
     }
 
     fn turn(&self, number: u64) -> Option<TurnDetail> {
@@ -85,6 +93,7 @@ impl Vitals for TreeVitals {
 
     fn forget_texts(&self) {
         self.timeline.forget_texts();
+        self.past.forget();
         self.logged.forget();
     }
 
@@ -92,11 +101,26 @@ impl Vitals for TreeVitals {
         self.timeline.age_texts();
         self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
         let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
-        self.samples.take(&self.roster, figures, self.clock.now());
+        let now = self.clock.now();
+        self.samples.take(&self.roster, figures, now);
+        self.past.keep(self.timeline.ended_anew(now), (now.0, figures));
+    }
+
+    fn recall(&self) -> Option<BoxFuture<'static, ()>> {
+        let (past, samples, clock) = (Arc::clone(&self.past), Arc::clone(&self.samples), Arc::clone(&self.clock));
+        Some(Box::pin(async move {
+            let earlier = past.recall(clock.now()).await;
+            samples.put_before(earlier.into_iter().map(|(at, figures)| (Timestamp(at), figures)), clock.now());
+        }))
+    }
+
+    fn stops(&self) {
+        let now = self.clock.now();
+        self.past.stops(self.timeline.ended_anew(now), now);
     }
 
     fn samples(&self, after: Timestamp) -> ports::samples::Samples {
-        self.samples.after(after)
+        ports::samples::Samples { breaks: self.past.breaks(), ..self.samples.after(after) }
     }
 
     fn tooling(&self) -> Tooling {

@@ -93,7 +93,7 @@ impl Vitals for Known {
     fn samples(&self, after: Timestamp) -> Samples {
         let figures = Figures { turns: 3, ..Figures::default() };
         let samples = vec![Sample { at: Timestamp(after.0 + 1), figures, rows: Vec::new() }];
-        Samples { every_ms: 2_000, kept: 300, more: false, actors: Vec::new(), samples }
+        Samples { every_ms: 2_000, kept: 300, more: false, actors: Vec::new(), samples, breaks: Vec::new() }
     }
 
     fn turns(&self) -> Turns {
@@ -120,6 +120,7 @@ impl Vitals for Known {
             post_ms: None,
             model: None,
             steps: Vec::new(),
+            earlier: false,
         };
         Turns { accepted: 2, newest: vec![turn(2), turn(1)], spent: Vec::new(), today: None, limits: Vec::new() }
     }

@@ -7,6 +7,7 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::console::LiveConsole;
@@ -22,7 +23,7 @@ use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
 use crate::actors::prompt_sections::SectionKeeper;
 use crate::actors::running::{Exit, Live};
-use crate::actors::samples::Samples;
+use crate::actors::past::Past;
 use crate::actors::standings::Standings;
 use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
@@ -284,10 +285,19 @@ fn vitals(
         tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
-        samples: Samples::default(),
+        samples: Arc::default(),
+        past: Arc::new(Past::new(Arc::clone(store), instance(&running.settings))),
         logged,
         counters: counters_of(metrics),
     }
+}
+
+/// Tells this program from others on the same store, also in its next life: the machine, and the data directory.
+fn instance(settings: &Settings) -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
+    let hash = Sha256::digest(format!("{} {}", machine.trim(), dir.display()));
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads the counters for samples. The page is made for a few samples at once, since that costs more than all else of a sample.

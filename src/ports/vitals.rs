@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
@@ -39,6 +40,14 @@ pub trait Vitals: Send + Sync {
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}
+
+    /// Reads what earlier lives of the program left. None where there is nothing to read, or it was read.
+    fn recall(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
+    /// The program stops as it should; this is written down.
+    fn stops(&self) {}
 
     /// The samples of the last minutes that were taken after this moment.
     fn samples(&self, _after: Timestamp) -> Samples {
@@ -273,7 +282,7 @@ pub struct Turns {
 }
 
 /// What a turn takes of the limits of its member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Tokens that it was expected to take when the limits were asked.
     pub expected: u64,
@@ -291,7 +300,7 @@ pub struct Counted {
 
 /// The time line of one turn. Moments are milliseconds since it was accepted; those whose names begin with a part of the turn are how
 /// long that part took.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnTimes {
     /// Its place in the order of acceptance in this process, from one.
     pub number: u64,
@@ -309,7 +318,7 @@ pub struct TurnTimes {
     /// Why it is answered.
     pub trigger: String,
     /// When it was accepted.
-    #[serde(serialize_with = "as_rfc3339")]
+    #[serde(serialize_with = "as_rfc3339", deserialize_with = "of_rfc3339")]
     pub at: Timestamp,
     /// How long ago that is.
     pub age_ms: u64,
@@ -342,6 +351,9 @@ pub struct TurnTimes {
     pub model: Option<String>,
     /// Models asked and tools run, in order.
     pub steps: Vec<Step>,
+    /// It is of an earlier life of the program, which numbered its turns by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
 }
 
 /// Which turns are asked for; absent takes all.
@@ -382,7 +394,7 @@ impl WantedTurns {
 }
 
 /// One call of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// `model`, `tool`, or `gate` for the decision of a person.
     pub kind: String,
@@ -401,7 +413,7 @@ pub struct Step {
 }
 
 /// What one call of a model took.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
     /// Tokens that went in.
     pub prompt_tokens: u64,
@@ -472,6 +484,12 @@ pub fn rfc3339(at: Timestamp) -> String {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn as_rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*at))
+}
+
+fn of_rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let moment: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+    Ok(Timestamp(u64::try_from(moment.as_millisecond()).unwrap_or_default()))
 }
 
 #[cfg(test)]

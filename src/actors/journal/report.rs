@@ -44,8 +44,8 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
             let reason = why.as_str();
             tracing::warn!(
                 event = "turn.failed", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
-                trigger = turn.trigger.as_str(), reason, ms = ids::millis(took), lane_ms, permit_ms, model_ms, tools_ms,
-                post_ms = ids::millis(entry.posting_for()), model = answer.effort.model.as_deref(), "the member got an apology"
+                trigger = turn.trigger.as_str(), reason, lane_ms, permit_ms, model_ms, tools_ms,
+                model = answer.effort.model.as_deref(), "the member got an apology"
             );
             "apologised"
         }

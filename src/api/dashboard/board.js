@@ -209,7 +209,7 @@ async function look(board) {
     showState(board, readiness);
     showMoney(board, turns);
     board.use.look();
-    board.followed(turns.turns);
+    board.followed(turns.turns.filter((turn) => !turn.earlier));
     showMoment(board);
   } catch (error) {
     lost(board, FAILURES[error.name] ?? "cannot be reached", REMEDIES[error.name] ?? "trying again");
@@ -296,7 +296,7 @@ function showMoment(board) {
   } else {
     showTree(board, board.liveTree);
     showTurns(board, board.found ?? board.liveTurns);
-    board.dots.show(board.liveTurns.turns.slice(0, FEW));
+    board.dots.show(board.liveTurns.turns.filter((turn) => !turn.earlier).slice(0, FEW));
     board.figures.show(figuresNow(board.liveTurns, board.metrics), board.past, span(board));
   }
   showDetail(board);
@@ -354,7 +354,8 @@ function showTurns(board, { turns, accepted }) {
   if (!board.many) turns = turns.slice(0, few);
   board.none.hidden = turns.length > 0;
   board.none.textContent = board.found ? "No turn of the last 200 is like this." : NO_TURN;
-  board.all.hidden = (board.found ? found : accepted) <= few;
-  board.turnSum.textContent = turns.length ? `${turns.length} of ${board.found ? found : accepted}` : "";
+  const all = board.found ? found : Math.max(found, accepted);
+  board.all.hidden = all <= few;
+  board.turnSum.textContent = turns.length ? `${turns.length} of ${all}` : "";
   board.turns.show(turns);
 }
