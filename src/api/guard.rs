@@ -81,6 +81,8 @@ pub enum Rejection {
     Origin,
     /// A key is needed.
     Key,
+    /// The key that was sent is none of those in force.
+    WrongKey,
     /// A key would be needed, and none is configured.
     NoKeys,
     /// The key does not open this.
@@ -101,6 +103,10 @@ impl Rejection {
             Self::Key => {
                 (StatusCode::UNAUTHORIZED, "send a key as a bearer token or as the password; staffai key add makes one")
             }
+            Self::WrongKey => (
+                StatusCode::UNAUTHORIZED,
+                "this key is wrong, was revoked, or has expired; staffai key list shows those in force",
+            ),
             Self::NoKeys => {
                 (StatusCode::FORBIDDEN, "only this machine may ask; staffai key add makes a key for others")
             }
@@ -142,7 +148,12 @@ pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origin
     if access == Access::Open || local {
         return Ok(Caller::Local);
     }
-    Err(if alone { Rejection::NoKeys } else { Rejection::Key })
+    let sent = bearer(headers).is_some_and(|key| !key.is_empty()) || basic(headers).is_some();
+    Err(match (alone, sent) {
+        (true, _) => Rejection::NoKeys,
+        (false, true) => Rejection::WrongKey,
+        (false, false) => Rejection::Key,
+    })
 }
 
 /// True if the request shows a key that no browser adds by itself, so that the page or program that makes it knows the key.
@@ -301,8 +312,8 @@ pub(super) mod tests {
             ("bearer first-key", Ok(())),
             (basic.as_str(), Ok(())),
             ("Bearer", Err(Rejection::Key)),
-            ("Bearer first-ke", Err(Rejection::Key)),
-            ("Bearer first-key2", Err(Rejection::Key)),
+            ("Bearer first-ke", Err(Rejection::WrongKey)),
+            ("Bearer first-key2", Err(Rejection::WrongKey)),
             ("Basic Zmlyc3Qta2V5", Err(Rejection::Key)),
             ("first-key", Err(Rejection::Key)),
         ] {

@@ -210,7 +210,7 @@ pub(super) async fn guard(
     }
     let (cut, asked) = (request.extensions().get::<Cut>().cloned(), headers_of_refusal(request.headers()));
     let granted = Grant { keys, caller }.while_it_holds(next.run(request), cut);
-    granted.await.unwrap_or_else(|| refused(Rejection::Key, &asked))
+    granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
 }
 
 /// What a refusal depends on, for one that comes after the request was passed on.
@@ -238,7 +238,7 @@ pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
     if refusal == Rejection::Busy {
         response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
     }
-    if refusal == Rejection::Key {
+    if matches!(refusal, Rejection::Key | Rejection::WrongKey) {
         // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
         // the page says so, and keeps what was typed.
         if asked.get(&FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {

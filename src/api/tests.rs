@@ -637,7 +637,7 @@ async fn whoever_refuses_a_request_says_so_in_the_form_of_its_path() {
     let long = "x".repeat(11);
     for (method, path, body, key, status, why) in [
         ("POST", "/v1/read", long.as_str(), "long-enough-key", 413, "length limit"),
-        ("POST", "/v1/read", "", "wrong", 401, "send a key"),
+        ("POST", "/v1/read", "", "wrong", 401, "this key is wrong"),
         ("PUT", "/v1/read", "", "long-enough-key", 405, "not for this method"),
         ("POST", "/api/v1/tree", "", "long-enough-key", 405, "not for this method"),
         ("GET", "/api/v1/tree?children=few", "", "long-enough-key", 400, "children is a number"),
@@ -686,8 +686,8 @@ async fn a_key_opens_what_it_has_rights_for_and_no_more() {
     for (path, key, status, text) in [
         ("/v1/who", "sk-of-the-laptop", 200, "laptop"),
         ("/v1/who", "sk-of-the-house", 200, "operator"),
-        ("/v1/who", "sk-old", 401, "/v1/who: send a key"),
-        ("/v1/who", "sk-guessed", 401, "/v1/who: send a key"),
+        ("/v1/who", "sk-old", 401, "/v1/who: this key is wrong"),
+        ("/v1/who", "sk-guessed", 401, "/v1/who: this key is wrong"),
         ("/api/v1/tree", "sk-of-the-house", 200, "staffai"),
         ("/api/v1/tree", "sk-of-the-laptop", 403, "has not the right"),
         ("/healthz", "sk-guessed", 200, "ok"),
