@@ -246,7 +246,8 @@ pub(super) mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        admit_to(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default()).map(drop)
+        admit_to(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default())
+            .map(drop)
     }
 
     #[test]

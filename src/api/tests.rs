@@ -724,7 +724,8 @@ async fn a_page_of_another_site_is_refused_at_every_door_and_programs_are_not() 
         assert_eq!(form.status().as_u16(), 403, "{path}");
     }
     let link = [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document")];
-    for (path, status) in [("/", 200), ("/dashboard", 200), ("/metrics", 200), ("/api/v1/tree", 403), ("/v1/who", 403)] {
+    for (path, status) in [("/", 200), ("/dashboard", 200), ("/metrics", 200), ("/api/v1/tree", 403), ("/v1/who", 403)]
+    {
         assert_eq!(served.get(path, &link).await.0.as_u16(), status, "{path}");
     }
 }

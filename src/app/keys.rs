@@ -336,7 +336,12 @@ pub(super) fn mirror(path: &Path, shared: &str) -> bool {
         Ok(())
     });
     if let Err(error) = &removed {
-        tracing::error!(event = "config.warning", key = "keys", error, "a key that was revoked on another machine is still in force here");
+        tracing::error!(
+            event = "config.warning",
+            key = "keys",
+            error,
+            "a key that was revoked on another machine is still in force here"
+        );
     }
     removed.is_ok()
 }
@@ -391,13 +396,13 @@ mod tests {
     fn a_key_that_another_machine_revoked_leaves_the_file_and_others_stay() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(FILE);
-        let key = |name: &str, hash: KeyHash| {
-            serde_json::json!({"name": name, "sha256": hash.to_hex(), "rights": ["chat"]})
-        };
+        let key =
+            |name: &str, hash: KeyHash| serde_json::json!({"name": name, "sha256": hash.to_hex(), "rights": ["chat"]});
         let (first, second) = (KeyHash::of("first"), KeyHash::of("second"));
         let file = serde_json::json!({"version": 1, "keys": [key("laptop", first), key("ci", second)]});
         std::fs::write(&path, file.to_string()).unwrap();
-        let revoked = |hashes: &[KeyHash]| serde_json::to_string(&Revoked { version: 1, sha256: hashes.to_vec() }).unwrap();
+        let revoked =
+            |hashes: &[KeyHash]| serde_json::to_string(&Revoked { version: 1, sha256: hashes.to_vec() }).unwrap();
         assert!(!mirror(&path, &revoked(&[KeyHash::of("third")])) && !mirror(&path, "nonsense"));
         assert!(mirror(&path, &revoked(&[first])));
         let names: Vec<String> = read(&path).unwrap().unwrap().into_iter().map(|key| key.name).collect();

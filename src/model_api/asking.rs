@@ -403,7 +403,8 @@ mod tests {
                     assert_eq!(failure.status().as_u16(), status, "{why:?}");
                     assert!(!failure.text().contains("sorry"), "what members are told is not for programs");
                     let again = failure.headers().get("x-should-retry").map(|again| again == "true");
-                    let tried_here = matches!(why, NoAnswer::Ended(Ending::Model(kind)) if kind != ModelErrorKind::ContextOverflow);
+                    let tried_here =
+                        matches!(why, NoAnswer::Ended(Ending::Model(kind)) if kind != ModelErrorKind::ContextOverflow);
                     assert!(!tried_here || again == Some(false), "{why:?}");
                 }
                 other => panic!("{other:?}"),

@@ -93,11 +93,9 @@ impl Failure {
             Ending::Unusable => Self::Model("the model answered with nothing that can be used".to_owned()),
             Ending::NoModel => busy("no model can be asked now"),
             Ending::BreakersOpen => busy("every model failed lately and is left alone for a while"),
-            Ending::NoPermit
-            | Ending::WaitedTooLong
-            | Ending::LaneFull
-            | Ending::LaneBusy
-            | Ending::PlaceClosed => busy(TOO_MUCH),
+            Ending::NoPermit | Ending::WaitedTooLong | Ending::LaneFull | Ending::LaneBusy | Ending::PlaceClosed => {
+                busy(TOO_MUCH)
+            }
             ending => Self::Internal(format!("the request ended without an answer: {}", ending.as_str())),
         }
     }

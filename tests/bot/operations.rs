@@ -98,9 +98,13 @@ fn one_line_says_why_an_answer_took_long_and_why_there_was_none() {
         };
         let (channel, ada, ben) = (world.channel("general"), world.member("Ada"), world.member("Ben"));
         let turn = one(format!("member={ada}&outcome=replied")).await;
-        assert_eq!((turn["place"].clone(), turn["member"].clone()), (json!(format!("discord:{channel}")), json!(format!("discord:{ada}"))));
+        assert_eq!(
+            (turn["place"].clone(), turn["member"].clone()),
+            (json!(format!("discord:{channel}")), json!(format!("discord:{ada}")))
+        );
         assert!(turn["model_ms"].as_u64().is_some_and(|took| took >= 250), "{turn}");
-        let parts = ["lane_ms", "permit_ms", "model_ms", "tools_ms", "post_ms"].map(|part| turn[part].as_u64().unwrap());
+        let parts =
+            ["lane_ms", "permit_ms", "model_ms", "tools_ms", "post_ms"].map(|part| turn[part].as_u64().unwrap());
         let whole = turn["ended_ms"].as_u64().unwrap();
         assert!(parts.iter().sum::<u64>() <= whole + 10 && parts[0] + parts[1] + parts[3] < 250, "{turn}");
         let same = one(format!("message={}", turn["message"].as_str().unwrap())).await;

@@ -306,7 +306,8 @@ fn the_last_turns_and_samples_are_there_after_a_kill_with_the_kill_between_them(
         let _second = world.process("second").await;
         world.becomes("ready").await;
         let member = format!("/api/v1/turns?member={ada}");
-        let told = world.until_told(&member, |told| told["turns"][0]["earlier"].is_boolean().then(|| told.clone())).await;
+        let told =
+            world.until_told(&member, |told| told["turns"][0]["earlier"].is_boolean().then(|| told.clone())).await;
         let after = &told["turns"][0];
         for field in ["number", "at", "place", "member", "message", "outcome", "model_ms", "post_ms", "model"] {
             assert_eq!(after[field], before[field], "{field}");

@@ -141,7 +141,10 @@ mod sent {
             has(turn, &[("gen_ai.operation.name", "invoke_agent"), ("gen_ai.agent.name", "staffai")]);
             let told = plain(&turn.attributes);
             assert!(told["gen_ai.conversation.id"].len() == 32 && told["gen_ai.conversation.id"] == told["session.id"]);
-            assert!(told["staffai.model_ms"].parse::<u64>().is_ok() && told.contains_key("staffai.lane_ms"), "{told:?}");
+            assert!(
+                told["staffai.model_ms"].parse::<u64>().is_ok() && told.contains_key("staffai.lane_ms"),
+                "{told:?}"
+            );
             for span in &spans {
                 assert_eq!(span.trace_id, turn.trace_id);
                 assert_eq!(span.parent_span_id == turn.span_id, span.name != "turn", "{span:?}");

@@ -385,9 +385,7 @@ fn of_chosen(expression: &str) -> String {
 }
 
 fn targets(panel: &Panel, source: &Value) -> Vec<Value> {
-    let target = |((expression, legend), name): (&(&str, &str), char)| {
-        json!({"refId": name.to_string(), "datasource": source, "expr": of_chosen(expression), "legendFormat": legend})
-    };
+    let target = |((expression, legend), name): (&(&str, &str), char)| json!({"refId": name.to_string(), "datasource": source, "expr": of_chosen(expression), "legendFormat": legend});
     panel.queries.iter().zip('A'..='Z').map(target).collect()
 }
 

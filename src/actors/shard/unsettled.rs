@@ -45,8 +45,11 @@ impl ShardActor {
         if state.unsettled.len() >= UNSETTLED_MAX {
             let (place, member) = asked_by(&incoming).unzip();
             tracing::warn!(
-                event = "turn.shed", r#where = Shed::Shard.as_str(), place = place.map(tracing::field::display),
-                member = member.map(tracing::field::display), "too many unsettled events; one was dropped"
+                event = "turn.shed",
+                r#where = Shed::Shard.as_str(),
+                place = place.map(tracing::field::display),
+                member = member.map(tracing::field::display),
+                "too many unsettled events; one was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
             return;
@@ -122,8 +125,11 @@ impl ShardState {
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
             let (place, member) = asked_by(&pending.incoming).unzip();
             tracing::error!(
-                event = "turn.shed", r#where = Shed::Shard.as_str(), place = place.map(tracing::field::display),
-                member = member.map(tracing::field::display), "an event came back too often; it was dropped"
+                event = "turn.shed",
+                r#where = Shed::Shard.as_str(),
+                place = place.map(tracing::field::display),
+                member = member.map(tracing::field::display),
+                "an event came back too often; it was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
             metrics::counter!("staffai_turns_lost_total").increment(1);

@@ -122,7 +122,9 @@ async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_
     let turn = turn(757_575);
     timeline.accepted(&turn);
     let shown = serde_json::to_string(&timeline.turns(Timestamp(0))).unwrap();
-    for (private, told) in [("424242", true), ("646464", true), ("757575", true), ("secret", false), ("Adalbert", false)] {
+    for (private, told) in
+        [("424242", true), ("646464", true), ("757575", true), ("secret", false), ("Adalbert", false)]
+    {
         assert_eq!(shown.contains(private), told, "{private}: {shown}");
     }
     timeline.forget_texts();

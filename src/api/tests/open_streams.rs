@@ -98,9 +98,11 @@ async fn answers_under_way_end_with_the_key_that_opened_them() {
                 (status, end)
             }));
         }
-        let mut request =
-            tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(format!("ws://{}/v1/socket", served.address))
-                .unwrap();
+        let mut request = tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(format!(
+            "ws://{}/v1/socket",
+            served.address
+        ))
+        .unwrap();
         request.headers_mut().insert("authorization", "Bearer sk-of-the-laptop".parse().unwrap());
         let (mut socket, _) = tokio_tungstenite::connect_async(request).await.unwrap();
         socket.send("hello".into()).await.unwrap();
