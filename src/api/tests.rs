@@ -750,9 +750,9 @@ async fn bodies_of_unproven_requests_have_places_of_their_own() {
     assert_eq!(refused, 40 - 16);
     assert_eq!(served.get("/v1/who", &[]).await.0.as_u16(), 200, "other doors have theirs");
     held.clear();
-    let until = std::time::Instant::now() + PATIENCE;
+    let until = tokio::time::Instant::now() + PATIENCE;
     while served.client.post(format!("{}/hooks/known", served.url)).body("x").send().await.unwrap().status() != 200 {
-        assert!(std::time::Instant::now() < until, "the places are not given back");
+        assert!(tokio::time::Instant::now() < until, "the places are not given back");
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let (_, answer) = asked(&served, slow("/hooks/unknown").as_bytes()).await;

@@ -1,11 +1,11 @@
 //! Answers that are under way when the key that opened them ends.
 
 use std::convert::Infallible;
-use std::time::Instant;
 
 use axum::body::Body;
 use futures_util::stream;
 use parking_lot::RwLock;
+use tokio::time::Instant;
 
 use super::*;
 
