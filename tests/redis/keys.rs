@@ -61,9 +61,8 @@ async fn a_key_that_one_process_revokes_ends_its_streams_at_the_other() {
         let submit = client.post(format!("http://{}/api/v1/submit", other.address)).bearer_auth(key);
         assert_eq!(submit.json(&body).send().await.unwrap().status(), 202);
     }
-    let streams = [&kept, &revoked].map(|key| asks(key, "/api/v1/stream/main"));
-    let [stays, ends] = streams;
-    let (mut stays, mut ends) = (stays.await.unwrap(), ends.await.unwrap());
+    let mut stays = asks(&kept, "/api/v1/stream/main").await.unwrap();
+    let mut ends = asks(&revoked, "/api/v1/stream/main").await.unwrap();
     assert_eq!((stays.status().as_u16(), ends.status().as_u16()), (200, 200));
 
     staffai(&["key", "revoke", "revoked"]);
