@@ -80,7 +80,7 @@ fn the_document_describes_the_endpoints_that_answer() {
 fn one_line_says_why_an_answer_took_long_and_why_there_was_none() {
     story(async {
         let world = World::begin().await;
-        world.model.always(Act::streams("The tide comes in.", 2, Duration::from_millis(300), End::Well));
+        world.model.always(Act::streams("The tide comes in.", 20, Duration::from_millis(150), End::Well));
         let slow = world.says("Ada", "general", "@staffai hello");
         world.answer_to(slow).await;
         world.model.always(Act::Status(500));
