@@ -20,7 +20,6 @@ use super::prefilter::{Filter, Lottery};
 use super::rest::Rest;
 use super::{Access, DOOR, address, close};
 use crate::domain::ids::Person;
-use crate::domain::ids::{Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::rejection::Rejection;
 use crate::ports::{
@@ -388,7 +387,7 @@ impl Stream {
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
                 self.learn_threads(threads);
-                let newest = self.answerable(&guild, newest);
+                let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
                 if access {
                     self.tell_now(StreamEvent::AccessChanged(None));
@@ -416,17 +415,6 @@ impl Stream {
             Event::Other => self.pass(sequence),
         }
         Ok(())
-    }
-
-    /// The places where we may answer, as far as is known: what is said elsewhere is not for us.
-    fn answerable(&self, guild: &str, mut places: Vec<(Place, Timestamp)>) -> Vec<(Place, Timestamp)> {
-        let rest = &self.shared.rest;
-        // An interruption of our rights that ends by itself counts for nothing here.
-        let later = Timestamp(u64::MAX);
-        places.retain(|(place, _)| {
-            rest.rights.may_answer(Some(guild), place, rest.threads.parent(place).as_ref(), later)
-        });
-        places
     }
 
     /// The sequence of a returned event covers those that were passed over before it.
