@@ -93,6 +93,12 @@ mod model_faults;
 #[path = "bot/discord_faults.rs"]
 mod discord_faults;
 
+#[path = "bot/refused_posts.rs"]
+mod refused_posts;
+
+#[path = "bot/away.rs"]
+mod away;
+
 #[path = "bot/process_faults.rs"]
 mod process_faults;
 

@@ -16,7 +16,8 @@
 //! are worth a message, so that a short answer is one post. The first draft is a message with the nonce of the answer's first
 //! piece, later ones edit it or begin a further message with the nonce of its piece, and the answer itself edits them all: it
 //! waits for the draft that is still on its way, and for no pace. A draft whose post got no answer, or that an earlier life
-//! posted, is looked for before anything else is posted. When a trigger is deleted its draft is left as it stands.
+//! posted, is looked for before anything else is posted. When a trigger is deleted, or its answer stopped, what stands of the answer is
+//! removed.
 //!
 //! A place that the platform reports as gone or forbidden is closed for some seconds: what waits there waits, and the next answer
 //! probes it. A rejection without a known reason closes nothing and is tried again. See [`ClosedPlaces`].
@@ -35,6 +36,7 @@ mod pace;
 mod pacer;
 mod queue;
 mod typing;
+mod withdrawn;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -148,6 +150,8 @@ pub struct OutboxState {
     mute: HashMap<(Place, Courtesy), Instant>,
     /// Turns whose answer came: nothing is drafted for them any more.
     answered: Answered,
+    /// Turns that were closed without an answer: what comes of them late is removed.
+    withdrawn: Answered,
     /// What was posted that replies to nothing.
     alone: Alone,
     /// Places whose answers are refused, as far as readiness names them.
@@ -208,7 +212,8 @@ impl Actor for Outbox {
             }
             OutboxMsg::Typing { place, turn, until } => self.thinks(ctx, state, place, turn, until),
             // Nothing may be drawn over an answer.
-            OutboxMsg::Draft(draft) if state.answered.contains(&draft.turn) => {}
+            OutboxMsg::Draft(draft)
+                if state.answered.contains(&draft.turn) || state.withdrawn.contains(&draft.turn) => {}
             OutboxMsg::Draft(draft) => {
                 let place = draft.place.clone();
                 state.drafts.note(draft);
@@ -218,7 +223,11 @@ impl Actor for Outbox {
                 }
             }
             OutboxMsg::Quiet(place, turn) => state.quiet(&place, &turn),
-            OutboxMsg::Forget(place, turn) => state.forget(&place, &turn),
+            OutboxMsg::Forget(place, turn) => {
+                state.quiet(&place, &turn);
+                state.drafts.remove(&place, &turn);
+            }
+            OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
             OutboxMsg::AccessChanged(place) => self.access_changed(ctx, state, place.as_ref()),
@@ -237,6 +246,7 @@ impl Actor for Outbox {
             | OutboxMsg::React { .. }
             | OutboxMsg::Quiet(..)
             | OutboxMsg::Forget(..)
+            | OutboxMsg::Withdraw { .. }
             | OutboxMsg::Interact(..)
             | OutboxMsg::AccessChanged(_) => None,
         }
@@ -382,17 +392,6 @@ impl OutboxState {
         self.lanes.retain(|_, queue| !queue.is_idle(now));
         shrink::shrink(&mut self.lanes);
         shrink::shrink(&mut self.typing);
-    }
-
-    fn forget(&mut self, place: &Place, turn: &TurnId) {
-        self.quiet(place, turn);
-        self.drafts.remove(place, turn);
-        if let Some(queue) = self.lanes.get_mut(place) {
-            queue.beside.retain(|task| !matches!(task, Task::Turn(waiting) if waiting == turn));
-            for line in [&mut queue.posts, &mut queue.edits] {
-                line.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
-            }
-        }
     }
 }
 

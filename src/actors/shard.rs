@@ -8,6 +8,7 @@
 //! The stored sequence never passes an event that nobody durably owns. An event whose receipt dies with somebody else's mailbox
 //! is handed on again.
 
+mod activity;
 mod catch_up;
 mod connection;
 mod lanes;
@@ -23,6 +24,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use self::activity::{ActivePlaces, Activity};
 use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
 use self::lanes::Lanes;
 use self::surroundings::Surroundings;
@@ -134,6 +136,14 @@ pub struct ShardState {
     gaps: VecDeque<(String, Gap)>,
     /// Further gaps of those that are being read back already: they come next.
     further: HashMap<String, Newest>,
+    /// Where members spoke to us lately.
+    activity: Activity,
+    /// What of that was written down before the present session began, read once.
+    active: ActivePlaces,
+    /// How many further places may be read back in this session although nothing is known to be missed there.
+    others_left: usize,
+    /// The gap of direct messages was begun in this life.
+    direct_begun: bool,
     /// Up to where their places were read back already.
     read_up_to: HashMap<String, ReadUpTo>,
     /// Communities of which the session told nothing.
@@ -241,7 +251,10 @@ impl Actor for ShardActor {
             ShardEvent::CaughtUp(guild, CatchUp::Done) => {
                 let read = state.read_up_to.remove(&guild).unwrap_or_default();
                 match state.further.remove(&guild) {
-                    Some(newest) => state.gaps.push_back((guild, Gap { newest, read, again: false })),
+                    Some(newest) => {
+                        let gap = Gap { read, ..state.gap(newest) };
+                        state.gaps.push_back((guild, gap));
+                    }
                     None => drop(state.catching_up.remove(&guild)),
                 }
                 self.catch_up(ctx, state);
@@ -250,7 +263,8 @@ impl Actor for ShardActor {
                 let newest = state.further.remove(&guild).unwrap_or(newest);
                 // What lies before that, back to the watermark, has yet to be read.
                 state.read_up_to.remove(&guild);
-                state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: true }));
+                let gap = Gap { again: true, ..state.gap(newest) };
+                state.gaps.push_back((guild, gap));
                 self.catch_up(ctx, state);
             }
             ShardEvent::Learnt(community) => {

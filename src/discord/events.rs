@@ -78,7 +78,7 @@ pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Erro
     Ok(ours.then(|| place(wire.channel)))
 }
 
-/// A guild, and the places in it where people wrote with the moment of the newest message. None for a guild that is
+/// A guild, and the places in it where people write with the moment of the newest message. None for a guild that is
 /// not available. Places that cannot be read are left out; whether we may read there is not looked at.
 ///
 /// # Errors
@@ -105,10 +105,9 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
     for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {
         places.threads.extend(channel.thread());
-        if has_messages(channel.kind)
-            && let Some(newest) = channel.last_message_id
-        {
-            places.newest.push((place(channel.id), time_of(newest)));
+        if has_messages(channel.kind) {
+            let newest = channel.last_message_id.map_or(Timestamp(0), time_of);
+            places.newest.push((place(channel.id), newest));
         }
     }
     Ok(Some(places))
@@ -162,7 +161,7 @@ pub struct GuildPlaces {
     pub guild: String,
     /// The tag of the language that it prefers.
     pub locale: Option<String>,
-    /// The moment of the newest message in each place that has messages.
+    /// Its places with the moment of the newest message, which Discord calls a hint; zero where it names none.
     pub newest: Vec<(Place, Timestamp)>,
     /// Its threads, each with the channel it belongs to.
     pub threads: Vec<(Place, Place)>,

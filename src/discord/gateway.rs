@@ -387,6 +387,7 @@ impl Stream {
                 }
                 self.shared.rest.threads.prefers(&guild, locale);
                 self.learn_threads(threads);
+                let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
                 self.tell_now(StreamEvent::Places { sequence, guild, newest });
                 if access {
                     self.tell_now(StreamEvent::AccessChanged(None));

@@ -1,5 +1,5 @@
 //! Discord's interactions turned into neutral facts: a command that a member ran, or types, and a button of ours that they pressed.
-//! Menus and forms are nothing for us.
+//! Menus, forms and foreign buttons are commands without a name: whoever used one is told that we do not know it.
 
 use std::collections::HashMap;
 
@@ -20,6 +20,8 @@ const COMMAND: u8 = 2;
 const COMPONENT: u8 = 3;
 /// A member types a command.
 const AUTOCOMPLETE: u8 = 4;
+/// A member sent a form.
+const FORM: u8 = 5;
 /// What they pressed is a button.
 const BUTTON: u8 = 2;
 
@@ -42,7 +44,11 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     let wire: Wire = serde_json::from_str(json)?;
     if wire.kind == COMPONENT {
         let pressed: Pressed = serde_json::from_value(wire.data.clone())?;
-        return Ok(wire.click(&pressed).map(|click| Interaction::Decision(Box::new(click))));
+        let click = wire.click(&pressed).map(|click| Interaction::Decision(Box::new(click)));
+        return Ok(click.or_else(|| wire.unknown()));
+    }
+    if wire.kind == FORM {
+        return Ok(wire.unknown());
     }
     if !matches!(wire.kind, COMMAND | AUTOCOMPLETE) {
         return Ok(None);
@@ -50,7 +56,10 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     let data: Data = serde_json::from_value(wire.data.clone())?;
     let options: Vec<WireOption> = data.options.into_iter().take(OPTIONS_MAX).collect();
     // Menus of messages and members have other types; we offer none.
-    let (Some(channel), Some(caller), 1) = (wire.channel(), wire.caller(), data.kind) else { return Ok(None) };
+    if wire.kind == COMMAND && data.kind != chat_input() {
+        return Ok(wire.unknown());
+    }
+    let (Some(channel), Some(caller)) = (wire.channel(), wire.caller()) else { return Ok(None) };
     let callback = wire.callback();
     if wire.kind == AUTOCOMPLETE {
         let focused = options.into_iter().find(|option| option.focused);
@@ -191,6 +200,21 @@ impl Wire {
             application: self.application_id.to_string(),
             token: CallbackToken::new(self.token.clone()),
         }
+    }
+
+    /// Something that we never offered, as a command without a name.
+    fn unknown(&self) -> Option<Interaction> {
+        Some(Interaction::Command(Box::new(Command {
+            callback: self.callback(),
+            name: String::new(),
+            options: Vec::new(),
+            named: Vec::new(),
+            caller: self.caller()?,
+            place: events::place(self.channel()?),
+            parent: self.parent().map(events::place),
+            guild: self.guild_id.map(|guild| guild.to_string()),
+            at: events::time_of(self.id),
+        })))
     }
 
     /// A press of a button that asks about a gate; whose it is, and where, the platform says.

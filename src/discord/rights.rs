@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use parking_lot::Mutex;
 
 use super::DOOR;
+use super::threads::Threads;
 use crate::domain::ids::{Place, Timestamp};
 
 pub mod wire;
@@ -169,6 +170,19 @@ impl Rights {
         let guilds = self.0.lock();
         let allowed = guilds.get(&guild).and_then(|guild| guild.allows(channel, parent.is_some(), at));
         allowed.unwrap_or(true)
+    }
+
+    /// Those of these places of a community where we may answer, as far as is known: what is said elsewhere is not for us.
+    pub(super) fn answerable(
+        &self,
+        guild: &str,
+        mut places: Vec<(Place, Timestamp)>,
+        threads: &Threads,
+    ) -> Vec<(Place, Timestamp)> {
+        // A timeout of ours ends by itself, so it counts for nothing here.
+        let later = Timestamp(u64::MAX);
+        places.retain(|(place, _)| self.may_answer(Some(guild), place, threads.parent(place).as_ref(), later));
+        places
     }
 }
 

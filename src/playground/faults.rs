@@ -44,6 +44,10 @@ pub struct Script {
     pub reject_token: bool,
     /// Creates left whose answer is thrown away.
     pub drop_answers: u32,
+    /// Posts and edits with this text are answered with this status.
+    pub refused_text: Option<(String, u16)>,
+    /// New sessions are told of the oldest message of each channel in place of its newest.
+    pub stale_hints: bool,
     /// Channels that answer 403.
     pub forbidden: HashSet<ChannelId>,
     /// What is done in place of giving a file of a message.
@@ -99,6 +103,14 @@ impl Script {
             self.planned.remove(at);
         }
         Some(answer)
+    }
+
+    /// The answer to a post or edit with this body, where its text is refused.
+    #[must_use]
+    pub fn refused(&self, body: &[u8]) -> Option<PlannedAnswer> {
+        let (text, status) = self.refused_text.as_ref()?;
+        let body = String::from_utf8_lossy(body);
+        body.contains(text.as_str()).then_some(PlannedAnswer { status: *status, code: 0, retry_after: None })
     }
 
     /// How long a request has to wait.
@@ -247,6 +259,16 @@ impl Faults {
     /// message.
     pub fn refuse_next(&self, route: &str, times: u32, status: u16, code: u32) {
         self.plan(route, times, PlannedAnswer { status, code, retry_after: None });
+    }
+
+    /// Answers every post and edit whose body has this text with `status` and nothing done; none takes it back.
+    pub fn refuse_text(&self, text: Option<(&str, u16)>) {
+        self.script(|script| script.refused_text = text.map(|(text, status)| (text.to_owned(), status)));
+    }
+
+    /// Tells new sessions of the oldest message of each channel in place of its newest, as a platform whose `last_message_id` lags.
+    pub fn stale_hints(&self, stale: bool) {
+        self.script(|script| script.stale_hints = stale);
     }
 
     /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten

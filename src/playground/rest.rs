@@ -94,6 +94,11 @@ fn gate(core: &Core, world: &mut World, lookup: Lookup, asked: &Asked) -> (RestR
     if let Some(planned) = world.script.planned(route.name) {
         return (RestReply::planned(&planned), None);
     }
+    if matches!(route.call, Call::CreateMessage(_) | Call::EditMessage(..))
+        && let Some(refused) = world.script.refused(&asked.body)
+    {
+        return (RestReply::planned(&refused), None);
+    }
     if route.call.needs_token() && !authorized(core, world, asked) {
         return (ApiError::plain(401).into(), None);
     }

@@ -82,7 +82,7 @@ pub enum StreamEvent {
         sequence: u64,
         /// The community.
         guild: String,
-        /// Places where something was ever posted, each with the moment of its newest message.
+        /// Its places, each with the moment of its newest message as far as the platform says; that may lag behind.
         newest: Vec<(Place, Timestamp)>,
     },
     /// What we may do in one place, or in any place of the platform, may have changed.

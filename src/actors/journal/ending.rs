@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, Stage, record};
+use super::entry::{Entry, Stage, Visible, record};
 use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory, report};
 use crate::actors::messages::journal::JournalMsg;
@@ -189,9 +189,11 @@ impl Journal {
 
     /// Ends a turn without an answer, and tells those who may hold it.
     pub(super) fn withdraw(&self, state: &mut JournalState, id: &TurnId, why: Dropped) {
-        let Some(Entry { turn, .. }) = self.drop_turn(state, id, why) else { return };
+        let Some(Entry { turn, visible, parked, .. }) = self.drop_turn(state, id, why) else { return };
+        let shown = visible == Visible::Perhaps || parked.is_some();
+        let (place, perhaps) = (turn.place.clone(), shown && turn.trigger.has_message());
         // Whoever is down holds nothing of it any more.
-        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Forget(turn.place.clone(), id.clone()));
+        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Withdraw { place, turn: id.clone(), perhaps });
         let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(turn));
     }
 

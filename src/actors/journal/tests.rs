@@ -143,7 +143,7 @@ impl World {
     async fn delivery(&mut self) -> Option<(String, String, bool)> {
         match self.outbox.now().await? {
             OutboxMsg::Deliver { turn, outgoing, check, .. } => Some((turn.id.into(), outgoing.text(), check)),
-            OutboxMsg::Forget(_, turn) => Some((turn.id.into(), "forget".to_owned(), false)),
+            OutboxMsg::Withdraw { turn, .. } => Some((turn.id.into(), "forget".to_owned(), false)),
             _ => None,
         }
     }

@@ -80,8 +80,17 @@ pub enum OutboxMsg {
     Draft(Draft),
     /// A turn stopped thinking.
     Quiet(Place, TurnId),
-    /// The turn is closed without an answer: a delivery that has not begun is dropped, a draft is no longer changed.
+    /// The turn stopped writing without an answer: its draft is no longer changed, and stands as it is.
     Forget(Place, TurnId),
+    /// The turn is closed without an answer: nothing more is posted for it, and what stands of its answer is removed.
+    Withdraw {
+        /// Where.
+        place: Place,
+        /// The turn.
+        turn: TurnId,
+        /// An earlier life may have shown some of it.
+        perhaps: bool,
+    },
     /// A read from the platform or a change of a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),
     /// Commands: an answer to a command, which takes nothing from the door's budget of requests. One attempt.

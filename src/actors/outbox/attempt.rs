@@ -157,7 +157,7 @@ impl Courier {
         RETRY.base + RETRY.delay(refused, roll)
     }
 
-    fn pause(&self, error: &PostError, attempt: u32) -> Duration {
+    pub(super) fn pause(&self, error: &PostError, attempt: u32) -> Duration {
         match error {
             PostError::Limited { retry_after, .. } => (*retry_after).min(WAIT_MAX),
             _ => RETRY.base + RETRY.delay(attempt, self.dice.roll()),

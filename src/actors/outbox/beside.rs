@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::courier::{BESIDE, Courier, GIVE_UP_AFTER};
-use super::job::{Job, Task};
+use super::job::{self, Job, Task};
 use super::pace::Track;
 use super::queue::CLOSED_FOR;
 use super::{Outbox, OutboxEvent, OutboxState};
@@ -73,16 +73,16 @@ impl Beside {
         self.untried.drain(..).chain(self.tried.drain(..))
     }
 
-    /// Drops those that are not kept. One that a courier is out with is dropped when it comes back.
-    pub(super) fn retain(&mut self, keep: impl Fn(&Task) -> bool) {
-        self.tried.retain(|job| keep(&job.task));
-        self.untried.retain(|job| keep(&job.task));
-        self.out.take_if(|task| !keep(task));
+    /// Takes some of them out. A courier that is out with one goes on.
+    pub(super) fn take(&mut self, is_it: impl Fn(&Task) -> bool) -> VecDeque<Job> {
+        let mut taken = job::take_out(&mut self.untried, &is_it);
+        taken.extend(job::take_out(&mut self.tried, &is_it));
+        taken
     }
 
-    /// The courier with this one is back; false if nothing waits for it any more.
-    pub(super) fn returned(&mut self, task: &Task) -> bool {
-        self.out.take_if(|out| out == task).is_some()
+    /// The courier of the sweep is back.
+    pub(super) fn returned(&mut self) {
+        self.out = None;
     }
 
     fn is_full(&self) -> bool {

@@ -22,6 +22,7 @@ use crate::domain::ids::{MessageId, Place};
 use crate::domain::layout::lay_out;
 use crate::domain::notice::{self, Apology};
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
+use crate::domain::rejection::Rejection;
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
 /// How long an answer is tried before it is given up, counted from its first refusal, or else from its first try.
@@ -340,6 +341,18 @@ impl Courier {
         unreachable!("tries end by a result or by the deadline")
     }
 
+    /// Whether a message of ours stands in its place, as far as the platform tells.
+    async fn stands(&mut self, place: &Place, message: &MessageId) -> bool {
+        let request = PostRequest::Fetch { place: place.clone(), message: message.clone() };
+        match self.perform(&request).await {
+            Ok(PostResult::Messages(messages)) => !messages.is_empty(),
+            Err(PostError::Rejected { reason, .. }) => {
+                !matches!(reason, Rejection::MessageGone | Rejection::Unexplained | Rejection::Content)
+            }
+            Ok(_) | Err(_) => true,
+        }
+    }
+
     async fn edit(
         &mut self,
         job: &Job,
@@ -355,6 +368,12 @@ impl Courier {
                 Err(error) if error.is_message_gone() => return Ok(Edited::Gone),
                 Err(error) => error,
             };
+            // Some answers for a message that is gone do not say so.
+            let doubtful =
+                matches!(&error, PostError::Rejected { reason: Rejection::Unexplained | Rejection::Content, .. });
+            if doubtful && !self.stands(&job.outgoing.place, message).await {
+                return Ok(Edited::Gone);
+            }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {
                 // It may no longer be edited: what stands there has to do.

@@ -85,7 +85,8 @@ impl Outbox {
 
     pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
         let Drew { place, turn, track, drawn } = drew;
-        if !drawn.shown.is_empty() {
+        let withdrawn = self.drew_withdrawn(ctx, state, (&place, &turn), &drawn);
+        if !drawn.shown.is_empty() && !withdrawn {
             // Who can read along needs no sign that we are typing.
             state.quiet(&place, &turn);
             self.timeline.seen(&turn);

@@ -1,5 +1,6 @@
 //! What waits in the queue of a place, and what comes of it.
 
+use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -117,6 +118,13 @@ impl Job {
     pub(super) fn begins_with_edits(&self) -> bool {
         !self.edited && self.drawn.as_ref().is_some_and(|drawn| !drawn.shown.is_empty())
     }
+}
+
+/// Takes some jobs out of a queue; the others keep their order.
+pub(super) fn take_out(jobs: &mut VecDeque<Job>, is_it: impl Fn(&Task) -> bool) -> VecDeque<Job> {
+    let (taken, kept) = std::mem::take(jobs).into_iter().partition(|job| is_it(&job.task));
+    *jobs = kept;
+    taken
 }
 
 /// What a job is for; also its nonce.

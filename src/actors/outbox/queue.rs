@@ -10,14 +10,14 @@ use tokio::time::Instant;
 
 use super::beside::Beside;
 use super::courier::Courier;
-use super::job::{End, Job, Returned, Task};
+use super::job::{self, End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::Delivery;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ending::Unposted;
-use crate::domain::ids::Place;
+use crate::domain::ids::{Place, TurnId};
 use crate::domain::rejection::Rejection;
 
 /// How long a place that is closed to us is left alone before the next answer probes it.
@@ -86,6 +86,17 @@ impl PlaceQueue {
         let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
         let idle = lines.iter().all(|line| line.out.is_none() && line.jobs.is_empty()) && self.beside.is_empty();
         idle && !closed && self.pace.lock().is_over(now)
+    }
+
+    /// Takes out what waits here of this turn. A courier that is out with it goes on.
+    pub(super) fn take(&mut self, turn: &TurnId) -> Vec<Job> {
+        let is_it = |task: &Task| matches!(task, Task::Turn(waiting) if waiting == turn);
+        let mut taken = Vec::new();
+        for jobs in [&mut self.posts.jobs, &mut self.edits.jobs] {
+            taken.extend(job::take_out(jobs, is_it));
+        }
+        taken.extend(self.beside.take(is_it));
+        taken
     }
 
     fn holds(&self, task: &Task) -> bool {
@@ -171,15 +182,24 @@ impl Outbox {
         place: &Place,
         returned: Returned,
     ) {
+        let track = returned.track;
+        let queue = state.lanes.entry(place.clone()).or_default();
+        match track {
+            Some(track) => queue.line(track).out = None,
+            None => queue.beside.returned(),
+        }
+        if let Some(returned) = self.unless_withdrawn(ctx, state, place, returned) {
+            self.ended(ctx, state, place, returned);
+        }
+        if track.is_none() {
+            self.sweep_on(ctx, state, place);
+        }
+        self.send_couriers(ctx, state, place);
+    }
+
+    fn ended(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, returned: Returned) {
         let Returned { mut job, track, end } = returned;
         let queue = state.lanes.entry(place.clone()).or_default();
-        let wanted = match track {
-            Some(track) => {
-                queue.line(track).out = None;
-                true
-            }
-            None => queue.beside.returned(&job.task),
-        };
         match end {
             End::Posted(delivery) => {
                 self.opened(state, place);
@@ -201,8 +221,6 @@ impl Outbox {
                 self.opened(state, place);
                 self.report(state, job.task, Err(reason));
             }
-            // Its turn was closed meanwhile.
-            End::Refused(_) if !wanted => {}
             End::Refused(reason) => self.refused(ctx, state, place, (job, track), reason),
             End::Closed(rejection, words) => {
                 let track = track.unwrap_or(Track::Posts);
@@ -217,10 +235,6 @@ impl Outbox {
                 self.report(state, job.task, Err(Unposted::Panicked(panic)));
             }
         }
-        if track.is_none() {
-            self.sweep_on(ctx, state, place);
-        }
-        self.send_couriers(ctx, state, place);
     }
 
     /// The platform closed a place to us. What waits there waits for some seconds, and fails when that did not help.

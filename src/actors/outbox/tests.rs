@@ -706,7 +706,7 @@ async fn a_forgotten_answer_is_not_posted() {
     for id in ["10", "11", "12"] {
         world.deliver(id, "42", id);
     }
-    world.outbox.cast(OutboxMsg::Forget(place("42"), turn_id("11"))).unwrap();
+    world.outbox.cast(OutboxMsg::Withdraw { place: place("42"), turn: turn_id("11"), perhaps: false }).unwrap();
     assert_eq!((world.told().await.0, world.told().await.0), ("10".into(), "12".into()));
     assert_eq!(world.poster.ours(&place("42")), ["10", "12"]);
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::activity::{ActivePlaces, DIRECT, plan};
 use super::{ShardActor, ShardEvent, ShardParts, ShardState};
 use crate::actors::messages::outbox::OutboxMsg;
 use crate::actors::supervisor::{ActorContext, EventSender};
@@ -41,7 +42,7 @@ const PAGE: usize = 100;
 /// The most messages of one place that are read back, whatever is configured.
 const PER_PLACE_MAX: usize = 5_000;
 
-/// The places of a guild where something was ever posted, each with the moment of its newest message.
+/// The places of a guild, each with the moment of its newest message as far as the platform says: that is a hint, and may lag behind.
 pub(super) type Newest = Vec<(Place, Timestamp)>;
 
 /// The moment of the newest message of each place that was read back.
@@ -52,6 +53,10 @@ pub(super) struct Gap {
     pub newest: Newest,
     /// What was read back of it before.
     pub read: ReadUpTo,
+    /// Where members spoke to us lately.
+    pub active: ActivePlaces,
+    /// How many other places are read.
+    pub others: usize,
     /// It was tried before, and the store did not tell where the gap begins.
     pub again: bool,
 }
@@ -113,7 +118,11 @@ async fn first_listened(parts: &ShardParts) -> Option<Timestamp> {
 /// anybody listened was not said to us, but what came since may have been lost with a connection that broke, or a process that
 /// was killed, before anything of it was durable.
 async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSender<ShardActor>) -> CatchUp {
-    let Gap { newest, read, again } = gap;
+    let Gap { newest, read, again, active, others } = gap;
+    let active = active.of(parts, guild).await;
+    if newest.is_empty() && active.is_empty() {
+        return CatchUp::Done;
+    }
     let key = keys::watermark(&parts.door, guild);
     let stored = watermark(parts, &key).await;
     let now = parts.clock.now();
@@ -137,10 +146,10 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
     }
     let since = watermark.max(Timestamp(now.0.saturating_sub(ids::millis(age))));
     let mut roles = Roles::default();
-    for (place, last) in newest.iter().cloned() {
+    // Messages of one millisecond have no order here, so the watermark's own is read as well.
+    for (place, last) in plan(&newest, &active, since, others) {
         let known = read.get(&place).copied();
-        // Messages of one millisecond have no order here, so the watermark's own is read as well.
-        if last < since || known.is_some_and(|known| last <= known) {
+        if known.is_some_and(|known| last <= known) && !active.contains(&place) {
             continue;
         }
         let since = known.map_or(since, |known| since.max(Timestamp(known.0.saturating_add(1))));
@@ -148,7 +157,7 @@ async fn read_back(parts: &ShardParts, guild: &str, gap: Gap, shard: &EventSende
         let up_to = messages.last().map_or(last, |newest| newest.at.max(last));
         messages.retain(|posted| posted.at >= since);
         for posted in &mut messages {
-            posted.guild = Some(guild.to_owned());
+            posted.guild = Some(guild.to_owned()).filter(|guild| guild != DIRECT);
             parts.source.complete(posted);
             roles.complete(parts, posted).await;
         }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::catch_up::{Gap, ReadUpTo};
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::actors::board::PartKind;
 use crate::actors::messages::identify_queue::IdentifyQueueMsg;
@@ -90,6 +89,8 @@ impl ShardActor {
                     pending.sequence = None;
                 }
                 state.catching_up.values_mut().for_each(|told_at| *told_at = None);
+                state.session_began();
+                self.read_direct_back(ctx, state);
                 self.parts.board.up(PartKind::Shard, &self.name());
                 drop(self.save(state));
             }
@@ -97,6 +98,10 @@ impl ShardActor {
                 tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
                 state.up_since = Some(Instant::now());
                 self.parts.board.up(PartKind::Shard, &self.name());
+                if !state.direct_begun {
+                    // A life that was killed while it read direct messages back is not told of them again.
+                    self.read_direct_back(ctx, state);
+                }
             }
             StreamEvent::Incoming { sequence, incoming } => {
                 state.latest = state.latest.max(sequence);
@@ -110,7 +115,8 @@ impl ShardActor {
                 if under_way {
                     state.further.insert(guild, newest);
                 } else {
-                    state.gaps.push_back((guild, Gap { newest, read: ReadUpTo::new(), again: false }));
+                    let gap = state.gap(newest);
+                    state.gaps.push_back((guild, gap));
                     self.catch_up(ctx, state);
                 }
             }

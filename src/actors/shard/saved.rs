@@ -22,6 +22,7 @@ impl ShardActor {
                 state.saved = Some(now);
             }
         }
+        writes.extend(state.activity.writes());
         let oldest = state.oldest_unsettled();
         let catching_up = &state.catching_up;
         state.watermarks.retain(|guild, at| {

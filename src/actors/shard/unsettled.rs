@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use super::activity::DIRECT;
 use super::surroundings::Then;
 use super::{ShardActor, ShardEvent, ShardState};
 use crate::actors::messages::gateway::GatewayMsg;
@@ -54,8 +55,10 @@ impl ShardActor {
             metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
             return;
         }
-        if let Incoming::Deleted(message) = &incoming {
-            state.forget(message);
+        match &incoming {
+            Incoming::Deleted(message) => state.forget(message),
+            Incoming::Posted(posted) => self.note_activity(state, posted),
+            _ => {}
         }
         let ticket = state.next_ticket;
         state.next_ticket += 1;
@@ -111,8 +114,9 @@ impl ShardState {
     pub(super) fn oldest_unsettled(&self) -> HashMap<String, Timestamp> {
         let mut oldest: HashMap<String, Timestamp> = HashMap::new();
         for pending in self.unsettled.values() {
-            if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = &pending.incoming {
-                let first = oldest.entry(guild.clone()).or_insert(*at);
+            if let Incoming::Posted(Posted { guild, at, .. }) = &pending.incoming {
+                let guild = guild.as_deref().unwrap_or(DIRECT).to_owned();
+                let first = oldest.entry(guild).or_insert(*at);
                 *first = (*first).min(*at);
             }
         }
@@ -152,8 +156,8 @@ impl ShardState {
     /// An event is safely taken.
     pub(super) fn settle(&mut self, ticket: u64) {
         let Some(pending) = self.unsettled.remove(&ticket) else { return };
-        if let Incoming::Posted(Posted { guild: Some(guild), at, .. }) = pending.incoming {
-            let mark = self.watermarks.entry(guild).or_insert(at);
+        if let Incoming::Posted(Posted { guild, at, .. }) = pending.incoming {
+            let mark = self.watermarks.entry(guild.unwrap_or_else(|| DIRECT.to_owned())).or_insert(at);
             *mark = (*mark).max(at);
         }
     }

@@ -231,7 +231,8 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
     assert_eq!(locale.as_deref(), Some("de"));
     let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id.to_string(), at)).collect();
     let epoch = Timestamp(1_420_070_400_000);
-    let expected = vec![("10".to_owned(), epoch), ("20".to_owned(), epoch)];
+    let expected = [("10", epoch), ("12", Timestamp(0)), ("14", Timestamp(0)), ("20", epoch)];
+    let expected: Vec<_> = expected.into_iter().map(|(id, at)| (id.to_owned(), at)).collect();
     assert_eq!((id.as_str(), newest), ("4", expected));
     assert_eq!(places(r#"{"id":"4","unavailable":true}"#).unwrap(), None);
     assert_eq!(

@@ -2,6 +2,9 @@
 //!
 //! Frames come uncompressed: the library's decompressor turns round for ever on data behind the end of a stream, which
 //! no deadline could stop, and the filter before the parser needs the text anyway.
+//!
+//! The upgrade to a WebSocket carries no `User-Agent`: `Shard::poll_connect` of `twilight-gateway` 0.18 builds its request by itself, with
+//! an address, limits and a TLS connector that are private, and takes neither headers nor an open connection. IDENTIFY names us.
 
 use std::error::Error;
 use std::future::poll_fn;

@@ -64,9 +64,19 @@ fn what_is_typed_is_the_focused_option() {
 }
 
 #[test]
-fn other_kinds_are_nothing_and_nonsense_is_an_error() {
-    assert!(read(&event(3, &json!({"custom_id": "yes", "component_type": 2})).to_string()).unwrap().is_none());
-    assert!(read(&event(2, &json!({"name": "menu", "type": 3})).to_string()).unwrap().is_none());
+fn what_we_never_offered_is_a_command_without_a_name_and_nonsense_is_an_error() {
+    let foreign = json!({"custom_id": "yes", "component_type": 2});
+    let list = json!({"custom_id": "colour", "component_type": 3, "values": ["red"]});
+    let form = json!({"custom_id": "form", "components": [{"type": 1, "components": [{"type": 4, "value": "x"}]}]});
+    for event in [event(3, &foreign), event(3, &list), event(5, &form), event(2, &json!({"name": "menu", "type": 3}))] {
+        let command = command(&event);
+        assert_eq!((command.name.as_str(), command.options.len(), command.caller.name.as_str()), ("", 0, "Ada"));
+        assert_eq!(command.callback.token.expose(), "secret-token");
+    }
+    assert!(
+        read(&event(1, &json!({})).to_string()).is_err()
+            || read(&event(9, &json!({"name": "x"})).to_string()).unwrap().is_none()
+    );
     assert!(read(&event(2, &json!({})).to_string()).is_err());
     assert!(read("{}").is_err());
 }

@@ -8,7 +8,10 @@ use super::{
     intents,
 };
 use crate::playground::{
-    guild::ids::{GuildId, UserId},
+    guild::{
+        Guild,
+        ids::{ChannelId, GuildId, UserId},
+    },
     wire,
     world::{Core, World},
 };
@@ -130,7 +133,7 @@ impl Hearing<'_> {
         let created: Vec<_> = if asked.intents & intents::GUILDS == 0 {
             Vec::new()
         } else {
-            guilds.iter().map(|guild| wire::guild_create(&self.world.state, guild).to_string()).collect()
+            guilds.iter().map(|guild| self.guild_create(guild).to_string()).collect()
         };
         self.world.hub.send(&session, "READY", &ready.to_string());
         for guild in created {
@@ -138,6 +141,21 @@ impl Hearing<'_> {
         }
         self.world.hub.ready();
         Reply::Nothing
+    }
+
+    /// The data of `GUILD_CREATE`, with old hints where that was asked for.
+    fn guild_create(&self, guild: &Guild) -> Value {
+        let mut data = wire::guild_create(&self.world.state, guild);
+        if self.world.script.stale_hints {
+            for list in ["channels", "threads"] {
+                for channel in data[list].as_array_mut().into_iter().flatten() {
+                    let id = channel["id"].as_str().and_then(|id| id.parse::<ChannelId>().ok());
+                    let oldest = id.and_then(|id| self.world.state.public(id).next()).map(|message| message.id);
+                    channel["last_message_id"] = json!(oldest);
+                }
+            }
+        }
+        data
     }
 
     fn asked(&self, data: &Value) -> Result<Asked, (u16, &'static str)> {

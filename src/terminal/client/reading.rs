@@ -113,7 +113,11 @@ impl Client {
                 }
             };
             let Read::Broken(why) = read else {
-                turn.clear(out).and_then(|()| turn.shown.end(out)).and_then(|()| writeln!(out)).map_err(written)?;
+                turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
+                if stopped && matches!(turn.came, Asked::Unanswered) {
+                    self.hint(&mut turn, "stopped", out).map_err(written)?;
+                }
+                writeln!(out).map_err(written)?;
                 return Ok(turn.came);
             };
             if self.seen != seen {

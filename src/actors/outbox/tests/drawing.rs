@@ -172,3 +172,65 @@ async fn a_draft_that_was_removed_comes_again_with_its_answer() {
     assert_eq!(world.told().await.1, Ok(1));
     assert_eq!(world.shown(), ["first words and the last ones"]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_stands_of_an_answer_is_removed_with_its_question() {
+    let mut world = world().await;
+    let forget = |id: &str, perhaps: bool| OutboxMsg::Withdraw { place: place("42"), turn: turn_id(id), perhaps };
+    let slot = world.writes("10", "first words of it");
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    assert_eq!(world.shown(), ["first words of it"]);
+    // The first try of the removal fails.
+    world.poster.post_goes(transient());
+    world.outbox.cast(forget("10", false)).unwrap();
+    slot.write("first words of it and more");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.shown(), [""; 0]);
+
+    // The draft is on its way meanwhile.
+    world.poster.slow(place("42"), Duration::from_secs(2));
+    world.writes("11", "first words of another");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.outbox.cast(forget("11", false)).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((world.shown(), world.creates()), (Vec::new(), 2));
+
+    // The answer is on its way meanwhile.
+    world.deliver("12", "42", "a whole answer");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    world.outbox.cast(forget("12", false)).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!((world.shown(), world.creates()), (Vec::new(), 3));
+    assert!(world.journal.within(Duration::from_secs(1)).await.is_none(), "its turn is closed");
+
+    // An earlier life showed it.
+    world.poster.earlier("9500", &place("42"), &message("13"), "first words of an earlier life");
+    world.poster.earlier("9501", &place("42"), &message("14"), "an answer to another");
+    world.outbox.cast(forget("13", true)).unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(world.shown(), ["an answer to another"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_draft_that_is_gone_without_a_word_about_it_is_posted_anew() {
+    for reason in [Rejection::Unexplained, Rejection::Content] {
+        let mut world = world().await;
+        world.writes("10", "first words of it");
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        world.poster.messages.lock().clear();
+        world.poster.post_goes(rejected(reason));
+        world.finishes("10", "first words of it and the last");
+        assert_eq!(world.told().await.1, Ok(1));
+        assert_eq!(world.shown(), ["first words of it and the last"], "{reason}");
+        // One that stands there and may not be changed has to do.
+        let mut world = self::world().await;
+        world.writes("11", "first words of it");
+        tokio::time::sleep(Duration::from_millis(400)).await;
+        for _ in 0..10 {
+            world.poster.post_goes(rejected(reason));
+        }
+        world.finishes("11", "first words of it and the last");
+        assert_eq!(world.told().await.1, Ok(1), "{reason}");
+        assert_eq!(world.shown(), ["first words of it"], "{reason}");
+    }
+}

@@ -231,7 +231,7 @@ async fn a_refused_answer_whose_question_is_gone_is_dropped() {
     world.refuses(is_poison);
     world.says_poison(100);
     tokio::time::sleep(Duration::from_secs(20)).await;
-    world.outbox.cast(OutboxMsg::Forget(place("42"), turn_id("10"))).unwrap();
+    world.outbox.cast(OutboxMsg::Withdraw { place: place("42"), turn: turn_id("10"), perhaps: false }).unwrap();
     world.refuses_nothing();
     while let Some(told) = world.journal.within(Duration::from_secs(300)).await {
         assert!(matches!(told, JournalMsg::Refused(..)), "nothing comes of it");

@@ -147,3 +147,55 @@ async fn while_a_gap_is_read_back_the_stored_session_stays_before_it() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     assert_eq!(sequence(&world), 3);
 }
+
+/// What the platform tells of these places is long ago.
+fn stale(connection: &Connection, places: std::ops::Range<u32>) {
+    let newest = places.map(|id| (place(&id.to_string()), Timestamp(u64::from(id)))).collect();
+    connection.events.send(StreamEvent::Places { sequence: 2, guild: "5".into(), newest }).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_members_spoke_to_us_lately_is_read_back_whatever_the_platform_says() {
+    let store = marked(100);
+    store.put("staffai:active:discord:5:42".to_owned(), (BEGINNING.0 - 3_600_000).to_string());
+    let mut world = world(store).await;
+    missed(&world, "11", 50);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    stale(&connection, 0..1_000);
+    assert_eq!(world.event().await.unwrap().0, "11");
+    let read = world.poster.count(|request| matches!(request, PostRequest::History { .. }));
+    assert_eq!(read, 9, "that place, and the newest of the others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_newest_places_are_read_back_whatever_the_platform_says() {
+    let mut world = world(marked(100)).await;
+    missed(&world, "11", 50);
+    let connection = world.connections.next().await;
+    ready(&connection);
+    stale(&connection, 30..45);
+    assert_eq!(world.event().await.unwrap().0, "11");
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_members_speak_to_us_is_written_down() {
+    let mut world = world(MemoryStore::new()).await;
+    let connection = world.connections.next().await;
+    ready(&connection);
+    for (sequence, id) in [(2, "10"), (3, "11")] {
+        posted(&connection, sequence, id);
+    }
+    let mut direct = mention("12", "7", "99");
+    (direct.guild, direct.at) = (None, BEGINNING);
+    let incoming = Box::new(Incoming::Posted(direct));
+    connection.events.send(StreamEvent::Incoming { sequence: 4, incoming }).unwrap();
+    for _ in 0..3 {
+        world.event().await.unwrap().1.settle();
+    }
+    world.saved().await;
+    let entries = world.store.entries.lock();
+    let noted: Vec<&String> = entries.keys().filter(|key| key.starts_with("staffai:active:")).collect();
+    let guild = entries.get("staffai:active:discord:5:42");
+    assert!(noted.len() <= 2 && guild.is_some(), "{noted:?}");
+}
