@@ -18,6 +18,8 @@ mod shrink;
 
 pub(crate) mod board;
 
+pub(crate) mod past;
+
 pub(crate) mod timeline;
 
 pub(crate) mod samples;
@@ -60,6 +62,7 @@ pub mod audit;
 mod blocking;
 
 pub(crate) mod clean_calls;
+pub mod daily;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod prompt_sections;

@@ -6,6 +6,9 @@ pub mod ops;
 
 pub mod audit;
 
+pub mod usage;
+pub mod backup;
+
 mod cors;
 
 mod dashboard;
@@ -17,9 +20,17 @@ mod bodies;
 
 pub mod form;
 
+mod grants;
+
 mod guard;
 
+mod rooms;
+
+mod site;
+
 mod connections;
+
+mod cuttable;
 
 mod places;
 
@@ -82,6 +93,8 @@ pub struct Exposure {
     pub health_address: Option<String>,
     /// The sites whose pages may ask as programs do, such as `https://chat.example`.
     pub origins: Vec<String>,
+    /// Another process is in front of this one: its address is the one to open, so this one is logged for debugging only.
+    pub behind: bool,
 }
 
 /// Bounds on what clients may send.
@@ -154,6 +167,8 @@ struct Site {
     bound: watch::Sender<Option<SocketAddr>>,
     /// Where it listened first: whoever found it there, also at a free port, finds it there again.
     first: OnceLock<SocketAddr>,
+    /// See [`Exposure::behind`].
+    behind: bool,
 }
 
 impl Api {
@@ -162,8 +177,9 @@ impl Api {
     pub fn new(options: ApiOptions) -> Self {
         let health = options.exposure.health_address.clone();
         let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
-        let (address, limits) = (options.exposure.address.clone(), options.limits);
-        Self { limits, whole: Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)), health }
+        let (address, limits, behind) = (options.exposure.address.clone(), options.limits, options.exposure.behind);
+        let whole = Site { behind, ..Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)) };
+        Self { limits, whole, health }
     }
 
     /// The same at a further address.
@@ -206,7 +222,7 @@ impl Listener for Api {
 
 impl Site {
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        Self { address, setting, router, bound: watch::Sender::new(None), first: OnceLock::new() }
+        Self { address, setting, router, bound: watch::Sender::new(None), first: OnceLock::new(), behind: false }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
@@ -224,7 +240,12 @@ impl Site {
 
     async fn serve(&self, listener: TcpListener, limits: Limits, stop: &CancellationToken) {
         if let Ok(bound) = listener.local_addr() {
-            tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
+            if self.behind {
+                // A reader of the log opens the address in front.
+                tracing::debug!(event = "api.listening", address = %bound, "listening for the process in front");
+            } else {
+                tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
+            }
             self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
         connections::serve(listener, &self.router, limits, stop).await;

@@ -14,6 +14,8 @@ pub mod system;
 
 mod audit;
 
+mod backup;
+
 mod chat;
 
 mod begun;
@@ -75,7 +77,7 @@ use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
 use crate::config::edges::Threads;
 use crate::mcp::guardian;
-use crate::ports::Store;
+use crate::ports::{Store, Vitals};
 
 /// How long the store may take to write down what is left when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -127,7 +129,13 @@ enum Command {
     /// The service: answers in Discord until it is told to stop.
     Run(Options),
     /// Everything on this machine alone, with a page to chat on and a demo model. Needs no account.
-    Playground(Options),
+    Playground {
+        /// Shows the log on standard error, in place of the file.
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Tries the configuration, Discord, the model and the store, and says what is wrong; exits 0 or 1.
     Check {
         /// Contacts nobody.
@@ -152,6 +160,20 @@ enum Command {
     Audit {
         #[command(flatten)]
         of: audit::Of,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Copies everything that is kept into a file, while the service runs or when it does not.
+    Backup {
+        /// The file; one that is there is replaced.
+        file: PathBuf,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Puts such a copy into an empty store. The service must not run.
+    Restore {
+        /// The file.
+        file: PathBuf,
         #[command(flatten)]
         options: Options,
     },
@@ -192,7 +214,13 @@ enum Command {
     /// The bot of the playground; the playground itself starts this.
     #[cfg(feature = "playground")]
     #[command(hide = true)]
-    PlaygroundBot(Options),
+    PlaygroundBot {
+        /// Shows the log on standard error, in place of the file.
+        #[arg(short, long)]
+        verbose: bool,
+        #[command(flatten)]
+        options: Options,
+    },
     /// Runs a tool server and ends it when the bot is gone; the bot itself starts this.
     #[command(hide = true)]
     Guard {
@@ -208,16 +236,18 @@ impl Command {
     fn options(&self) -> &Options {
         match self {
             Self::Run(options)
-            | Self::Playground(options)
             | Self::Health(options)
             | Self::Config(options)
+            | Self::Playground { options, .. }
             | Self::Chat { options, .. }
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
             | Self::Guard { options, .. }
+            | Self::Backup { options, .. }
+            | Self::Restore { options, .. }
             | Self::Tree { options, .. } => options,
             #[cfg(feature = "playground")]
-            Self::ExampleServer(options) | Self::PlaygroundBot(options) => options,
+            Self::ExampleServer(options) | Self::PlaygroundBot { options, .. } => options,
             Self::Tools { action } => action.options(),
             Self::Key { action } => action.options(),
             Self::Model { action } => action.options(),
@@ -252,18 +282,20 @@ pub fn main(cli: &Cli) -> ExitCode {
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
         Command::Chat { of, .. } => chat::run(cli, of).await,
-        Command::Playground(_) => playground(cli).await,
+        Command::Playground { verbose, .. } => playground(cli, *verbose).await,
         #[cfg(feature = "playground")]
-        Command::PlaygroundBot(_) => Box::pin(playground::bot::run(cli)).await,
+        Command::PlaygroundBot { verbose, .. } => Box::pin(playground::bot::run(cli, *verbose)).await,
         Command::Check { offline, models, .. } => {
             check::run(cli, check::Scope { offline: *offline, models: *models }).await
         }
         Command::Health(_) => commands::health(cli).await,
         Command::Audit { of, .. } => audit::run(cli, of).await,
+        Command::Backup { file, .. } => backup::make(cli, file).await,
+        Command::Restore { file, .. } => backup::restore(cli, file).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
         Command::Tools { action } => tools::run(cli, action).await,
-        Command::Key { action } => keys::run(cli, action),
+        Command::Key { action } => keys::run(cli, action).await,
         Command::Model { action } => models::run(cli, action).await,
         Command::Mcp { action } => mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
@@ -307,12 +339,12 @@ fn guard(program: &[OsString]) -> u8 {
 }
 
 #[cfg(feature = "playground")]
-async fn playground(cli: &Cli) -> u8 {
-    playground::run(cli).await
+async fn playground(cli: &Cli, verbose: bool) -> u8 {
+    playground::run(cli, verbose).await
 }
 
 #[cfg(not(feature = "playground"))]
-async fn playground(_cli: &Cli) -> u8 {
+async fn playground(_cli: &Cli, _verbose: bool) -> u8 {
     eprintln!("the playground is not in this build; build with the feature playground, which is on by default");
     std::future::ready(exit::USAGE).await
 }
@@ -321,6 +353,7 @@ async fn playground(_cli: &Cli) -> u8 {
 pub struct App {
     tree: Tree,
     store: Arc<dyn Store>,
+    vitals: Arc<dyn Vitals>,
     drain: Duration,
     exit: watch::Receiver<Option<Exit>>,
     bound: watch::Receiver<Option<SocketAddr>>,
@@ -347,9 +380,9 @@ impl App {
         let begun = Begun::of(&launch);
         let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
         begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
-        let store = Arc::clone(&parts.store);
+        let (store, vitals) = (Arc::clone(&parts.store), Arc::clone(&parts.vitals));
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, drain, exit, bound })
+        Ok(Self { tree, store, vitals, drain, exit, bound })
     }
 
     /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
@@ -378,12 +411,13 @@ impl App {
 
     /// Finishes what is in flight, stops the tree in order, and writes everything down. True when all that was begun is answered.
     pub async fn drain(self) -> bool {
-        let Self { tree, store, drain, .. } = self;
+        let Self { tree, store, vitals, drain, .. } = self;
         let end = Deadlines { end: Instant::now() + drain + AFTER_DRAIN };
         let within_ms = u64::try_from(drain.as_millis()).unwrap_or(u64::MAX);
         tracing::info!(event = "drain.started", within_ms, "draining");
         let Drained { finished, left } = tree.drain(drain).await;
         tree.stop_within(end.tree(Instant::now())).await;
+        vitals.stops();
         let saved = store.close(end.store(Instant::now())).await;
         let words = summary(finished, left, saved);
         tracing::info!(event = "drain.finished", finished, left, saved, "{words}");
@@ -393,6 +427,7 @@ impl App {
     /// Stops the tree in order and writes everything down, without waiting for turns in flight.
     pub async fn stop(self) {
         self.tree.stop().await;
+        self.vitals.stops();
         self.store.close(STORE_WITHIN).await;
     }
 }

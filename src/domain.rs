@@ -62,6 +62,7 @@ pub(crate) mod draft;
 
 pub(crate) mod command;
 
+pub(crate) mod delivery;
 pub mod outgoing;
 pub(crate) mod rejection;
 
@@ -83,6 +84,7 @@ pub(crate) mod shed;
 pub(crate) mod model;
 
 pub mod counter;
+pub mod daily;
 pub mod keys;
 
 pub(crate) mod ledger;
@@ -92,6 +94,7 @@ pub mod breaker;
 pub(crate) mod patience;
 
 pub mod near;
+pub mod network;
 
 pub(crate) mod refusals;
 

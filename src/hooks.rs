@@ -4,9 +4,8 @@
 use std::sync::Arc;
 
 use axum::body::Bytes;
-use axum::extract::rejection::BytesRejection;
-use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::extract::{FromRequest, Path, Request, State};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::post;
 use axum::{Json, Router};
@@ -17,7 +16,7 @@ use crate::domain::ids::{Person, TurnId};
 use crate::domain::incoming::Incoming;
 use crate::domain::keys;
 use crate::domain::limits::Decision;
-use crate::domain::webhook::{Knock, Proof, Unproven};
+use crate::domain::webhook::{Knock, Unproven};
 use crate::ports::{Clock, Intake, Store, Webhooks};
 
 /// The header with the time at which a request was signed, in seconds since the Unix epoch.
@@ -51,29 +50,24 @@ pub fn router(hooks: Hooks) -> Router {
     Router::new().route("/hooks/{name}", post(fired)).with_state(hooks)
 }
 
-async fn fired(
-    State(hooks): State<Hooks>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-    body: Result<Bytes, BytesRejection>,
-) -> Response {
-    let body = match body {
+async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
+    let headers = request.headers().clone();
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let delivery = headers.contains_key(DELIVERY).then(|| header(DELIVERY));
+    let knock = Knock { stamp: header(STAMP), delivery, body: &[], signature: header(SIGNATURE) };
+    // The body is read for a webhook that there is, and for headers that may be those of its sender.
+    let Some(hook) = hooks.webhooks.webhook(&name) else { return unproven(&name, Unproven::Signature) };
+    if let Err(why) = hook.proof.check_head(knock, hooks.clock.now()) {
+        return unproven(&name, why);
+    }
+    let body = match Bytes::from_request(request, &()).await {
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let delivery = headers.contains_key(DELIVERY).then(|| header(DELIVERY));
-    let knock = Knock { stamp: header(STAMP), delivery, body: &body, signature: header(SIGNATURE) };
-    let (now, hook) = (hooks.clock.now(), hooks.webhooks.webhook(&name));
-    // An unknown one costs as much as a known one.
-    let proven = match &hook {
-        Some(hook) => hook.proof.check(knock, now),
-        None => Proof::nobodys().check(knock, now).and(Err(Unproven::Signature)),
-    };
-    let hook = match (hook, proven) {
-        (Some(hook), Ok(())) => hook,
-        (_, why) => return unproven(&name, why.err().unwrap_or(Unproven::Signature)),
-    };
+    let (knock, now) = (Knock { body: &body, ..knock }, hooks.clock.now());
+    if let Err(why) = hook.proof.check(knock, now) {
+        return unproven(&name, why);
+    }
     let Ok(data) = serde_json::from_slice::<Value>(&body) else {
         return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
     };
@@ -105,7 +99,7 @@ impl Hooks {
     }
 }
 
-/// Which webhooks there are is nobody's business who has no secret of one.
+/// The same words whatever is wrong: an unknown webhook, and a known one with a wrong proof.
 fn unproven(name: &str, why: Unproven) -> Response {
     let name: String = name.chars().take(NAME_MAX).collect();
     tracing::debug!(event = "trigger.refused", name, reason = why.as_str(), "a request to a webhook was refused");

@@ -4,11 +4,13 @@
 //! | file | does |
 //! |---|---|
 //! | `connection.rs` | one server: lists, calls, a lost session begun again |
+//! | `eras.rs` | which generation of the protocol a server speaks |
 //! | `session.rs` | one session: handshake, requests with deadlines and cancellation |
 //! | `exchange.rs` | the requests under way, and what of the traffic belongs to them |
 //! | `inquiry.rs` | requests that a server sends to us, refused within a rate |
 //! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
+//! | `room.rs` | the memory of all replies under way |
 //! | `lenient.rs` | what servers write that is not quite JSON |
 //! | `process.rs`, `guardian.rs` | child processes and their end |
 //! | `oauth.rs` | logins at servers that want one |
@@ -20,6 +22,7 @@
 pub mod config;
 mod connection;
 mod content;
+mod eras;
 mod exchange;
 mod failure;
 mod frame;
@@ -32,6 +35,7 @@ mod listing;
 pub mod nats;
 pub mod oauth;
 mod process;
+mod room;
 mod session;
 mod stdio;
 mod utility;
@@ -45,9 +49,11 @@ use tokio::sync::watch;
 use tokio::time::timeout;
 
 use self::connection::{Connection, Maker};
+use self::eras::Eras;
 use self::failure::Failure;
 use self::nats::NatsProviders;
 use self::oauth::Logins;
+use self::room::Room;
 use crate::ports::tools::{ConnectError, ServerEntry, Transport};
 use crate::ports::{ToolServer, ToolServers};
 
@@ -75,13 +81,25 @@ pub struct McpServers {
     pub logins: Option<Logins>,
     /// Processes that announce themselves; none where no NATS is configured.
     pub providers: Option<Arc<NatsProviders>>,
+    /// The memory of replies under way, shared by all servers.
+    pub replies: Replies,
+    /// The generations of the protocol that servers were found to speak.
+    pub generations: Generations,
 }
+
+/// The generations of the protocol that servers were found to speak.
+#[derive(Clone, Default)]
+pub struct Generations(Eras);
+
+/// The memory of replies under way.
+#[derive(Clone, Default)]
+pub struct Replies(Room);
 
 impl McpServers {
     /// Children are guarded by this program, whatever became of its file since its start.
     #[must_use]
     pub fn guarded() -> Self {
-        Self { guardian: Some(PathBuf::from("/proc/self/exe")), logins: None, providers: None }
+        Self { guardian: Some(PathBuf::from("/proc/self/exe")), ..Self::default() }
     }
 
     /// The same with logins.
@@ -98,7 +116,9 @@ impl ToolServers for McpServers {
             return providers.connect(entry);
         }
         let (changes, _) = watch::channel(0);
-        let maker = Maker { entry: entry.clone(), guardian: self.guardian.clone(), logins: self.logins.clone() };
+        let (guardian, logins) = (self.guardian.clone(), self.logins.clone());
+        let (room, eras) = (self.replies.0.clone(), self.generations.0.clone());
+        let maker = Maker { entry: entry.clone(), guardian, logins, room, eras };
         let begun = timeout(within, maker.session(&changes)).await;
         let session = begun.unwrap_or(Err(Failure::Timeout(within))).map_err(|failure| failure.of_connect())?;
         Ok(Arc::new(Connection::new(maker, session, changes)))

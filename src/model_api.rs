@@ -155,10 +155,7 @@ impl ModelApi {
             NotEmbedded::TooMany(most) => {
                 Failure::bad("input", format!("the vectors of this model are long; send at most {most} texts"))
             }
-            NotEmbedded::Model(error) => Failure::of(
-                NoAnswer::Ended(Ending::Model(error.kind)),
-                "the model made no vectors; try again".to_owned(),
-            ),
+            NotEmbedded::Model(error) => Failure::of(NoAnswer::Ended(Ending::Model(error.kind))),
         })
     }
 

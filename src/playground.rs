@@ -16,6 +16,7 @@
 pub mod chaos;
 pub mod demo_model;
 pub mod example_server;
+pub mod examples;
 pub mod faults;
 mod files;
 mod gateway;

@@ -36,9 +36,10 @@ use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
 pub use self::vitals::Vitals;
-pub use self::writes::{Keeping, Replaced, StoreStatus, Write, replace};
+pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
 use crate::domain::audit::Wanted;
 use crate::domain::completion::{Completion, Request};
+use crate::domain::daily::DayUse;
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
 use crate::domain::fact::{FactId, Found, NotKept, Remembered};
 use crate::domain::gate::{Click, Decision, Refusal};
@@ -131,6 +132,15 @@ pub trait Store: Send + Sync {
     /// How the store is.
     fn status(&self) -> StoreStatus;
 
+    /// Sends every living key, all of one moment where the backend can, once all that was written before is durable. Ends early when
+    /// nothing receives any more.
+    ///
+    /// # Errors
+    /// Why not everything was sent, as a sentence.
+    fn copy(&self, _to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(ready(Err("this store cannot be copied".to_owned())))
+    }
+
     /// What the settings of the server behind it can lose or break, as far as it is known.
     fn keeping(&self) -> Keeping {
         Keeping::default()
@@ -138,6 +148,12 @@ pub trait Store: Send + Sync {
 
     /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
     fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
+}
+
+/// Makes copies of everything that is kept.
+pub trait Backups: Send + Sync {
+    /// Begins one. Its text arrives in chunks; one that ends without its last line is not whole.
+    fn begin(&self) -> mpsc::Receiver<Vec<u8>>;
 }
 
 // === Model ===
@@ -448,6 +464,13 @@ pub trait Renderer: Send + Sync {
 pub trait AuditLog: Send + Sync {
     /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
+}
+
+/// What was used on each day.
+#[async_trait]
+pub trait UseByDay: Send + Sync {
+    /// The use of the last days, today first, at most [`crate::domain::daily::DAYS_MAX`]. Bounded by the deadlines of the store.
+    async fn days(&self, many: usize) -> Vec<DayUse>;
 }
 
 // === Pages ===

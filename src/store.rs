@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use crate::domain::counter::Counter;
 use crate::domain::ids::Timestamp;
 use crate::domain::limits::member_windows::Changes;
 use crate::domain::limits::window_log::WindowLog;
 use crate::domain::limits::{Decision, Request};
-use crate::ports::{Keeping, Write};
+use crate::ports::{Keeping, StoredRow, Write};
 
 pub mod resilient;
 
@@ -93,6 +94,14 @@ pub trait Backend: Send + Sync + 'static {
     /// See [`BackendError`].
     async fn sweep(&self) -> Result<bool, BackendError> {
         Ok(false)
+    }
+
+    /// Sends every living key. Ends early when nothing receives any more.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn copy(&self, _to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        Err(BackendError::Failed("it cannot be copied".to_owned()))
     }
 
     /// What the settings of the server can lose or break; `None` where it does not say. Asked after opening and with each sweep.

@@ -13,6 +13,9 @@ pub(crate) mod traces;
 
 mod line;
 
+#[cfg(feature = "playground")]
+pub mod log_file;
+
 mod panics;
 
 mod redact;

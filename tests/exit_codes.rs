@@ -1,5 +1,8 @@
 //! Why `staffai run` ends, as a service manager sees it: the exit code, and the words on the way out.
 
+#[path = "exit_codes/keeping.rs"]
+mod keeping;
+
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::Path;

@@ -234,3 +234,10 @@ fn the_keys_are_those_of_the_store() {
     text.push('\n');
     same("keys", &text);
 }
+
+#[test]
+fn the_output_of_a_check_has_the_number_of_settings() {
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operators-guide.md");
+    let (text, all) = (std::fs::read_to_string(page).unwrap(), staffai::config::defaults::entries().len());
+    assert!(text.contains(&format!(" of {all} settings are set")), "the check in the operators' guide must say {all}");
+}

@@ -123,6 +123,20 @@ pub async fn lines(store: &dyn Store, wanted: &Wanted) -> Vec<String> {
     .await
 }
 
+/// The lines of a store that are wanted, in any order, as `of` sums them up.
+pub(super) async fn read<T: Send + 'static>(
+    store: &dyn Store,
+    wanted: &Wanted,
+    of: impl FnOnce(Vec<AuditLine>) -> T + Send + 'static,
+) -> T {
+    let (stored, wanted) = (store.scan(keys::AUDIT_PREFIX, READ_MAX).await, wanted.clone());
+    blocking(move || {
+        let lines = stored.iter().filter_map(|(_, text)| serde_json::from_str::<AuditLine>(text).ok());
+        of(lines.filter(|line| wanted.fits(line)).collect())
+    })
+    .await
+}
+
 /// The day of a moment, counted from 1970.
 const fn day(at: Timestamp) -> u64 {
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

@@ -28,6 +28,10 @@ pub enum PartKind {
     Model,
     /// A tool server.
     McpServer,
+    /// A place whose posts its platform refuses again and again.
+    Place,
+    /// The posts of a door, while its platform takes none.
+    Posts,
 }
 
 impl PartKind {
@@ -35,11 +39,12 @@ impl PartKind {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
-            Self::Door => "door",
+            Self::Door | Self::Posts => "door",
             Self::Shard => "shard",
             Self::Store => "store",
             Self::Model => "model",
             Self::McpServer => "mcp_server",
+            Self::Place => "place",
         }
     }
 }
@@ -108,6 +113,12 @@ impl Board {
     /// A part is not there any more.
     pub fn forget(&self, kind: PartKind, name: &str) {
         self.parts.lock().remove(&(kind, name.to_owned()));
+    }
+
+    /// The parts of one door are not there any more: those whose names begin with it.
+    pub fn forget_within(&self, kind: PartKind, door: &str) {
+        let of_door = |name: &str| name.split_once(':').is_some_and(|(of, _)| of == door);
+        self.parts.lock().retain(|(known, name), _| *known != kind || !of_door(name));
     }
 
     /// All parts.

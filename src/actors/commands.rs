@@ -267,7 +267,10 @@ impl Commands {
         let person = command.caller.person.clone();
         let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
         if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
-            tracing::warn!(event = "turn.shed", r#where = Shed::Commands.as_str(), "too many commands run");
+            tracing::warn!(
+                event = "turn.shed", r#where = Shed::Commands.as_str(), place = %command.place, member = %person,
+                "too many commands run"
+            );
             metrics::counter!("staffai_shed_total", "where" => Shed::Commands.as_str()).increment(1);
             let locale = command.caller.locale();
             let sentence = if own { words::still_running(locale) } else { words::busy(locale) };

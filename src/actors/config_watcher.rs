@@ -18,11 +18,13 @@ use super::messages::config_watcher::ConfigWatcherMsg;
 use super::messages::tools::ToolsMsg;
 use super::running::{Live, Running};
 use super::supervisor::{Actor, ActorContext, Crash};
-use crate::domain::keys::MODEL_ROWS;
+use crate::domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use crate::ports::Store;
 
-/// How often the files are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// How often the files are looked at. A key that is revoked has to be out of force within 2 s, and its streams ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What processes on a shared store tell each other.
+const SHARED: [&str; 2] = [MODEL_ROWS, REVOKED_KEYS];
 
 /// The most changed files that a line of the log names.
 const NAMED_MAX: usize = 10;
@@ -35,8 +37,8 @@ pub trait Files: Send + Sync {
     /// How the files look.
     fn looks(&self) -> FileFingerprints;
 
-    /// Writes down what processes on a shared store say about model rows, where that differs. True when it did.
-    fn mirror(&self, _shared: &str) -> bool {
+    /// Writes down what processes on a shared store say under this key, where that differs. True when it did.
+    fn mirror(&self, _key: &str, _shared: &str) -> bool {
         false
     }
 
@@ -136,9 +138,12 @@ impl ConfigWatcher {
     fn look(&self, ctx: &mut ActorContext<ConfigWatcher>) {
         let (files, store) = (Arc::clone(&self.files), Arc::clone(&self.store));
         let look = async move {
-            let shared = store.get(MODEL_ROWS).await;
+            let mut told = Vec::new();
+            for key in SHARED {
+                told.extend(store.get(key).await.map(|shared| (key, shared)));
+            }
             let looked = tokio::task::spawn_blocking(move || {
-                let mirrored = shared.is_some_and(|shared| files.mirror(&shared));
+                let mirrored = told.iter().fold(false, |any, (key, shared)| files.mirror(key, shared) || any);
                 (files.looks(), mirrored)
             });
             match looked.await {

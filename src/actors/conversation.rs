@@ -158,7 +158,10 @@ impl Conversation {
         let goes_on = offered.resumed.is_some();
         let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
-            tracing::warn!(event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, "the lane is full");
+            tracing::warn!(
+                event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, place = %turn.place,
+                member = %turn.person, "the lane is full"
+            );
             metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
             if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {

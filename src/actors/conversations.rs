@@ -127,7 +127,11 @@ impl Conversations {
                 Err(Undelivered(back)) => offer = back,
             }
             // It crashed: an idle one is not known any more.
-            restarts = known.handle.stats().restarts.load(Ordering::Relaxed) + 1;
+            let stats = known.handle.stats();
+            restarts = stats.restarts.load(Ordering::Relaxed) + 1;
+            // Temporary actors have no supervisor that counts their restarts.
+            metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
+            tracing::warn!(event = "actor.restarted", actor = &*stats.path, restarts, "conversation replaced");
         }
         let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
         handle.stats().restarts.store(restarts, Ordering::Relaxed);

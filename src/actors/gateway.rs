@@ -105,6 +105,8 @@ pub struct GatewayState {
     not_served: Pairs,
     /// When the log last heard that we may not answer in a place.
     warned: HashMap<Place, Instant>,
+    /// When the log was last told that direct messages are not answered.
+    told_of_direct: Option<Instant>,
 }
 
 /// One permit for each look at what a deleted message told.
@@ -198,8 +200,10 @@ impl Gateway {
         };
         match self.by_record(posted, rules, triage::triage(posted, rules, us)) {
             TriageDecision::Ignore(reason) => {
-                if reason == Reason::NoPermission {
-                    state.warn_of(&posted.place);
+                match reason {
+                    Reason::NoPermission => state.warn_of(&posted.place),
+                    Reason::DirectMessage => state.tell_of_direct(),
+                    _ => {}
                 }
                 ignore(reason, receipt);
             }
@@ -241,13 +245,12 @@ impl Gateway {
             tracing::error!(event = "gateway.dropped", reason = Reason::UnknownDoor.as_str(), door = %fire.id.door, "no rules for this door");
             return;
         };
+        let turn = fire.turn(&rules.policy);
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             // The dropped receipt brings it back while it is worth it.
-            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %fire.id, "too many open turns");
-            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            shed(&turn);
             return;
         };
-        let turn = fire.turn(&rules.policy);
         // A journal that is down drops the receipt, and the event comes back.
         let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
@@ -331,8 +334,7 @@ impl Gateway {
 
     fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            tracing::warn!(event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, "too many open turns");
-            metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
+            shed(&turn);
             let tells = self.busy.may_tell(&turn.person) && {
                 let text = notice::busy(turn.locale()).to_owned();
                 let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
@@ -381,9 +383,32 @@ impl GatewayState {
     }
 }
 
+impl GatewayState {
+    /// Logs that a direct message was not answered, at most once in [`WARN_EVERY`].
+    fn tell_of_direct(&mut self) {
+        if self.told_of_direct.is_some_and(|at| at.elapsed() < WARN_EVERY) {
+            return;
+        }
+        self.told_of_direct = Some(Instant::now());
+        tracing::info!(
+            event = "gateway.direct_ignored",
+            "a direct message was not answered; set discord.direct_messages to answer if the bot shall"
+        );
+    }
+}
+
 fn ignore(reason: Reason, receipt: Receipt) {
     tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
     receipt.settle();
+}
+
+/// A turn was turned away because too many are open.
+fn shed(turn: &Turn) {
+    tracing::warn!(
+        event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, place = %turn.place, member = %turn.person,
+        "too many open turns"
+    );
+    metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
 }
 
 #[cfg(test)]

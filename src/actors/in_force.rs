@@ -23,6 +23,10 @@ impl Keys for InForce {
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
         self.live.now().keys.find(presented, self.clock.now())
     }
+
+    fn still_opens(&self, key: &ApiKey) -> bool {
+        self.live.now().keys.still_opens(key, self.clock.now())
+    }
 }
 
 impl Webhooks for InForce {

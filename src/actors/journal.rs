@@ -257,6 +257,7 @@ fn subject(message: &JournalMsg) -> Option<Subject> {
         | JournalMsg::Decided(..)
         | JournalMsg::Cancel(_)
         | JournalMsg::Undelivered(_)
+        | JournalMsg::Refused(..)
         | JournalMsg::Forget(..)
         | JournalMsg::ActorRecovered(_)
         | JournalMsg::Drain
@@ -271,6 +272,7 @@ impl Journal {
             JournalMsg::Accept(accepted) => self.accept(ctx, state, *accepted),
             JournalMsg::Answered(id, answer) => self.answered(state, &id, *answer),
             JournalMsg::Delivered(id, delivery) => self.delivered(state, &id, &delivery),
+            JournalMsg::Refused(id, many, since) => self.refused(state, &id, many, since),
             JournalMsg::Undeliverable(id, reason) => self.undeliverable(state, &id, &reason),
             JournalMsg::Cancel(id) => self.withdraw(state, &id, Dropped::TriggerDeleted),
             JournalMsg::Dropped(id, why) => drop(self.drop_turn(state, &id, why)),
@@ -299,7 +301,7 @@ impl Journal {
             JournalMsg::ActorRecovered(recovered) => self.offer_again(state, &recovered),
             JournalMsg::Drain => state.phase = Phase::Draining,
             JournalMsg::Left(reply) => {
-                let undelivered = state.open.values().filter(|entry| entry.answer().is_some()).count();
+                let undelivered = state.open.values().filter(|entry| entry.is_undelivered()).count();
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(Left { open: state.open.len(), undelivered });
             }

@@ -197,16 +197,9 @@ impl LlmDispatcher {
         tried: &[String],
     ) -> Result<Row, NoModel> {
         let running = self.live.now();
-        let rows = running.models.rows();
-        let find = |key: &str| rows.iter().find(|row| row.key == key);
-        let Some(first) = row.and_then(find).or(rows.first()) else { return Err(NoModel::Exhausted) };
         let now = state.origin.elapsed();
         let mut none = NoModel::Exhausted;
-        for candidate in std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))) {
-            let may = among.is_empty() || among.contains(&candidate.key);
-            if !may || tried.contains(&candidate.key) {
-                continue;
-            }
+        for candidate in running.candidates(row, among).filter(|candidate| !tried.contains(&candidate.key)) {
             let breaker = state.breakers.entry(candidate.key.clone()).or_default();
             if breaker.opening_for(running.settings.llm.rest).allow(now) {
                 return Ok(candidate.clone());

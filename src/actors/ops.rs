@@ -89,6 +89,9 @@ impl Actor for Ops {
         ctx.after(HEALTH_EVERY, OpsEvent::Health);
         ctx.after(MEASURE_EVERY, OpsEvent::Measure);
         ctx.after(samples::EVERY, OpsEvent::Sample);
+        if let Some(recall) = self.vitals.recall() {
+            ctx.background(recall);
+        }
         Ok(state)
     }
 

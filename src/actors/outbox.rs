@@ -22,6 +22,7 @@
 //! probes it. A rejection without a known reason closes nothing and is tried again. See [`ClosedPlaces`].
 
 mod attempt;
+mod beside;
 mod closed;
 mod courier;
 mod courtesy;
@@ -35,7 +36,7 @@ mod pacer;
 mod queue;
 mod typing;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,12 +49,13 @@ use self::courier::Courier;
 use self::courtesy::Courtesy;
 pub use self::doors::Outboxes;
 use self::drafts::{Drafts, Drawn};
-use self::job::{Job, Task};
+use self::job::{Job, Task, Tries};
 use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use self::typing::Thinking;
 use super::alone::Alone;
+use super::board::{Board, PartKind};
 use super::bounded_set::BoundedSet;
 use super::handle::{Handle, Reply};
 use super::messages::journal::JournalMsg;
@@ -64,7 +66,7 @@ use super::supervisor::{Actor, ActorContext, Crash};
 use super::timeline::Timeline;
 use super::turn_events::TurnEvents;
 use crate::domain::ending::Unposted;
-use crate::domain::ids::{MessageId, Place, TurnId};
+use crate::domain::ids::{Door, MessageId, Place, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
 use crate::domain::shed::Shed;
 use crate::domain::turn_event::{NoAnswer, TurnUpdate};
@@ -87,6 +89,8 @@ const ANSWERED_MAX: usize = 4_000;
 pub enum OutboxEvent {
     /// A courier is done with the job at the head of its place's queue.
     CourierReturned(Place, Box<job::Returned>),
+    /// Time to try what goes on beside the queues of a place.
+    Sweep(Place),
     /// Time for a closed place to be probed.
     Probe(Place),
     /// A courier is done with a draft.
@@ -103,6 +107,10 @@ pub enum OutboxEvent {
 
 /// The behaviour and its arguments.
 pub struct Outbox {
+    /// The door.
+    pub door: Door,
+    /// Where readiness looks.
+    pub board: Arc<Board>,
     /// The door's platform.
     pub poster: Arc<dyn Poster>,
     /// The door's budgets; they outlive this actor.
@@ -142,6 +150,10 @@ pub struct OutboxState {
     answered: Answered,
     /// What was posted that replies to nothing.
     alone: Alone,
+    /// Places whose answers are refused, as far as readiness names them.
+    refusing: HashSet<Place>,
+    /// An answer is refused, and none was taken at this door since.
+    refuses_all: bool,
 }
 
 /// The last answered turns.
@@ -154,6 +166,9 @@ impl Actor for Outbox {
 
     fn start(&self, ctx: &mut ActorContext<Outbox>) -> Result<OutboxState, Crash> {
         ctx.after(TYPING_EVERY, OutboxEvent::ShowTyping);
+        // What an earlier life said of its posts is found out again.
+        self.board.forget(PartKind::Posts, &self.posts());
+        self.board.forget_within(PartKind::Place, self.door.as_str());
         Ok(OutboxState::default())
     }
 
@@ -164,7 +179,7 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, since, check, others, nonce_until, drafted } => {
+            OutboxMsg::Deliver { turn, outgoing, since, check, others, nonce_until, drafted, refused, rescue } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
@@ -179,6 +194,8 @@ impl Actor for Outbox {
                         nonce_until,
                         drawn,
                         since: Some(since),
+                        tries: refused.map(Tries::before).unwrap_or_default(),
+                        rescue,
                         ..Job::new(Task::Turn(turn), outgoing)
                     },
                 );
@@ -232,6 +249,7 @@ impl Actor for Outbox {
             }
             OutboxEvent::Drew(_) => Origin::Outside(None),
             OutboxEvent::Probe(_)
+            | OutboxEvent::Sweep(_)
             | OutboxEvent::Sample
             | OutboxEvent::TypingDue
             | OutboxEvent::ShowTyping
@@ -254,6 +272,7 @@ impl Actor for Outbox {
     ) -> Result<(), Crash> {
         match event {
             OutboxEvent::CourierReturned(place, returned) => self.courier_returned(ctx, state, &place, *returned),
+            OutboxEvent::Sweep(place) => self.sweep(ctx, state, &place),
             OutboxEvent::Probe(place) => self.send_couriers(ctx, state, &place),
             OutboxEvent::Drew(drew) => self.drew(ctx, state, drew),
             OutboxEvent::Sample => {
@@ -292,6 +311,8 @@ impl Outbox {
             tracing::warn!(
                 event = "turn.shed",
                 r#where = Shed::Outbox.as_str(),
+                turn = %TurnId::of(about),
+                %place,
                 "too many notices wait; one was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Outbox.as_str()).increment(1);
@@ -327,7 +348,9 @@ impl Outbox {
 
     fn courier(&self, pace: SharedPace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
-        Courier { poster, pacer, dice, renderer: Arc::clone(&self.renderer), pace }
+        let (renderer, live) = (Arc::clone(&self.renderer), self.live.clone());
+        let (task, tries, patience) = (None, Tries::default(), None);
+        Courier { poster, pacer, dice, renderer, pace, live, task, tries, patience }
     }
 
     fn interact(
@@ -365,6 +388,7 @@ impl OutboxState {
         self.quiet(place, turn);
         self.drafts.remove(place, turn);
         if let Some(queue) = self.lanes.get_mut(place) {
+            queue.beside.retain(|task| !matches!(task, Task::Turn(waiting) if waiting == turn));
             for line in [&mut queue.posts, &mut queue.edits] {
                 line.jobs.retain(|job| !matches!(&job.task, Task::Turn(waiting) if waiting == turn));
             }

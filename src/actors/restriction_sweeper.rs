@@ -251,7 +251,8 @@ impl RestrictionSweeper {
         let now = self.clock.now();
         let reason = "restricted";
         tracing::info!(
-            event = "turn.refused", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), reason,
+            event = "turn.refused", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
+            trigger = turn.trigger.as_str(), reason,
             "a restricted member is not answered here"
         );
         if state.told.get(&member).is_some_and(|until| *until > now) {

@@ -126,13 +126,20 @@ impl Running {
         row.and_then(|row| row.max_context).unwrap_or(usize::MAX)
     }
 
+    /// The rows that may answer, in the order in which they are asked: this one (none: the default row), then its fallbacks. Of
+    /// these, only rows `among` those named there, if any are.
+    pub fn candidates<'a>(&'a self, row: Option<&str>, among: &'a [String]) -> impl Iterator<Item = &'a Row> {
+        let rows = self.models.rows();
+        let find = move |key: &str| rows.iter().find(|row| row.key == key);
+        let first = row.and_then(find).or(rows.first());
+        let fallbacks = first.into_iter().flat_map(move |first| first.fallback.iter().filter_map(move |key| find(key)));
+        first.into_iter().chain(fallbacks).filter(move |row| among.is_empty() || among.contains(&row.key))
+    }
+
     /// Whether a row that may be asked (this one, none: the default row, or one of its fallbacks) sees pictures.
     #[must_use]
     pub fn somebody_sees(&self, row: Option<&str>) -> bool {
-        let rows = self.models.rows();
-        let find = |key: &str| rows.iter().find(|row| row.key == key);
-        let Some(first) = row.and_then(find).or(rows.first()) else { return false };
-        std::iter::once(first).chain(first.fallback.iter().filter_map(|key| find(key))).any(|row| row.vision)
+        self.candidates(row, &[]).any(|row| row.vision)
     }
 
     /// Whether it makes a difference to anybody which roles they hold.

@@ -28,7 +28,7 @@ const NAMED_OF_A_KIND: usize = 16;
 /// Actors of all kinds that have rows of their own.
 const NAMED: usize = 96;
 
-/// The ring. All of it is lost with the process.
+/// The ring. What it counts of the whole outlives the process elsewhere; its rows are lost with it.
 #[derive(Default)]
 pub struct Samples {
     ring: Mutex<VecDeque<Arc<Taken>>>,
@@ -95,6 +95,21 @@ impl Samples {
         ring.push_back(Arc::new(Taken { at, figures, rows }));
     }
 
+    /// Puts samples of an earlier life before all others, as far as there is room and they are no older than the ring reaches.
+    pub fn put_before(&self, earlier: impl DoubleEndedIterator<Item = (Timestamp, Figures)>, now: Timestamp) {
+        let mut ring = self.ring.lock();
+        let reach = ids::millis(EVERY) * KEPT as u64;
+        for (at, figures) in earlier.rev() {
+            let newer = ring.front().is_none_or(|first| at < first.at);
+            if ring.len() >= KEPT || at.0 + reach < now.0 {
+                return;
+            }
+            if newer && at <= now {
+                ring.push_front(Arc::new(Taken { at, figures, rows: Box::default() }));
+            }
+        }
+    }
+
     /// The samples after this moment, the oldest ones of them when they are many.
     #[must_use]
     pub fn after(&self, moment: Timestamp) -> samples::Samples {
@@ -117,7 +132,7 @@ impl Samples {
             rows: taken.rows.iter().map(|row| row.shown(index_of(&row.path))).collect(),
         };
         let samples = newer.iter().map(shown).collect();
-        samples::Samples { every_ms: ids::millis(EVERY), kept: KEPT, more, actors, samples }
+        samples::Samples { every_ms: ids::millis(EVERY), kept: KEPT, more, actors, samples, breaks: Vec::new() }
     }
 }
 

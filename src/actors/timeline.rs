@@ -1,6 +1,6 @@
 //! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts only: no person, no channel, and no message and no text of one
-//! unless the operator allows it.
+//! whoever does the step, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
+//! unless the operator allows it. The ids of a turn are dropped when a member wishes to be forgotten.
 
 mod transcripts;
 
@@ -17,10 +17,10 @@ use self::transcripts::Transcripts;
 pub use self::transcripts::{Excerpt, Texts};
 use crate::domain::completion::Usage;
 use crate::domain::ids;
-use crate::domain::ids::{Timestamp, TurnId};
+use crate::domain::ids::{Person, Place, Timestamp, TurnId};
 use crate::domain::limits::Reservation;
 use crate::domain::limits::charge::Charge;
-use crate::domain::turn::{Outcome, Turn};
+use crate::domain::turn::{Effort, Outcome, Times, Turn};
 use crate::ports::samples::{Counters, Figures};
 use crate::ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
@@ -34,7 +34,7 @@ const ROWS: usize = 64;
 /// How long ago a turn may have ended whose first words count for a sample.
 const RECENT: Duration = Duration::from_secs(60);
 
-/// The record of the last turns. All of it is lost with the process.
+/// The record of the last turns. Texts are lost with the process.
 #[derive(Default)]
 pub struct Timeline {
     /// What models were asked and answered, where that may be told; then the number of its message is told with a turn as well.
@@ -57,6 +57,8 @@ struct Book {
 
 struct Line {
     id: TurnId,
+    place: Place,
+    person: Person,
     trigger: &'static str,
     accepted: Instant,
     started: Option<Instant>,
@@ -66,7 +68,10 @@ struct Line {
     outcome: &'static str,
     reason: Option<String>,
     counted: Option<Counted>,
+    effort: Option<(Times, Option<String>)>,
     steps: Vec<Mark>,
+    /// It ended, and was handed to those who keep it.
+    kept: bool,
 }
 
 struct Mark {
@@ -123,6 +128,8 @@ impl Timeline {
         book.numbers.insert(turn.id.clone(), number);
         book.turns.push_back(Line {
             id: turn.id.clone(),
+            place: turn.place.clone(),
+            person: turn.person.clone(),
             trigger: turn.trigger.as_str(),
             accepted: Instant::now(),
             started: None,
@@ -132,7 +139,9 @@ impl Timeline {
             outcome: "open",
             reason: None,
             counted: None,
+            effort: None,
             steps: Vec::new(),
+            kept: false,
         });
     }
 
@@ -222,10 +231,11 @@ impl Timeline {
         }
     }
 
-    /// Its answer is known.
-    pub fn answered(&self, turn: &TurnId) {
+    /// Its answer is known, and what it took.
+    pub fn answered(&self, turn: &TurnId, effort: &Effort) {
         self.with(turn, |line, now| {
             line.answered.get_or_insert(now);
+            line.effort = Some((effort.times, effort.model.clone()));
         });
     }
 
@@ -253,7 +263,10 @@ impl Timeline {
         let book = self.book.lock();
         let turns = book.turns.iter().enumerate().rev();
         let turns = turns
-            .map(|(at, line)| line.times(book.forgotten + at as u64 + 1, now, self.transcripts.is_some()))
+            .map(|(at, line)| {
+                let number = book.forgotten + at as u64 + 1;
+                line.times(number, now, number > book.forgotten_through)
+            })
             .collect();
         let accepted = book.forgotten + book.turns.len() as u64;
         let spent = book.spent.clone();
@@ -266,6 +279,20 @@ impl Timeline {
             max: *max as u64,
         });
         Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
+    }
+
+    /// The turns that ended and were not given before, the oldest first. A turn from before a member's wish to be forgotten is never given.
+    pub(super) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
+        let book = &mut *self.book.lock();
+        let (forgotten, through) = (book.forgotten, book.forgotten_through);
+        let mut ended = Vec::new();
+        for (line, number) in book.turns.iter_mut().zip(forgotten + 1..) {
+            if line.ended.is_some() && !line.kept {
+                line.kept = true;
+                ended.extend((number > through).then(|| line.times(number, now, true)));
+            }
+        }
+        ended
     }
 
     /// The first words of its answer can be seen, which is still being written.
@@ -318,7 +345,7 @@ impl Line {
         Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
     }
 
-    fn times(&self, number: u64, now: Timestamp, shows_message: bool) -> TurnTimes {
+    fn times(&self, number: u64, now: Timestamp, names: bool) -> TurnTimes {
         let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
         let step = |mark: &Mark| Step {
             kind: mark.kind.to_owned(),
@@ -331,7 +358,9 @@ impl Line {
         TurnTimes {
             number,
             door: self.id.door.as_str().to_owned(),
-            message: shows_message.then(|| self.id.id.as_str().to_owned()),
+            message: names.then(|| self.id.id.as_str().to_owned()),
+            place: names.then(|| self.place.to_string()),
+            member: names.then(|| self.person.to_string()),
             trigger: self.trigger.to_owned(),
             at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
             age_ms: ids::millis(self.accepted.elapsed()),
@@ -342,7 +371,14 @@ impl Line {
             answered_ms: self.answered.map(since),
             visible_ms: self.visible.map(since),
             ended_ms: self.ended.map(since),
+            lane_ms: self.effort.as_ref().map(|(times, _)| times.lane_ms),
+            permit_ms: self.effort.as_ref().map(|(times, _)| times.permit_ms),
+            model_ms: self.effort.as_ref().map(|(times, _)| times.model_ms),
+            tools_ms: self.effort.as_ref().map(|(times, _)| times.tools_ms),
+            post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
+            model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
             steps: self.steps.iter().map(step).collect(),
+            earlier: false,
         }
     }
 }

@@ -3,8 +3,8 @@
 //! The task borrows: the journal has custody of the turn, and the conversation that started the task reports its answer.
 //!
 //! While the answer is being written, what can be shown of it stands in the turn's draft slot. Once some of it was shown, no
-//! model is asked again for the same thing, and whatever ends the turn without an answer keeps the text and apologises below
-//! it. A turn whose trigger was deleted leaves its draft as it stands.
+//! model is asked again for the same thing: a fallback row is asked for the rest, and if there is none, the turn keeps the text
+//! and apologises below it. A turn whose trigger was deleted leaves its draft as it stands.
 
 mod ask;
 mod asking;
@@ -154,6 +154,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let Started { mut turn, again, waited_since, slot, tally, resumed } = started;
     let running = parts.live.now();
     let settings = &running.settings.turn;
+    tally.queued(waited_since.elapsed());
     if waited_since.elapsed() > settings.queue && resumed.is_none() {
         return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }
@@ -307,7 +308,7 @@ async fn taken_in(mut dialogue: Dialogue, event: Event) -> (Dialogue, Step) {
     let bytes = |completion: &Completion| {
         completion.content.len() + completion.calls.iter().map(|call| call.arguments.len()).sum::<usize>()
     };
-    let long = matches!(&event, Event::Completed(completion, _) if bytes(completion) > LONG_ANSWER);
+    let long = matches!(&event, Event::Completed(completion, _) | Event::WentOn(completion, _) if bytes(completion) > LONG_ANSWER);
     if !long {
         let step = dialogue.next(event);
         return (dialogue, step);
@@ -447,10 +448,7 @@ impl Thinking<'_> {
             let step;
             (dialogue, step) = taken_in(dialogue, event).await;
             next = match step {
-                Step::AskModel => Work::Told(match self.ask(&dialogue).await {
-                    Ok((completion, asked)) => Event::Completed(completion, asked),
-                    Err(why) => Event::Failed(why),
-                }),
+                Step::AskModel => Work::Told(self.ask(&dialogue).await.unwrap_or_else(Event::Failed)),
                 Step::RunTools(planned) => {
                     self.tell_status(notice::tools_at_work(turn.locale()));
                     Work::Round(planned, Vec::new())

@@ -2,15 +2,17 @@
 
 mod actor;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use parking_lot::RwLock;
 
 use super::board::{Board, PartKind, PartState, Phase, STORE};
 use super::handle::{HUNG, LifeState, Stats};
+use super::past::Past;
 use super::roster::Roster;
 use super::running::{Live, Running};
 use super::samples::Samples;
@@ -19,6 +21,7 @@ use super::tree::{ActorKind, ROOT, TREE};
 use crate::domain::command::Tooling;
 use crate::domain::ids;
 use crate::domain::ids::Timestamp;
+use crate::domain::model::Row;
 use crate::ports;
 use crate::ports::samples::{Counters, Figures};
 use crate::ports::turn_detail::{TextAccess, TurnDetail};
@@ -42,7 +45,9 @@ pub struct TreeVitals {
     /// What runs.
     pub live: Live,
     /// The last minutes.
-    pub samples: Samples,
+    pub samples: Arc<Samples>,
+    /// What outlives the process of turns and samples.
+    pub past: Arc<Past>,
     /// Counters of the metrics.
     pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
     /// The last lines of the log.
@@ -58,7 +63,7 @@ impl Vitals for TreeVitals {
         let running = self.live.now();
         let (status, parts) = condition(&self.board, &*self.store, &running);
         let status = if status != Status::Draining && !self.alive() { Status::Down } else { status };
-        let parts = parts.into_iter().map(|(kind, name, state)| self.part(kind, name, state)).collect();
+        let parts = parts.into_iter().map(|part| self.part(part)).collect();
         let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
         let actors = unwell(&self.roster);
         let notes = running.notes.iter().cloned().chain(self.store.keeping().loses).collect();
@@ -74,7 +79,11 @@ impl Vitals for TreeVitals {
     }
 
     fn turns(&self) -> Turns {
-        self.timeline.turns(self.clock.now())
+        let now = self.clock.now();
+        let mut turns = self.timeline.turns(now);
+        turns.newest.extend(self.past.turns(now));
+        turns.newest.truncate(timeline::TURNS);
+        turns
     }
 
     fn turn(&self, number: u64) -> Option<TurnDetail> {
@@ -85,6 +94,7 @@ impl Vitals for TreeVitals {
 
     fn forget_texts(&self) {
         self.timeline.forget_texts();
+        self.past.forget();
         self.logged.forget();
     }
 
@@ -92,11 +102,26 @@ impl Vitals for TreeVitals {
         self.timeline.age_texts();
         self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
         let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
-        self.samples.take(&self.roster, figures, self.clock.now());
+        let now = self.clock.now();
+        self.samples.take(&self.roster, figures, now);
+        self.past.keep(self.timeline.ended_anew(now), (now.0, figures));
+    }
+
+    fn recall(&self) -> Option<BoxFuture<'static, ()>> {
+        let (past, samples, clock) = (Arc::clone(&self.past), Arc::clone(&self.samples), Arc::clone(&self.clock));
+        Some(Box::pin(async move {
+            let earlier = past.recall(clock.now()).await;
+            samples.put_before(earlier.into_iter().map(|(at, figures)| (Timestamp(at), figures)), clock.now());
+        }))
+    }
+
+    fn stops(&self) {
+        let now = self.clock.now();
+        self.past.stops(self.timeline.ended_anew(now), now);
     }
 
     fn samples(&self, after: Timestamp) -> ports::samples::Samples {
-        self.samples.after(after)
+        ports::samples::Samples { breaks: self.past.breaks(), ..self.samples.after(after) }
     }
 
     fn tooling(&self) -> Tooling {
@@ -150,9 +175,19 @@ fn unwell(roster: &Roster) -> Vec<UnwellActor> {
 /// Linux counts the time of processes in hundredths of a second, on every machine of today.
 const MS_PER_TICK: u64 = 10;
 
-/// How the parts are, and what follows for the whole, as far as that does not depend on the tree.
+/// A part of the program as it is now.
+pub struct PartNow {
+    kind: PartKind,
+    name: String,
+    state: PartState,
+    /// The bot serves without it: its failure leaves the status of the whole as it is.
+    optional: bool,
+}
+
+/// The state of the parts, and what follows for the whole, as far as that does not depend on the tree. The whole is degraded by the
+/// store, by a door or one of its connections, and by a door of which every model row that may answer is down; by nothing else.
 #[must_use]
-pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<(PartKind, String, PartState)>) {
+pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<PartNow>) {
     match store.status() {
         // Settings that break promises are as bad as a store that is away: it answers, and what it keeps cannot be relied on.
         StoreStatus::Ready => match store.keeping().breaks {
@@ -173,18 +208,42 @@ pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status
         parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
     let door_is_open = shards.iter().any(|shard| shard.up);
     let never_open = shards.iter().all(|shard| !shard.began);
+    let needed = needed_rows(&parts, running);
+    let now = |(kind, name, state): (PartKind, String, PartState)| {
+        let optional = match kind {
+            PartKind::Door | PartKind::Posts | PartKind::Shard | PartKind::Store => false,
+            PartKind::Model => !needed.contains(&name),
+            PartKind::McpServer | PartKind::Place => true,
+        };
+        PartNow { kind, name, state, optional }
+    };
+    let parts: Vec<PartNow> = parts.into_iter().map(now).collect();
     let status = match board.phase() {
         Phase::Draining => Status::Draining,
         Phase::Serving if !door_is_open && never_open => Status::Starting,
         Phase::Serving if !door_is_open => Status::Down,
-        Phase::Serving if parts.iter().all(|(.., state)| state.up) => Status::Ready,
+        Phase::Serving if parts.iter().all(|part| part.state.up || part.optional) => Status::Ready,
         Phase::Serving => Status::Degraded,
     };
     (status, parts)
 }
 
+/// The model rows whose failure leaves a door without a model: each row of a door whose other rows are all down.
+fn needed_rows(parts: &[(PartKind, String, PartState)], running: &Running) -> HashSet<String> {
+    let down = |key: &str| parts.iter().any(|(kind, name, state)| *kind == PartKind::Model && name == key && !state.up);
+    let mut needed = HashSet::new();
+    for rules in running.doors.values() {
+        let policy = &rules.triage.policy;
+        let rows: Vec<&Row> = running.candidates(policy.model.as_deref(), &policy.among).collect();
+        let only = |key: &str| rows.iter().all(|other| other.key == key || down(&other.key));
+        needed.extend(rows.iter().filter(|row| only(&row.key)).map(|row| row.key.clone()));
+    }
+    needed
+}
+
 impl TreeVitals {
-    fn part(&self, kind: PartKind, name: String, state: PartState) -> Part {
+    fn part(&self, part: PartNow) -> Part {
+        let PartNow { kind, name, state, optional } = part;
         let ago = ids::millis(state.since.elapsed());
         Part {
             kind: kind.as_str().to_owned(),
@@ -193,6 +252,7 @@ impl TreeVitals {
             since: Timestamp(self.clock.now().0.saturating_sub(ago)),
             restarts: state.restarts,
             last_error: state.last_error,
+            optional,
         }
     }
 }
@@ -292,8 +352,8 @@ fn place_in_tree(kind: ActorKind) -> usize {
 mod tests {
     use super::*;
     use crate::actors::handle::Handle;
-    use crate::actors::testing::ports::MemoryStore;
-    use crate::actors::testing::{place, real, usual};
+    use crate::actors::testing::ports::{MemoryStore, ScriptedModels};
+    use crate::actors::testing::{live, place, real, usual};
     use crate::actors::tree::Scope;
     use crate::ports::Input;
 
@@ -378,6 +438,37 @@ mod tests {
         let tree = tree_of(&roster.all(), usize::MAX);
         let shown: Vec<_> = tree.children.iter().map(|node| (node.name.as_str(), node.state.as_str())).collect();
         assert_eq!(shown, [("ops", "running"), ("journal", "hung"), ("gateway", "restarting")]);
+    }
+
+    #[tokio::test]
+    async fn an_optional_part_never_changes_the_status_and_the_last_model_of_a_door_does() {
+        let (board, store) = (Board::default(), MemoryStore::new());
+        // The first falls back to the second.
+        let running = live(&[], Arc::new(ScriptedModels::new(&["main", "spare"]))).now();
+        let condition = || {
+            let (status, parts) = condition(&board, &store, &running);
+            let down = parts.into_iter().filter(|part| !part.state.up);
+            let down: Vec<String> =
+                down.map(|part| format!("{}{}", part.name, if part.optional { "?" } else { "" })).collect();
+            (status, down.join(" "))
+        };
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(condition(), (Status::Ready, String::new()));
+        board.down(PartKind::McpServer, "notes", "gone");
+        board.down(PartKind::Model, "spare", "gone");
+        assert_eq!(condition(), (Status::Ready, "spare? notes?".to_owned()));
+        board.up(PartKind::Model, "spare");
+        board.down(PartKind::Model, "main", "gone");
+        assert_eq!(condition(), (Status::Ready, "main? notes?".to_owned()), "its fallback answers");
+        board.down(PartKind::Model, "spare", "gone");
+        assert_eq!(condition(), (Status::Degraded, "main spare notes?".to_owned()), "no row is left");
+        board.up(PartKind::Model, "main");
+        assert_eq!(condition().0, Status::Ready);
+        store.degraded.store(true, Ordering::SeqCst);
+        assert_eq!(condition(), (Status::Degraded, "store spare? notes?".to_owned()));
+        store.degraded.store(false, Ordering::SeqCst);
+        board.down(PartKind::Shard, "discord:1", "cut");
+        assert_eq!(condition(), (Status::Degraded, "discord:1 spare? notes?".to_owned()));
     }
 
     #[tokio::test]

@@ -21,6 +21,8 @@ use tower::Service;
 
 use crate::api::Limits;
 use crate::api::bodies::SentBody;
+use crate::api::cuttable::Cuttable;
+use crate::api::grants::Cut;
 use crate::api::guard::Link;
 use crate::api::places::{Place, Places, Share};
 
@@ -71,8 +73,11 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
     let ended = stop.child_token();
     let ending = ended.clone();
     let place = Arc::new(place);
+    let stream = Cuttable::new(stream);
+    let cut = Cut(stream.cut());
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link);
+        request.extensions_mut().insert(cut.clone());
         // An answer that never ends by itself watches this, so that the stop need not wait for it.
         request.extensions_mut().insert(ending.clone());
         answer(request, router.clone(), Arc::clone(&place))

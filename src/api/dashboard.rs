@@ -13,7 +13,7 @@ const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
 /// Every file: where it is, its media type, its text.
-pub const FILES: [(&str, &str, &str); 17] = [
+pub const FILES: [(&str, &str, &str); 18] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
     ("/dashboard/board.css", STYLE, include_str!("dashboard/board.css")),
@@ -28,6 +28,7 @@ pub const FILES: [(&str, &str, &str); 17] = [
     ("/dashboard/transcript.js", SCRIPT, include_str!("dashboard/transcript.js")),
     ("/dashboard/path.js", SCRIPT, include_str!("dashboard/path.js")),
     ("/dashboard/turns.js", SCRIPT, include_str!("dashboard/turns.js")),
+    ("/dashboard/use.js", SCRIPT, include_str!("dashboard/use.js")),
     ("/dashboard/theme.js", SCRIPT, include_str!("dashboard/theme.js")),
     ("/dashboard/dom.js", SCRIPT, include_str!("dashboard/dom.js")),
     ("/dashboard/icon.svg", "image/svg+xml", include_str!("dashboard/icon.svg")),

@@ -4,12 +4,13 @@
 use std::net::IpAddr;
 
 use axum::http::uri::Authority;
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Method, StatusCode, header};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::api::cors::Origins;
 use crate::api::places::Share;
+use crate::api::site::{follows_a_link, is_foreign, only};
 use crate::domain::api_key::{Caller, Right};
 use crate::ports::Keys;
 
@@ -49,6 +50,19 @@ pub struct Link {
     pub share: Share,
 }
 
+/// A request, as far as it decides whether it is let in.
+#[derive(Debug, Clone, Copy)]
+pub struct Asked<'a> {
+    /// Its connection.
+    pub link: Link,
+    /// Its method.
+    pub method: &'a Method,
+    /// Its path.
+    pub path: &'a str,
+    /// Its headers.
+    pub headers: &'a HeaderMap,
+}
+
 /// What a route shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
@@ -67,6 +81,8 @@ pub enum Rejection {
     Origin,
     /// A key is needed.
     Key,
+    /// The key that was sent is none of those in force.
+    WrongKey,
     /// A key would be needed, and none is configured.
     NoKeys,
     /// The key does not open this.
@@ -87,6 +103,10 @@ impl Rejection {
             Self::Key => {
                 (StatusCode::UNAUTHORIZED, "send a key as a bearer token or as the password; staffai key add makes one")
             }
+            Self::WrongKey => (
+                StatusCode::UNAUTHORIZED,
+                "this key is wrong, was revoked, or has expired; staffai key list shows those in force",
+            ),
             Self::NoKeys => {
                 (StatusCode::FORBIDDEN, "only this machine may ask; staffai key add makes a key for others")
             }
@@ -101,14 +121,11 @@ impl Rejection {
 /// Decides about one request.
 ///
 /// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
-/// header that gives it away. Pages of these origins may ask with a bearer key and never without. Without keys it is for this machine alone, and a request that was forwarded is not of it.
-pub fn admit(
-    link: Link,
-    headers: &HeaderMap,
-    keys: &dyn Keys,
-    access: Access,
-    origins: &Origins,
-) -> Result<Caller, Rejection> {
+/// header that gives it away. Pages of `origins` may ask with a bearer key and never without. Pages of other sites, of another port too,
+/// are refused whatever they ask for; only a link on them may lead to a page of ours. Without keys it is for this machine alone, and a
+/// request that was forwarded is not of it.
+pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origins) -> Result<Caller, Rejection> {
+    let Asked { link, method, path, headers } = asked;
     if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
@@ -119,7 +136,7 @@ pub fn admit(
     if link.own.is_loopback() && !names_this_machine(headers, link.own) {
         return Err(Rejection::Host);
     }
-    if headers.contains_key(header::ORIGIN) && !same_origin(headers) {
+    if is_foreign(headers) && !follows_a_link(method, path, headers, access == Access::Open) {
         // What a browser adds by itself is no wish of the page.
         return Err(if origins.list(headers) { Rejection::Key } else { Rejection::Origin });
     }
@@ -131,7 +148,17 @@ pub fn admit(
     if access == Access::Open || local {
         return Ok(Caller::Local);
     }
-    Err(if alone { Rejection::NoKeys } else { Rejection::Key })
+    let sent = bearer(headers).is_some_and(|key| !key.is_empty()) || basic(headers).is_some();
+    Err(match (alone, sent) {
+        (true, _) => Rejection::NoKeys,
+        (false, true) => Rejection::WrongKey,
+        (false, false) => Rejection::Key,
+    })
+}
+
+/// True if the request shows a key that no browser adds by itself, so that the page or program that makes it knows the key.
+pub fn shows_bearer(headers: &HeaderMap) -> bool {
+    bearer(headers).is_some()
 }
 
 /// Whether a caller may have what is asked for.
@@ -148,16 +175,6 @@ fn forwarded(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| tells(name.as_str()))
 }
 
-/// The only value of a header; a second one is a trick.
-fn only<'a>(headers: &'a HeaderMap, name: &header::HeaderName) -> Option<&'a str> {
-    let mut values = headers.get_all(name).iter();
-    let first = values.next()?;
-    if values.next().is_some() {
-        return None;
-    }
-    first.to_str().ok()
-}
-
 fn names_this_machine(headers: &HeaderMap, own: IpAddr) -> bool {
     let Some(authority) = only(headers, &header::HOST).and_then(|host| host.parse::<Authority>().ok()) else {
         return false;
@@ -167,14 +184,6 @@ fn names_this_machine(headers: &HeaderMap, own: IpAddr) -> bool {
         Ok(address) => address.is_loopback() || address == own,
         Err(_) => host.trim_end_matches('.').eq_ignore_ascii_case("localhost"),
     }
-}
-
-fn same_origin(headers: &HeaderMap) -> bool {
-    let (Some(origin), Some(host)) = (only(headers, &header::ORIGIN), only(headers, &header::HOST)) else {
-        return false;
-    };
-    let site = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-    site.is_some_and(|site| site.eq_ignore_ascii_case(host))
 }
 
 fn bearer(headers: &HeaderMap) -> Option<&str> {
@@ -208,6 +217,20 @@ pub(super) mod tests {
         fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
             self.0.find(presented, Timestamp(1_000))
         }
+
+        fn still_opens(&self, key: &ApiKey) -> bool {
+            self.0.still_opens(key, Timestamp(1_000))
+        }
+    }
+
+    fn admit_to(
+        link: Link,
+        headers: &HeaderMap,
+        keys: &dyn Keys,
+        access: Access,
+        origins: &Origins,
+    ) -> Result<Caller, Rejection> {
+        admit(Asked { link, method: &Method::GET, path: "/api/v1/tree", headers }, keys, access, origins)
     }
 
     const PRIVATE: Access = Access::Needs(Right::Operate);
@@ -223,7 +246,8 @@ pub(super) mod tests {
         for (name, value) in lines {
             headers.append(*name, value.parse().unwrap());
         }
-        admit(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default()).map(drop)
+        admit_to(link, &headers, &Ring(KeyRing::of_secrets(keys.iter().copied())), access, &Origins::default())
+            .map(drop)
     }
 
     #[test]
@@ -237,7 +261,7 @@ pub(super) mod tests {
                 headers.insert(header::AUTHORIZATION, value.parse().unwrap());
             }
             let (ring, origins) = (Ring(KeyRing::of_secrets(keys.iter().copied())), Origins::new(["*".to_owned()]));
-            admit(link, &headers, &ring, Access::Needs(Right::Chat), &origins).map(drop)
+            admit_to(link, &headers, &ring, Access::Needs(Right::Chat), &origins).map(drop)
         };
         let basic = format!("Basic {}", STANDARD.encode("me:long-enough-key"));
         assert_eq!(ask(&[], None), Err(Rejection::Key), "this machine's browser is not this machine's user");
@@ -289,8 +313,8 @@ pub(super) mod tests {
             ("bearer first-key", Ok(())),
             (basic.as_str(), Ok(())),
             ("Bearer", Err(Rejection::Key)),
-            ("Bearer first-ke", Err(Rejection::Key)),
-            ("Bearer first-key2", Err(Rejection::Key)),
+            ("Bearer first-ke", Err(Rejection::WrongKey)),
+            ("Bearer first-key2", Err(Rejection::WrongKey)),
             ("Basic Zmlyc3Qta2V5", Err(Rejection::Key)),
             ("first-key", Err(Rejection::Key)),
         ] {
@@ -341,8 +365,8 @@ pub(super) mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::AUTHORIZATION, "Bearer first-key".parse().unwrap());
         let keys = Ring(KeyRing::of_secrets(["first-key"]));
-        assert_eq!(admit(link, &headers, &keys, PRIVATE, &Origins::default()), Err(Rejection::Busy));
-        assert!(admit(link, &headers, &keys, Access::Open, &Origins::default()).is_ok());
+        assert_eq!(admit_to(link, &headers, &keys, PRIVATE, &Origins::default()), Err(Rejection::Busy));
+        assert!(admit_to(link, &headers, &keys, Access::Open, &Origins::default()).is_ok());
     }
 
     #[test]
@@ -351,5 +375,43 @@ pub(super) mod tests {
         let lines =
             [("host", "staffai.example"), ("origin", "https://evil.example"), ("authorization", basic.as_str())];
         assert_eq!(ask(REMOTE, &lines, &["first-key"], PRIVATE), Err(Rejection::Origin));
+    }
+
+    #[test]
+    fn pages_of_other_sites_are_refused_unless_a_link_on_them_leads_to_one_of_our_pages() {
+        let link = Link { peer: [127, 0, 0, 1].into(), own: [127, 0, 0, 1].into(), share: Share::Whole };
+        let ask = |(method, path): (Method, &str), lines: &[(&'static str, &'static str)], access: Access| {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, "localhost:8420".parse().unwrap());
+            for (name, value) in lines {
+                headers.append(*name, value.parse().unwrap());
+            }
+            let asked = Asked { link, method: &method, path, headers: &headers };
+            admit(asked, &Ring(KeyRing::default()), access, &Origins::default()).map(drop)
+        };
+        let (navigates, document) = (("sec-fetch-mode", "navigate"), ("sec-fetch-dest", "document"));
+        let stream = || (Method::GET, "/api/v1/stream/main");
+        for site in ["cross-site", "same-site", "other"] {
+            let site = ("sec-fetch-site", site);
+            let image = [site, ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")];
+            for access in [PRIVATE, Access::Needs(Right::Chat), Access::Open] {
+                assert_eq!(ask(stream(), &image, access), Err(Rejection::Origin), "{site:?}");
+            }
+            let link = [site, navigates, document];
+            assert_eq!(ask((Method::GET, "/"), &link, PRIVATE), Ok(()));
+            assert_eq!(ask((Method::GET, "/dashboard"), &link, PRIVATE), Ok(()));
+            assert_eq!(ask((Method::GET, "/metrics"), &link, Access::Open), Ok(()));
+            assert_eq!(ask(stream(), &link, PRIVATE), Err(Rejection::Origin), "a window is opened on it");
+            assert_eq!(ask((Method::POST, "/"), &link, PRIVATE), Err(Rejection::Origin), "a form is sent");
+            let frame = [site, navigates, ("sec-fetch-dest", "iframe")];
+            assert_eq!(ask((Method::GET, "/"), &frame, PRIVATE), Err(Rejection::Origin));
+            let null = [site, navigates, document, ("origin", "null")];
+            assert_eq!(ask((Method::GET, "/"), &null, PRIVATE), Err(Rejection::Origin));
+        }
+        for site in ["same-origin", "none"] {
+            assert_eq!(ask(stream(), &[("sec-fetch-site", site)], PRIVATE), Ok(()), "{site}");
+            let two = [("sec-fetch-site", site), ("sec-fetch-site", "cross-site")];
+            assert_eq!(ask(stream(), &two, PRIVATE), Err(Rejection::Origin), "{site}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn, from_fn_with_state, map_response};
+use axum::middleware::{Next, from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Json, Router};
@@ -15,20 +15,19 @@ use tokio::task::spawn_blocking;
 
 use crate::api::cors::{self, Origins};
 use crate::api::form::in_form;
-use crate::api::guard::{Access, Link, Rejection, admit};
-use crate::api::places::Share;
+use crate::api::grants::{Cut, Grant};
+use crate::api::guard::{Access, Asked, Link, Rejection, admit, shows_bearer};
+use crate::api::rooms::Rooms;
+use crate::api::site::{FETCH_MODE, is_foreign};
 use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
-use crate::domain::api_key::Right;
+use crate::domain::api_key::{Caller, Proven, Right};
 use crate::domain::command::Tooling;
 use crate::domain::ids::Timestamp;
-use crate::ports::vitals::Turns;
+use crate::ports::vitals::{Turns, WantedTurns};
 use crate::ports::{Keys, Vitals};
 
 /// The text format of Prometheus.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
-
-/// In which a browser says whether its user goes to a page, or a page asks for something.
-const FETCH_MODE: &str = "sec-fetch-mode";
 
 /// When whoever found all connections busy may ask again, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("1");
@@ -42,7 +41,7 @@ pub fn router(options: ApiOptions) -> Router {
     let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone() };
     let programs =
         options.programs.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
-    let signed = options.signed.layer(from_fn(while_there_is_room));
+    let signed = options.signed.layer(from_fn_with_state(Rooms::new(), while_there_is_room));
     let private = Router::new()
         .route("/api/v1/tree", get(tree))
         .route("/api/v1/turns", get(turns))
@@ -166,17 +165,12 @@ async fn tool_servers(State(pages): State<Pages>) -> Json<Tooling> {
     Json(pages.vitals.tooling())
 }
 
-/// The number of turns to show, the newest first; absent for all that are remembered.
-#[derive(Deserialize)]
-struct Wanted {
-    limit: Option<usize>,
-}
-
-async fn turns(State(pages): State<Pages>, wanted: Result<Query<Wanted>, QueryRejection>) -> Response {
+async fn turns(State(pages): State<Pages>, wanted: Result<Query<WantedTurns>, QueryRejection>) -> Response {
     let Ok(Query(wanted)) = wanted else {
         return (StatusCode::BAD_REQUEST, "limit is a number").into_response();
     };
     let mut turns: Turns = pages.vitals.turns();
+    turns.newest.retain(|turn| wanted.fits(turn));
     turns.newest.truncate(wanted.limit.unwrap_or(usize::MAX));
     Json(turns).into_response()
 }
@@ -202,20 +196,40 @@ pub(super) async fn guard(
     mut request: Request,
     next: Next,
 ) -> Response {
-    match admit(*link, request.headers(), &*keys, access, &origins) {
-        Ok(caller) => {
-            request.extensions_mut().insert(caller);
-            next.run(request).await
-        }
-        Err(refusal) => refused(refusal, request.headers()),
+    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
+    let asked = Asked { link: *link, method, path, headers };
+    let caller = match admit(asked, &*keys, access, &origins) {
+        Ok(caller) => caller,
+        Err(refusal) => return refused(refusal, request.headers()),
+    };
+    let shown = Proven(matches!(caller, Caller::Key(_)) && shows_bearer(headers));
+    request.extensions_mut().insert(shown);
+    request.extensions_mut().insert(caller.clone());
+    if access == Access::Open {
+        return next.run(request).await;
     }
+    let (cut, asked) = (request.extensions().get::<Cut>().cloned(), headers_of_refusal(request.headers()));
+    let granted = Grant { keys, caller }.while_it_holds(next.run(request), cut);
+    granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
 }
 
-/// Lets requests through that prove themselves, but not in the places that are kept for health and metrics.
-async fn while_there_is_room(link: axum::Extension<Link>, request: Request, next: Next) -> Response {
-    if link.share == Share::HealthOnly {
-        return refused(Rejection::Busy, request.headers());
+/// What a refusal depends on, for one that comes after the request was passed on.
+fn headers_of_refusal(headers: &HeaderMap) -> HeaderMap {
+    headers.get(FETCH_MODE).map(|mode| HeaderMap::from_iter([(FETCH_MODE, mode.clone())])).unwrap_or_default()
+}
+
+/// Lets requests through that prove themselves, so many at a time, and never one that a page of another site makes. Their bodies are
+/// read before it is known who sends them, so they have places of their own.
+async fn while_there_is_room(
+    State(rooms): State<Rooms>,
+    link: axum::Extension<Link>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if is_foreign(request.headers()) {
+        return refused(Rejection::Origin, request.headers());
     }
+    let Some(_room) = rooms.take(&link) else { return refused(Rejection::Busy, request.headers()) };
     next.run(request).await
 }
 
@@ -224,10 +238,10 @@ pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
     if refusal == Rejection::Busy {
         response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
     }
-    if refusal == Rejection::Key {
+    if matches!(refusal, Rejection::Key | Rejection::WrongKey) {
         // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
         // the page says so, and keeps what was typed.
-        if asked.get(FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
+        if asked.get(&FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
             let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
             response.headers_mut().append(header::WWW_AUTHENTICATE, basic);
         }

@@ -7,21 +7,24 @@ use axum::Router;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
+use super::backup::Copies;
 use super::console::LiveConsole;
 use super::reload::{self, Configured, Lookup, Watched};
 use super::{built_ins, doors};
 use crate::actors::audit::Audit;
 use crate::actors::board::{Board, PartKind, STORE};
 use crate::actors::clean_calls::OpenCalls;
+use crate::actors::daily::DailyUse;
 use crate::actors::door::{DoorRecord, Doors};
 use crate::actors::embeddings::Meter;
 use crate::actors::facts::FactKeeper;
 use crate::actors::in_force::InForce;
+use crate::actors::past::Past;
 use crate::actors::prompt_sections::SectionKeeper;
 use crate::actors::running::{Exit, Live};
-use crate::actors::samples::Samples;
 use crate::actors::standings::Standings;
 use crate::actors::timeline::Timeline;
 use crate::actors::tool_cache::BuiltIn;
@@ -41,7 +44,7 @@ use crate::mcp::nats::NatsProviders;
 use crate::mcp::oauth::Logins;
 use crate::model_api::{self, ModelApi};
 use crate::ports::samples::Counters;
-use crate::ports::{Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use crate::ports::{Backups, Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use crate::problem::problem;
 use crate::render;
 use crate::store::resilient::Resilient;
@@ -139,6 +142,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sections = sections(&live, &store, &clock);
     let built_in = built_in(own, &settings, &facts, &sections);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
+    let used = Arc::new(DailyUse::new(Arc::clone(&store), Arc::clone(&clock), home.clone()));
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
@@ -147,7 +151,9 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: api::audit::router(Arc::clone(&audit) as _),
+        routes: api::audit::router(Arc::clone(&audit) as _)
+            .merge(api::usage::router(used))
+            .merge(api::backup::router(copies(&settings, &store, &clock))),
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::of(settings.http.connections),
     });
@@ -195,6 +201,7 @@ fn exposure(settings: &Settings) -> Exposure {
         address: http.addr.to_string(),
         health_address: http.health_addr.map(|address| address.to_string()),
         origins: http.origins.clone(),
+        behind: http.behind,
     }
 }
 
@@ -282,10 +289,19 @@ fn vitals(
         tooling: Arc::default(),
         clock: Arc::clone(clock),
         live: live.clone(),
-        samples: Samples::default(),
+        samples: Arc::default(),
+        past: Arc::new(Past::new(Arc::clone(store), instance(&running.settings))),
         logged,
         counters: counters_of(metrics),
     }
+}
+
+/// Tells this program from others on the same store, also in its next life: the machine, and the data directory.
+fn instance(settings: &Settings) -> String {
+    let machine = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let dir = std::path::absolute(&settings.store.dir).unwrap_or_else(|_| settings.store.dir.clone());
+    let hash = Sha256::digest(format!("{} {}", machine.trim(), dir.display()));
+    hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Reads the counters for samples. The page is made for a few samples at once, since that costs more than all else of a sample.
@@ -348,6 +364,11 @@ fn of_members(store: &Arc<dyn Store>, clock: &Arc<dyn Clock>, live: &Live) -> (A
     let facts = FactKeeper::new(Arc::clone(store), Arc::clone(clock), bounds);
     let audit = Audit::new(Arc::clone(store), Arc::clone(clock), live.clone(), facts.forgotten());
     (Arc::new(facts), Arc::new(audit))
+}
+
+/// Makes copies of what is kept.
+fn copies(settings: &Settings, store: &Arc<dyn Store>, clock: &Arc<dyn Clock>) -> Arc<dyn Backups> {
+    Arc::new(Copies { store: Arc::clone(store), clock: Arc::clone(clock), dir: settings.store.dir.clone() })
 }
 
 /// How long sessions are kept, by the settings in force.

@@ -127,7 +127,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
         return exit::USAGE;
     }
-    let Ok(_log) = commands::log(&loaded, &reading) else { return exit::USAGE };
+    let Ok(_log) = commands::log(&loaded, &reading, commands::LogTo::Stdout) else { return exit::USAGE };
     let mut launch = commands::launch(loaded.clone(), reading, None);
     launch.alone = true;
     let app = match App::start(launch).await {

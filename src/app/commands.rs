@@ -24,6 +24,8 @@ use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
 use crate::config::{self, Examined, Loaded, Settings, edges, show};
 use crate::domain::command::Tooling;
 use crate::ports::NoFaults;
+#[cfg(feature = "playground")]
+use crate::telemetry::log_file::LogFile;
 use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction, TurnLines};
 
 /// How long the running service may take to answer.
@@ -34,7 +36,7 @@ pub fn run(cli: &Cli) -> u8 {
     let reading = Reading::new(cli, |sources| sources).needing(Settings::require_for_run);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     super::on_threads(loaded.settings.runtime.threads, async {
-        let Ok(log) = log(&loaded, &reading) else { return exit::USAGE };
+        let Ok(log) = log(&loaded, &reading, LogTo::Stdout) else { return exit::USAGE };
         let code = serve(launch(loaded, reading, None), async |address| {
             tracing::info!(event = "service.started", %address, "the pages are at http://{address}/");
         })
@@ -149,7 +151,7 @@ pub fn config(cli: &Cli) -> u8 {
     if problems.is_empty() { exit::FINE } else { exit::USAGE }
 }
 
-fn print_warnings(warnings: &[String]) {
+pub(super) fn print_warnings(warnings: &[String]) {
     for warning in warnings {
         eprintln!("warning: {warning}");
     }
@@ -267,11 +269,29 @@ impl Log {
     }
 }
 
+/// Where log lines go.
+pub(super) enum LogTo {
+    /// To standard output.
+    Stdout,
+    /// To standard error.
+    #[cfg(feature = "playground")]
+    Stderr,
+    /// To a file.
+    #[cfg(feature = "playground")]
+    File(LogFile),
+}
+
 /// Starts the log; prints why it cannot.
-pub(super) fn log(loaded: &Loaded, reading: &Reading) -> Result<Log, ()> {
+pub(super) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, ()> {
     let settings = &loaded.settings;
     reading.redaction.add(&secrets(settings));
-    let terminal = std::io::stdout().is_terminal();
+    let (terminal, out): (bool, Box<dyn std::io::Write + Send>) = match to {
+        LogTo::Stdout => (std::io::stdout().is_terminal(), Box::new(std::io::stdout())),
+        #[cfg(feature = "playground")]
+        LogTo::Stderr => (std::io::stderr().is_terminal(), Box::new(std::io::stderr())),
+        #[cfg(feature = "playground")]
+        LogTo::File(file) => (false, Box::new(file)),
+    };
     let pretty = match settings.log.format {
         edges::LogFormat::Json => false,
         edges::LogFormat::Pretty => true,
@@ -283,7 +303,7 @@ pub(super) fn log(loaded: &Loaded, reading: &Reading) -> Result<Log, ()> {
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
         content: settings.log.content,
         redact: reading.redaction.clone(),
-        out: Box::new(std::io::stdout()),
+        out,
         clock: Arc::new(SystemClock),
         extra: layer,
         kept: Some(reading.lines.clone()),

@@ -2,6 +2,8 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,19 +12,25 @@ use serde::{Deserialize, Serialize};
 
 use super::commands::Reading;
 use super::system::{SystemClock, random_bits};
-use super::{Cli, Options, exit, files};
+use super::{Cli, Options, assemble, exit, files};
 use crate::config::Settings;
 use crate::domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyLimits, KeyRing, NAME_MAX, PREFIX, Right, is_name};
 use crate::domain::ids::Timestamp;
-use crate::ports::Clock;
+use crate::domain::keys::REVOKED_KEYS;
+use crate::ports::{Clock, Replaced, replace};
 use secrecy::ExposeSecret;
 
 /// The file in the data directory.
-const FILE: &str = "keys.json";
+pub(super) const FILE: &str = "keys.json";
 /// Held while the file is changed.
 const LOCK: &str = "keys.lock";
 /// How the names of those begin who have no key of the file.
 const RESERVED: [&str; 2] = ["local", "operator"];
+/// The most revoked keys that processes tell each other of; the oldest give way. Each process removes them from its own file, so it
+/// has to be told once.
+const REVOKED_MAX: usize = 1_000;
+/// How long the shared store may take to be left.
+const CLOSED_WITHIN: Duration = Duration::from_secs(5);
 const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
 
 #[derive(Debug, Subcommand)]
@@ -154,12 +162,12 @@ fn check_name(name: &str) -> Result<(), String> {
 }
 
 /// Does it.
-pub(super) fn run(cli: &Cli, action: &Action) -> u8 {
+pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let done = match action {
         Action::Add { .. } => add(&loaded.settings, action),
         Action::List { .. } => list(&loaded.settings),
-        Action::Revoke { name, .. } => revoke(&loaded.settings, name),
+        Action::Revoke { name, .. } => revoke(&loaded.settings, name).await,
     };
     match done {
         Ok(()) => exit::FINE,
@@ -257,15 +265,22 @@ fn day(at: Timestamp) -> String {
     at.map_or_else(|| "?".to_owned(), |at| at.strftime("%Y-%m-%d").to_string())
 }
 
-fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
+async fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
+    let mut revoked = Vec::new();
     change(settings, |keys| {
-        let before = keys.len();
+        revoked.extend(keys.iter().filter(|key| key.name == name).map(|key| key.sha256));
         keys.retain(|key| key.name != name);
-        if keys.len() < before { Ok(()) } else { Err(format!("there is no key of {name}; staffai key list shows all")) }
+        if revoked.is_empty() {
+            return Err(format!("there is no key of {name}; staffai key list shows all"));
+        }
+        Ok(())
     })?;
-    say!(
-        "the key of {name} opens nothing any more once the running service has read its files again, which takes seconds"
-    );
+    tell(settings, &revoked).await.map_err(|why| {
+        format!(
+            "the key of {name} is revoked on this machine, but {why}; revoke it on the other machines of this store too"
+        )
+    })?;
+    say!("the key of {name} opens nothing any more, and its open streams end, within 2 seconds");
     if ring(settings)?.has_none() {
         let file = file(settings);
         eprintln!(
@@ -276,18 +291,78 @@ fn revoke(settings: &Settings, name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Changes the file. Others that want to wait meanwhile.
+/// Keys that were revoked by any process of a shared store, the oldest first.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Revoked {
+    version: u32,
+    sha256: Vec<KeyHash>,
+}
+
+/// Tells the other processes of a shared store that these keys are revoked. The embedded store is of one process alone.
+async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
+    if settings.redis.address().is_none() {
+        return Ok(());
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = assemble::store(settings, &clock, None).await.map_err(|error| error.to_string())?;
+    let told = replace(&*store, REVOKED_KEYS, |stored| {
+        let mut known: Revoked = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        known.version = 1;
+        known.sha256.retain(|hash| !revoked.contains(hash));
+        known.sha256.extend(revoked);
+        let over = known.sha256.len().saturating_sub(REVOKED_MAX);
+        known.sha256.drain(..over);
+        serde_json::to_string(&known).ok()
+    });
+    let told = told.await;
+    store.close(CLOSED_WITHIN).await;
+    match told {
+        Replaced::Done => Ok(()),
+        Replaced::Other => Err("the list of revoked keys is being changed by another machine".to_owned()),
+        Replaced::Away => Err("the store that processes share cannot be reached".to_owned()),
+    }
+}
+
+/// Removes the keys from the file that another process on the shared store revoked. True when there was one.
+pub(super) fn mirror(path: &Path, shared: &str) -> bool {
+    let Ok(Revoked { sha256, .. }) = serde_json::from_str(shared) else { return false };
+    let is_revoked = |key: &ApiKey| sha256.contains(&key.sha256);
+    // A file that cannot be read is told of where it is read for what runs.
+    if !matches!(read(path), Ok(Some(keys)) if keys.iter().any(is_revoked)) {
+        return false;
+    }
+    let removed = change_file(path, |keys| {
+        keys.retain(|key| !is_revoked(key));
+        Ok(())
+    });
+    if let Err(error) = &removed {
+        tracing::error!(
+            event = "config.warning",
+            key = "keys",
+            error,
+            "a key that was revoked on another machine is still in force here"
+        );
+    }
+    removed.is_ok()
+}
+
+/// Changes the file of these settings.
 fn change(settings: &Settings, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>) -> Result<(), String> {
-    let path = file(settings);
+    change_file(&file(settings), change)
+}
+
+/// Changes the file. Others that want to wait meanwhile.
+fn change_file(path: &Path, change: impl FnOnce(&mut Vec<ApiKey>) -> Result<(), String>) -> Result<(), String> {
     let shown = path.display();
     let failed = |error: std::io::Error| format!("{shown}: {error}");
-    std::fs::create_dir_all(&settings.store.dir).map_err(failed)?;
-    let lock = File::create(settings.store.dir.join(LOCK)).map_err(failed)?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    let lock = File::create(dir.join(LOCK)).map_err(failed)?;
     lock.lock().map_err(failed)?;
-    let mut keys = read(&path)?.unwrap_or_default();
+    let mut keys = read(path)?.unwrap_or_default();
     change(&mut keys)?;
     let text = serde_json::to_string_pretty(&KeyFile { version: 1, keys }).map_err(|error| error.to_string())?;
-    files::replace(&path, &format!("{text}\n")).map_err(failed)
+    files::replace(path, &format!("{text}\n")).map_err(failed)
 }
 
 #[cfg(test)]
@@ -315,5 +390,23 @@ mod tests {
             let mistake = read(&path).unwrap_err();
             assert!(mistake.contains(expected) && mistake.contains(FILE), "{text}: {mistake}");
         }
+    }
+
+    #[test]
+    fn a_key_that_another_machine_revoked_leaves_the_file_and_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(FILE);
+        let key =
+            |name: &str, hash: KeyHash| serde_json::json!({"name": name, "sha256": hash.to_hex(), "rights": ["chat"]});
+        let (first, second) = (KeyHash::of("first"), KeyHash::of("second"));
+        let file = serde_json::json!({"version": 1, "keys": [key("laptop", first), key("ci", second)]});
+        std::fs::write(&path, file.to_string()).unwrap();
+        let revoked =
+            |hashes: &[KeyHash]| serde_json::to_string(&Revoked { version: 1, sha256: hashes.to_vec() }).unwrap();
+        assert!(!mirror(&path, &revoked(&[KeyHash::of("third")])) && !mirror(&path, "nonsense"));
+        assert!(mirror(&path, &revoked(&[first])));
+        let names: Vec<String> = read(&path).unwrap().unwrap().into_iter().map(|key| key.name).collect();
+        assert_eq!(names, ["ci"]);
+        assert!(!mirror(&path, &revoked(&[first])), "there is nothing more to do");
     }
 }

@@ -3,6 +3,8 @@
 
 mod login;
 
+use self::login::Wish;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -64,6 +66,12 @@ pub(super) enum Action {
         /// The port of this machine that the browser comes back to; any that is free, unless an id is given.
         #[arg(long, value_name = "PORT", requires = "client_id")]
         port: Option<u16>,
+        /// The variable that holds the secret of that id, if it has one.
+        #[arg(long, value_name = "VARIABLE", requires = "client_id")]
+        client_secret_env: Option<String>,
+        /// An origin besides that of the authorization server where its endpoints may be, wherever that is; may be repeated.
+        #[arg(long, value_name = "ORIGIN")]
+        allow_origin: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
@@ -74,6 +82,13 @@ impl Action {
         match self {
             Self::Add { options, .. } | Self::Login { options, .. } => options,
         }
+    }
+
+    /// The operator's options for a login.
+    fn wish(&self) -> Wish<'_> {
+        let Self::Login { client_id, port, client_secret_env, allow_origin, .. } = self else { return Wish::default() };
+        let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, secret: None, port });
+        Wish { known, secret: client_secret_env.as_deref(), origins: allow_origin }
     }
 
     /// The entry as it is written.
@@ -110,10 +125,7 @@ impl Action {
 pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
     let (written, replace, logs_in) = match action {
         Action::Add { name, replace, login, .. } => (name, replace, *login),
-        Action::Login { name, client_id, port, .. } => {
-            let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, port });
-            return login::run(cli, name, known).await;
-        }
+        Action::Login { name, .. } => return login::run(cli, name, action.wish()).await,
     };
     let name = &config::legal(written);
     if name != written {
@@ -163,7 +175,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
             return code;
         }
         say!("{name} stands in {shown}; without a login its tools are not offered");
-        return login::run(cli, name, None).await;
+        return login::run(cli, name, Wish::default()).await;
     }
     let (tools, took) = match tools_of(server, &secrets).await {
         Ok(known) => known,

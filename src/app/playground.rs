@@ -4,6 +4,8 @@
 //! It is two processes. This one has the chat service, the page, the demo model, and the address that people know; it starts the
 //! bot ([`bot`]) as its child and starts it again when it ends ([`keeper`]), so that the bot can be killed and the page shows it.
 
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use self::keeper::{Asks, Keeper};
 use self::link::Birth;
 use super::assemble::refuse;
-use super::commands::{self, Reading};
+use super::commands::{self, LogTo, Reading};
 use super::demo::{Demo, NoDemo};
 use super::signals::{Ends, Hangups};
 use super::system::{self, SystemClock};
@@ -30,6 +32,7 @@ use crate::playground::page;
 use crate::playground::page::Breaking;
 use crate::playground::service::{Options, Service};
 use crate::ports::{Clock, Keys, Listener};
+use crate::telemetry::log_file::LogFile;
 
 pub mod bot;
 mod chat;
@@ -45,8 +48,8 @@ const THINKING: Duration = Duration::from_millis(400);
 /// How long the address waits for the bot to be connected before it is told.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long after that lines of the start may still come.
-const START_ENDS_WITHIN: Duration = Duration::from_millis(500);
+/// The log of both processes, in the data directory.
+const LOG: &str = "playground.log";
 
 /// How often the keys are read again.
 const KEYS_EVERY: Duration = Duration::from_secs(1);
@@ -58,13 +61,15 @@ const PLACES_MAX: usize = 16;
 const PAGE_ENDS_WITHIN: Duration = Duration::from_secs(2);
 
 /// Runs the playground.
-pub async fn run(cli: &Cli) -> u8 {
+pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let reading = Reading::new(cli, Sources::for_playground);
     let Ok(mut loaded) = reading.load() else { return exit::USAGE };
-    // The bot reads the same files, and says what is odd in them.
-    loaded.warnings.clear();
+    // The bot reads the same files, and logs what is odd in them.
+    let warnings = std::mem::take(&mut loaded.warnings);
+    if !verbose {
+        commands::print_warnings(&warnings);
+    }
     loaded.settings.telemetry.endpoint = None;
-    let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
     // What another one kept would be written over, and its bot would keep ours from the store.
     let _alone = match chat::alone(&loaded.settings.store.dir) {
         Ok(lock) => lock,
@@ -73,6 +78,8 @@ pub async fn run(cli: &Cli) -> u8 {
             return exit::IN_USE;
         }
     };
+    let Some(to) = log_to(&loaded.settings, verbose) else { return exit::USAGE };
+    let Ok(log) = commands::log(&loaded, &reading, to) else { return exit::USAGE };
     // Without its page a playground is of no use, so this is no matter for later tries.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
         let address = loaded.settings.http.addr;
@@ -101,8 +108,8 @@ pub async fn run(cli: &Cli) -> u8 {
     };
     let of_keys = Arc::new(OfKeys { reading, ring: of_keys });
     let spells = Spells::new(Arc::new(|| SystemClock.now().0));
-    let demo = match demo(&loaded, &spells).await {
-        Ok(demo) => demo,
+    let (demo, spare) = match demos(&loaded, &spells).await {
+        Ok(demos) => demos.unzip(),
         Err(NoDemo(why, code)) => {
             eprintln!("{why}");
             return code;
@@ -112,12 +119,15 @@ pub async fn run(cli: &Cli) -> u8 {
     let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
     let at = loaded.settings.http.addr.to_string();
     let places = places(&loaded.settings, demo.is_some());
-    let code = serve((&args(cli), at, places), of_keys, (&service, &spells, demo.as_ref()), (keeper, asks)).await;
+    let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG) };
+    let birth = birth(&service, demo.as_ref(), spare.as_ref());
+    let code =
+        serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
     end.cancel();
     // It ends with the write that is under way, and a last one.
     let _ = keeping.await;
     service.stop().await;
-    if let Some(demo) = demo {
+    for demo in demo.into_iter().chain(spare) {
         demo.stop().await;
     }
     log.close().await;
@@ -126,13 +136,13 @@ pub async fn run(cli: &Cli) -> u8 {
 
 /// Serves the page and keeps the bot, until it is told to end.
 async fn serve(
-    (args, at, places): (&[String], String, Vec<(&'static str, u16)>),
+    (args, at, places, start): (&[String], String, Vec<(&'static str, u16)>, &Start),
     of_keys: Arc<OfKeys>,
-    (service, spells, demo): (&Service, &Arc<Spells>, Option<&Demo>),
+    (service, spells, birth): (&Service, &Arc<Spells>, &Birth),
     (keeper, asks): (Arc<Keeper>, Asks),
 ) -> u8 {
     let bot = Arc::clone(&keeper) as _;
-    let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), demo.is_some(), bot);
+    let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
     let models = Neighbours::at(places, Arc::clone(&keeper) as _);
     let page = page::router(service.clone(), Breaking { chaos, models, token: system::random_token() });
     let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
@@ -142,9 +152,8 @@ async fn serve(
     };
     let api = Api::in_front(at, (page, refuse), Arc::clone(&of_keys) as _, behind);
     let (stop, now, closing) = (CancellationToken::new(), CancellationToken::new(), CancellationToken::new());
-    let birth = birth(service, demo);
     let mut bound = api.bound();
-    let (reloaded, connected, demo) = (Arc::clone(&keeper), service.clone(), demo.is_some());
+    let (reloaded, connected) = (Arc::clone(&keeper), service.clone());
     let _hangups = hangups.each(move || reloaded.reload());
     let closed = closing.clone();
     let mut serving = tokio::spawn(async move { api.serve(closed).await });
@@ -156,10 +165,10 @@ async fn serve(
         return exit::USAGE;
     }
     let address = *bound.borrow();
-    let kept = keeper.keep(args, &birth, asks, (stop.clone(), now.clone()));
+    let kept = keeper.keep(args, birth, asks, (stop.clone(), now.clone()));
     let saying = async {
         if let Some(address) = address {
-            say(demo, &connected, address).await;
+            start.say(&connected, address).await;
         }
         std::future::pending::<()>().await;
     };
@@ -181,16 +190,39 @@ async fn serve(
     code
 }
 
-/// Standard output is the log's alone. Whoever reads along in a terminal finds the address below the lines of the start.
-async fn say(demo: bool, service: &Service, address: std::net::SocketAddr) {
-    let answers = if demo {
-        "answers come from a demo model; everything stays on this machine"
-    } else {
-        "answers come from the configured model; everything else stays on this machine"
-    };
-    let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
-    tokio::time::sleep(START_ENDS_WITHIN).await;
-    eprintln!("{answers}; stop with Ctrl-C\nplayground: http://{address}/");
+/// Where this process and its bot log. Prints why they cannot.
+fn log_to(settings: &Settings, verbose: bool) -> Option<LogTo> {
+    if verbose {
+        return Some(LogTo::Stderr);
+    }
+    LogFile::open(&settings.store.dir.join(LOG)).map(LogTo::File).map_err(|error| eprintln!("{error}")).ok()
+}
+
+/// What the first lines tell.
+struct Start {
+    verbose: bool,
+    demo: bool,
+    log: PathBuf,
+}
+
+impl Start {
+    /// Prints what runs, where its log is, and last the address of the page, once the bot is connected or took too long.
+    async fn say(&self, service: &Service, address: SocketAddr) {
+        let _ = tokio::time::timeout(CONNECTS_WITHIN, service.connected(0)).await;
+        let version = env!("CARGO_PKG_VERSION");
+        let answers = if self.demo {
+            "answers come from a demo model, and everything stays on this machine"
+        } else {
+            "answers come from the configured model, and everything else stays on this machine"
+        };
+        say!("staffai {version} playground: {answers}; Ctrl-C stops it");
+        if self.verbose {
+            say!("log: on standard error");
+        } else {
+            say!("log: {}; -v shows it here", self.log.display());
+        }
+        say!("open http://{address}/");
+    }
 }
 
 /// Where model servers are looked for. Where a model is configured nobody needs another one, and this program is none of them.
@@ -201,18 +233,19 @@ fn places(settings: &Settings, demo: bool) -> Vec<(&'static str, u16)> {
     ports.map(|port| (neighbours::name_of(*port), *port)).collect()
 }
 
-fn birth(service: &Service, demo: Option<&Demo>) -> Birth {
+fn birth(service: &Service, demo: Option<&Demo>, spare: Option<&Demo>) -> Birth {
     Birth {
         api_url: service.api_url(),
         token: service.token().to_owned(),
         owners: service.guilds().iter().map(|guild| guild.owner.to_string()).collect(),
         demo_url: demo.map(Demo::url),
+        spare_url: spare.map(Demo::url),
         model: None,
     }
 }
 
 /// The arguments of the bot's process: the options of this one.
-fn args(cli: &Cli) -> Vec<String> {
+fn args(cli: &Cli, verbose: bool) -> Vec<String> {
     let options = cli.options();
     let mut args: Vec<String> =
         options.config.iter().flat_map(|file| ["--config".to_owned(), file.display().to_string()]).collect();
@@ -224,14 +257,16 @@ fn args(cli: &Cli) -> Vec<String> {
         args.extend(["--log-format".to_owned(), format.to_owned()]);
     }
     args.push(BOT.to_owned());
+    args.extend(verbose.then(|| "-v".to_owned()));
     args
 }
 
-/// The demo model, unless a model is configured.
-async fn demo(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<Demo>, NoDemo> {
+/// The demo model and the one that answers when it cannot, unless a model is configured.
+async fn demos(loaded: &Loaded, spells: &Arc<Spells>) -> Result<Option<(Demo, Demo)>, NoDemo> {
     if !loaded.llm_configured() {
         let spells = Arc::clone(spells);
-        return Demo::start_with(THINKING, Arc::new(move || spells.model())).await.map(Some);
+        let demo = Demo::start_with(THINKING, Arc::new(move || spells.model())).await?;
+        return Ok(Some((demo, Demo::start(THINKING).await?)));
     }
     if loaded.settings.llm.model.is_none() {
         let why = "a model's address is configured but no model: set LITELLM_MODEL";
@@ -271,5 +306,9 @@ impl Keys for OfKeys {
 
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>> {
         self.ring.read().find(presented, SystemClock.now())
+    }
+
+    fn still_opens(&self, key: &ApiKey) -> bool {
+        self.ring.read().still_opens(key, SystemClock.now())
     }
 }

@@ -16,6 +16,7 @@ use crate::actors::config_watcher::{FileFingerprints, Files};
 use crate::actors::running::Running;
 use crate::config::Settings;
 use crate::config::community::LimitFor;
+use crate::domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use crate::domain::limits::estimate::CHARS_A_TOKEN;
 use crate::domain::limits::{self, Limits};
 use crate::domain::prompt;
@@ -72,9 +73,13 @@ impl Files for Watched {
         looked
     }
 
-    fn mirror(&self, shared: &str) -> bool {
-        let mirrored = self.named.lock().iter().find(|path| path.ends_with(changed_rows::FILE)).cloned();
-        mirrored.is_some_and(|path| changed_rows::mirror(&path, shared))
+    fn mirror(&self, key: &str, shared: &str) -> bool {
+        let named = |file: &str| self.named.lock().iter().find(|path| path.ends_with(file)).cloned();
+        match key {
+            MODEL_ROWS => named(changed_rows::FILE).is_some_and(|path| changed_rows::mirror(&path, shared)),
+            REVOKED_KEYS => named(keys::FILE).is_some_and(|path| keys::mirror(&path, shared)),
+            _ => false,
+        }
     }
 
     fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
@@ -231,6 +236,8 @@ pub(super) fn rows_with(
         key: llm.key.clone(),
         timeout: llm.timeout,
     };
+    let mut changed = changed.clone();
+    changed.rows.extend(llm.brought.clone());
     let rows = registry::build_with(file, Some(changed.over(&over)), &default, lookup.as_ref())?;
     let changes = if changed.rows.is_empty() { String::new() } else { format!("{:?}", changed.rows) };
     Ok((rows, text.unwrap_or_default() + &changes))

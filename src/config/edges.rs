@@ -182,6 +182,9 @@ pub struct Llm {
     /// File of the reply's schema.
     #[serde(deserialize_with = "path")]
     pub schema: PathBuf,
+    /// Fields of model rows, by the key of the row, that a command of the program brings along; nothing that is read sets them.
+    #[serde(skip)]
+    pub brought: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Llm {
@@ -230,6 +233,9 @@ pub struct Http {
     /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
     #[serde(deserialize_with = "read::some_duration")]
     pub session_ttl: Duration,
+    /// A process in front of this one has the address that people open; nothing that is read sets it.
+    #[serde(skip)]
+    pub behind: bool,
 }
 
 /// More connections than any process has file descriptors for.

@@ -42,6 +42,10 @@ pub struct Gathered {
     pub variables: Variables,
 }
 
+/// Defaults of the playground, where they differ: one person tries everything there, and nothing costs money.
+const PLAYGROUND: [(&str, &str); 3] =
+    [("discord.direct_messages", "answer"), ("rate_limiter.messages", "30"), ("rate_limiter.tokens", "1000000")];
+
 /// The file of MCP servers, where no other one is named.
 const MCP_FILE: &str = "mcp.json";
 
@@ -59,6 +63,14 @@ pub fn gather(sources: &Sources) -> Gathered {
         problems: Vec::new(),
         warnings,
     };
+    if sources.purpose == Purpose::Playground {
+        // They are no settings of the operator, so what the playground ignores does not include them.
+        gathering.assignments.extend(PLAYGROUND.map(|(key, value)| Assignment {
+            key: key.to_owned(),
+            value: value.into(),
+            origin: Origin::new(Layer::Default),
+        }));
+    }
     gathering.config_files();
     gathering.dotenv(&dotenv);
     gathering.environment();

@@ -155,6 +155,12 @@ impl ApiKey {
         self.models.is_empty() || self.models.iter().any(|key| key == row)
     }
 
+    /// Whether it opens what that one opens.
+    fn opens_the_same(&self, other: &Self) -> bool {
+        (&self.rights, &self.models, &self.doors, &self.profiles)
+            == (&other.rights, &other.models, &other.doors, &other.profiles)
+    }
+
     /// Whether it has ended.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
@@ -243,6 +249,10 @@ impl Caller {
     }
 }
 
+/// True if the request showed a key that no browser adds by itself. A `GET` may have an effect with one alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Proven(pub bool);
+
 /// All keys that are in force.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
@@ -312,6 +322,14 @@ impl KeyRing {
         matching.filter(|key| !key.is_over(now)).cloned()
     }
 
+    /// True while this key is in force and opens what it opened before: a change of its rights, models, doors or profiles counts as
+    /// the end of the old one.
+    #[must_use]
+    pub fn still_opens(&self, key: &ApiKey, now: Timestamp) -> bool {
+        let same = |other: &&Arc<ApiKey>| other.sha256 == key.sha256 && other.name == key.name;
+        self.keys.iter().find(same).is_some_and(|other| !other.is_over(now) && other.opens_the_same(key))
+    }
+
     /// What the holder of this name may use; none where nothing of their own is set.
     #[must_use]
     pub fn limits_of(&self, name: &str) -> Option<Limits> {
@@ -345,6 +363,19 @@ mod tests {
         assert!(caller.may(Right::Chat) && !caller.may(Right::Operate));
         assert!(caller.may_ask("fast") && !caller.may_ask("slow"));
         assert!(caller.may_choose("pirate") && !caller.may_choose("judge") && Caller::Local.may_choose("judge"));
+    }
+
+    #[test]
+    fn a_key_opens_what_it_did_until_it_ends_is_revoked_or_changes() {
+        let first = ApiKey { expires_at: Some(1_000), ..(*KeyRing::of_secrets(["first"]).keys[0]).clone() };
+        let ring = KeyRing::new([first.clone()]);
+        assert!(ring.still_opens(&first, Timestamp(999)) && !ring.still_opens(&first, Timestamp(1_000)));
+        assert!(!KeyRing::default().still_opens(&first, Timestamp(0)));
+        let fewer = ApiKey { rights: vec![Right::Chat], ..first.clone() };
+        let other = ApiKey { sha256: KeyHash::of("second"), ..first.clone() };
+        for changed in [fewer, other] {
+            assert!(!KeyRing::new([changed]).still_opens(&first, Timestamp(0)));
+        }
     }
 
     #[test]

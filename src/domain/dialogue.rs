@@ -9,6 +9,8 @@
 
 mod asking;
 
+mod going_on;
+
 mod rounds;
 
 mod saved;
@@ -16,6 +18,7 @@ mod saved;
 use std::sync::Arc;
 
 pub use self::asking::{Asked, Offered};
+pub use self::going_on::{Begun, GO_ON};
 use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
 use super::completion::{Completion, Finish, Item, Role, ToolCall};
@@ -77,6 +80,8 @@ pub enum Event {
     Begin,
     /// The model answered.
     Completed(Completion, Asked),
+    /// A fallback row wrote the rest of an answer that broke off behind this.
+    WentOn(Completion, Begun),
     /// The tools ran: what came of each call, in the order of [`Step::RunTools`].
     Ran(Vec<Told>),
     /// No model could answer, after all retries and fallbacks, or no tool may run. A prompt that does not fit is shortened.
@@ -141,6 +146,7 @@ impl Dialogue {
             (stage @ (Stage::Asking | Stage::Closing), Event::Begin) => self.ask(stage),
             (Stage::Asking, Event::Completed(completion, asked)) => self.completed(&completion, &asked),
             (Stage::Closing, Event::Completed(completion, _)) => self.answered(&completion),
+            (Stage::Asking | Stage::Closing, Event::WentOn(completion, begun)) => self.went_on(&completion, &begun),
             (Stage::Running(round), Event::Ran(told)) => self.ran(round, told),
             (
                 stage @ (Stage::Asking | Stage::Closing),

@@ -112,6 +112,8 @@ pub enum Ending {
     LaneBusy,
     /// Nothing can be posted in its place now.
     PlaceClosed,
+    /// Its platform refused to take the answer.
+    PostRefused,
     /// Its task panicked.
     Panicked,
     /// It was offered as often as a turn may be, and nothing came of it.
@@ -138,7 +140,7 @@ pub enum Ending {
 
 impl Ending {
     /// Every ending that is not about one kind of model failure.
-    const PLAIN: [Self; 21] = [
+    const PLAIN: [Self; 22] = [
         Self::NoModel,
         Self::BreakersOpen,
         Self::NoPermit,
@@ -149,6 +151,7 @@ impl Ending {
         Self::LaneFull,
         Self::LaneBusy,
         Self::PlaceClosed,
+        Self::PostRefused,
         Self::Panicked,
         Self::OffersExhausted,
         Self::Stalled,
@@ -177,6 +180,7 @@ impl Ending {
             Self::LaneFull => "lane full",
             Self::LaneBusy => "lane busy",
             Self::PlaceClosed => "place closed",
+            Self::PostRefused => "post refused",
             Self::Panicked => "panic",
             Self::OffersExhausted => "crashed again and again",
             Self::Stalled => "no progress",

@@ -164,6 +164,30 @@ pub const APPLIED_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 /// Model rows that were changed at run time, where processes share a store. One key, without an end, bounded by who writes it.
 pub const MODEL_ROWS: &str = "staffai:model_rows";
 
+/// Keys of programs that were revoked, where processes share a store. One key, without an end, bounded by who writes it.
+pub const REVOKED_KEYS: &str = "staffai:revoked_keys";
+
+/// How all keys of a program's past begin: its last turns and samples.
+pub const PAST_PREFIX: &str = "staffai:past:";
+
+/// The record of the lives of one program.
+#[must_use]
+pub fn past_life(instance: &str) -> String {
+    format!("{PAST_PREFIX}{instance}:life")
+}
+
+/// One chunk of its last turns.
+#[must_use]
+pub fn past_turns(instance: &str, slot: u64) -> String {
+    format!("{PAST_PREFIX}{instance}:turns:{slot}")
+}
+
+/// One chunk of its last samples.
+#[must_use]
+pub fn past_samples(instance: &str, slot: u64) -> String {
+    format!("{PAST_PREFIX}{instance}:samples:{slot}")
+}
+
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";
 

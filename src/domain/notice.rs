@@ -20,6 +20,7 @@ struct Words {
     too_long: &'static str,
     filtered: &'static str,
     not_posted: &'static str,
+    post_refused: &'static str,
     interrupted: &'static str,
     may_have_acted: &'static str,
     internal: &'static str,
@@ -78,6 +79,8 @@ pub enum Apology {
     Filtered,
     /// Nothing could be posted in that place when it was asked.
     NotPosted,
+    /// The platform refused to take the answer.
+    PostRefused,
     /// The bot was stopped while it worked on the answer.
     Interrupted,
     /// The bot was stopped while it worked on the answer, and what it was to do may be done.
@@ -112,6 +115,7 @@ impl Apology {
             Ending::Interrupted => Self::Interrupted,
             Ending::MayHaveActed => Self::MayHaveActed,
             Ending::PlaceClosed => Self::NotPosted,
+            Ending::PostRefused => Self::PostRefused,
             Ending::NoPermit
             | Ending::LaneFull
             | Ending::LaneBusy
@@ -150,6 +154,7 @@ pub const fn apology(why: Apology, locale: Locale) -> &'static str {
         Apology::TooLong => words.too_long,
         Apology::Filtered => words.filtered,
         Apology::NotPosted => words.not_posted,
+        Apology::PostRefused => words.post_refused,
         Apology::Interrupted => words.interrupted,
         Apology::MayHaveActed => words.may_have_acted,
         Apology::Internal => words.internal,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::attachment;
 use super::completion::Usage;
+use super::delivery::Refusals;
 use super::ending::{Ending, OverLimit};
 use super::gate::Parked;
 use super::given::Given;
@@ -349,6 +350,9 @@ pub struct Effort {
     pub unpriced: u64,
     /// Milliseconds spent waiting for models and tools.
     pub waited_ms: u64,
+    /// Where the time of the turn went.
+    #[serde(default, skip_serializing_if = "Times::is_zero")]
+    pub times: Times,
     /// Some of it was shown while it was being found.
     #[serde(default)]
     pub drafted: bool,
@@ -360,6 +364,29 @@ pub struct Effort {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
 const fn is_zero(number: &u64) -> bool {
     *number == 0
+}
+
+/// Where the time of a turn went until its answer was known, in milliseconds. The parts of a turn that waited for a decision are
+/// summed; the wait itself is not among them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Times {
+    /// In its lane, behind other turns of its member.
+    pub lane_ms: u64,
+    /// For permits to ask models.
+    pub permit_ms: u64,
+    /// For models, with calls that failed and pauses between tries.
+    pub model_ms: u64,
+    /// For tools.
+    pub tools_ms: u64,
+}
+
+impl Times {
+    /// True if no time was measured.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Effort {
@@ -385,6 +412,7 @@ impl Effort {
             micros: self.micros.saturating_sub(earlier.micros),
             unpriced: self.unpriced.saturating_sub(earlier.unpriced),
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
+            times: self.times,
             drafted: self.drafted && !earlier.drafted,
             cut_off: self.cut_off,
         }
@@ -433,6 +461,9 @@ pub enum Custody {
         /// A call of it waits for the decision of a person, or goes on with one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         parked: Option<Box<Parked>>,
+        /// What the platform refused of the answer so far.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        refused: Option<Refusals>,
     },
     /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
     Closed {

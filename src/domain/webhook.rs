@@ -100,10 +100,18 @@ impl Unproven {
 }
 
 impl Proof {
-    /// A proof that nobody can give, which takes as long as any.
-    #[must_use]
-    pub fn nobodys() -> Self {
-        Self { secret: SigningKey::new(""), window: Duration::ZERO }
+    /// Checks what can be checked before the body is read: the form of the headers, and the time stamp.
+    ///
+    /// # Errors
+    /// See [`Unproven`].
+    pub fn check_head(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
+        let Knock { stamp, delivery, signature, .. } = knock;
+        if delivery.is_some_and(|delivery| !is_delivery(delivery)) || Signature::read(signature).is_none() {
+            return Err(Unproven::Form);
+        }
+        let seconds: u64 = stamp.parse().map_err(|_| Unproven::Form)?;
+        let at = Timestamp(seconds.saturating_mul(1_000));
+        if now.since(at).max(at.since(now)) > self.window { Err(Unproven::Time) } else { Ok(()) }
     }
 
     /// Whether a request was signed with the secret: HMAC-SHA256 of the time stamp (seconds since the Unix epoch, as sent), a full stop, the id of the
@@ -112,18 +120,12 @@ impl Proof {
     /// # Errors
     /// See [`Unproven`].
     pub fn check(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
+        self.check_head(knock, now)?;
         let Knock { stamp, delivery, body, signature } = knock;
-        if delivery.is_some_and(|delivery| !is_delivery(delivery)) {
-            return Err(Unproven::Form);
-        }
-        let seconds: u64 = stamp.parse().map_err(|_| Unproven::Form)?;
         let signature = Signature::read(signature).ok_or(Unproven::Form)?;
         let (id, stop) = delivery.map_or((&b""[..], &b""[..]), |delivery| (delivery.as_bytes(), b"."));
-        if !self.secret.signed(&[stamp.as_bytes(), b".", id, stop, body], &signature) {
-            return Err(Unproven::Signature);
-        }
-        let at = Timestamp(seconds.saturating_mul(1_000));
-        if now.since(at).max(at.since(now)) > self.window { Err(Unproven::Time) } else { Ok(()) }
+        let fits = self.secret.signed(&[stamp.as_bytes(), b".", id, stop, body], &signature);
+        if fits { Ok(()) } else { Err(Unproven::Signature) }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reads the file of tool servers (`mcpServers`, as the ecosystem writes it) and the list of addresses. A bad entry switches that
 //! server off and nothing else.
 
+mod comments;
 mod document;
 mod entry;
 mod variables;
@@ -13,6 +14,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 
+use self::comments::without_comments;
 pub use self::document::Document;
 use self::entry::Draft;
 use self::variables::Variables;
@@ -79,8 +81,8 @@ impl Reader<'_> {
         if text.trim().is_empty() {
             return Ok(());
         }
-        let shape: Shape = serde_json::from_str(text).map_err(|why| {
-            format!(r#"{}: is no file of tool servers: {why}; write {{"mcpServers": {{"name": {{...}}}}}}"#, file.path)
+        let shape: Shape = serde_json::from_str(&without_comments(text)).map_err(|why| {
+            format!(r#"{}: is no file of tool servers ({why}); write {{"mcpServers": {{"name": {{...}}}}}}"#, file.path)
         })?;
         for (key, value) in shape.0 {
             match value {
@@ -214,7 +216,7 @@ enum Top {
 
 impl Top {
     fn other(value: &Value) -> Self {
-        let like = ["command", "url", "server_url", "serverUrl"].iter().any(|key| value.get(key).is_some());
+        let like = ["command", "url", "server_url", "serverUrl", "httpUrl"].iter().any(|key| value.get(key).is_some());
         if like { Self::LikeServer } else { Self::Other }
     }
 }

@@ -13,13 +13,15 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::eras::Eras;
 use super::exchange::{Awaited, Exchanges, Payload, Want};
 use super::failure::Failure;
 use super::http::{HttpClient, address};
 use super::legacy::Legacy;
-use super::listing::{LIST_BYTES, TOOLS_MAX, warn};
+use super::listing::{LIST_BYTES, NODES_MAX, TOOLS_MAX, warn};
 use super::oauth::{Login, Logins};
 use super::process;
+use super::room::Room;
 use super::session::{Features, Handshake, Session};
 use super::stdio::Stdio;
 use super::utility::Utility;
@@ -27,8 +29,6 @@ use crate::domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, T
 use crate::ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Transport};
 use crate::ports::{ProgressSink, ToolServer};
 
-/// What a server of the newer generation answers to the older handshake, when it was too slow to be asked for the newer one.
-const NEWER_ONLY: i32 = -32_022;
 /// How long reading the whole list of tools may take.
 const LIST_WITHIN: Duration = Duration::from_secs(10);
 /// The timeout of the question whether a server that announces resources or prompts has any.
@@ -56,6 +56,10 @@ pub(super) struct Maker {
     pub guardian: Option<PathBuf>,
     /// Where logins are kept; none uses none.
     pub logins: Option<Logins>,
+    /// The memory of replies under way.
+    pub room: Room,
+    /// The generations of the protocol that servers speak.
+    pub eras: Eras,
 }
 
 impl Maker {
@@ -64,7 +68,8 @@ impl Maker {
     /// # Errors
     /// There is none.
     pub(super) async fn session(&self, changes: &watch::Sender<u64>) -> Result<Session, Failure> {
-        let exchanges = || Arc::new(Exchanges::new(self.entry.name.clone(), changes.clone()));
+        let room = || self.room.of_connection();
+        let exchanges = || Arc::new(Exchanges::new(self.entry.name.clone(), changes.clone(), room()));
         match &self.entry.transport {
             Transport::Stdio(command) => {
                 let begin = |handshake| async move {
@@ -74,16 +79,11 @@ impl Maker {
                     let transport = Stdio::new(child, Arc::clone(&exchanges));
                     Session::begin(transport, handshake, exchanges, Some(life)).await
                 };
-                match begin(Handshake::Either).await {
-                    // Some servers of the older generation end at the sight of a request that they do not know.
-                    Err(Failure::Exited(_) | Failure::Malformed(_)) => begin(Handshake::Older).await,
-                    Err(Failure::Rpc { code: NEWER_ONLY, .. }) => begin(Handshake::Newer).await,
-                    outcome => outcome,
-                }
+                self.eras.negotiate(&self.entry.name, true, begin).await
             }
             Transport::Provider => Err(Failure::Unreachable("STAFFAI_NATS_URL is not set".to_owned())),
             Transport::Http(endpoint) => {
-                let way = Way { endpoint, login: self.login(endpoint)? };
+                let way = Way { maker: self, endpoint, login: self.login(endpoint)? };
                 match endpoint.protocol {
                     HttpProtocol::Streamable => streamable(&way, &exchanges).await,
                     HttpProtocol::Sse => sse(&way, exchanges()).await,
@@ -108,6 +108,7 @@ impl Maker {
 
 /// The way to a server over HTTP.
 struct Way<'a> {
+    maker: &'a Maker,
     endpoint: &'a Endpoint,
     login: Option<Arc<Login>>,
 }
@@ -122,10 +123,8 @@ fn leaves_open(failure: &Failure) -> bool {
 }
 
 async fn streamable(way: &Way<'_>, exchanges: impl Fn() -> Arc<Exchanges>) -> Result<Session, Failure> {
-    match streamable_with(way, Handshake::Either, exchanges()).await {
-        Err(Failure::Rpc { code: NEWER_ONLY, .. }) => streamable_with(way, Handshake::Newer, exchanges()).await,
-        outcome => outcome,
-    }
+    let Maker { entry, eras, .. } = way.maker;
+    eras.negotiate(&entry.name, false, |handshake| streamable_with(way, handshake, exchanges())).await
 }
 
 async fn streamable_with(way: &Way<'_>, handshake: Handshake, exchanges: Arc<Exchanges>) -> Result<Session, Failure> {
@@ -144,7 +143,7 @@ async fn streamable_with(way: &Way<'_>, handshake: Handshake, exchanges: Arc<Exc
 async fn sse(way: &Way<'_>, exchanges: Arc<Exchanges>) -> Result<Session, Failure> {
     let client = HttpClient::new(way.endpoint, way.login.clone(), Arc::clone(&exchanges))?;
     let transport = Legacy::open(client, Arc::clone(&exchanges)).await?;
-    Session::begin(transport, Handshake::Older, exchanges, None).await
+    Session::begin(transport, Handshake::OLDER, exchanges, None).await
 }
 
 /// A server and its present session.
@@ -218,7 +217,7 @@ impl Connection {
     async fn pages(&self, listing: &mut Listing) -> Result<(), Failure> {
         let deadline = Instant::now() + LIST_WITHIN;
         let (mut seen, mut cursors) = (HashSet::new(), HashSet::new());
-        let (mut cursor, mut bytes): (Option<String>, usize) = (None, 0);
+        let (mut cursor, mut bytes, mut nodes): (Option<String>, usize, usize) = (None, 0, 0);
         for _ in 0..PAGES_MAX {
             let params = cursor.as_ref().map_or(json!({}), |cursor| json!({ "cursor": cursor }));
             let ask = Ask {
@@ -237,14 +236,17 @@ impl Connection {
                 Err(failure) => return Err(failure),
             };
             bytes += page.bytes;
+            nodes += page.nodes;
             for warning in page.warnings {
                 warn(&mut listing.warnings, || warning);
             }
             for tool in page.tools {
-                if listing.tools.len() == TOOLS_MAX || bytes > LIST_BYTES {
+                if listing.tools.len() == TOOLS_MAX || bytes > LIST_BYTES || nodes > NODES_MAX {
                     let (most, server) = (TOOLS_MAX, &self.maker.entry.name);
                     warn(&mut listing.warnings, || {
-                        format!("{server} has more than the {most} tools or {LIST_BYTES} bytes that are read")
+                        format!(
+                            "{server} has more than the {most} tools, {LIST_BYTES} bytes or {NODES_MAX} values that are read"
+                        )
                     });
                     return Ok(());
                 }
@@ -294,6 +296,11 @@ impl Connection {
 
     /// Leaves out what the entry does not allow.
     fn allow(&self, listing: &mut Listing) {
+        let denied = &self.maker.entry.denied_tools;
+        for name in denied.iter().filter(|name| !listing.tools.iter().any(|tool| *tool.name == ***name)) {
+            warn(&mut listing.warnings, || format!("{name} is left out by its entry, and the server does not have it"));
+        }
+        listing.tools.retain(|tool| !denied.iter().any(|name| *name == *tool.name));
         let allowed = &self.maker.entry.allowed_tools;
         if allowed.is_empty() {
             return;
@@ -346,7 +353,8 @@ impl ToolServer for Connection {
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError> {
         let deadline = Instant::now() + request.deadline;
         let allowed = &self.maker.entry.allowed_tools;
-        if !allowed.is_empty() && !allowed.iter().any(|name| **name == *request.name) {
+        let denied = self.maker.entry.denied_tools.iter().any(|name| **name == *request.name);
+        if denied || (!allowed.is_empty() && !allowed.iter().any(|name| **name == *request.name)) {
             let message = format!("{} is not among the allowed_tools of {}", request.name, self.maker.entry.name);
             return Err(CallError::new(CallErrorKind::Forbidden, message));
         }

@@ -14,7 +14,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::frame::Oversized;
-use super::lenient::unescaped;
+use super::lenient::{bounded, unescaped};
 use crate::domain::tool::{Cut, Image, Link, Part, ResultLimits, ToolResult};
 
 /// The most blocks of one result; further ones are counted.
@@ -81,12 +81,12 @@ pub(super) fn resource(raw: &RawValue, limits: ResultLimits) -> Result<ToolResul
     #[derive(Deserialize)]
     struct Wire<'a> {
         #[serde(borrow)]
-        contents: Vec<&'a RawValue>,
+        contents: &'a RawValue,
     }
     let wire: Wire<'_> =
         serde_json::from_str(raw.get()).map_err(|error| format!("the resource cannot be read: {error}"))?;
     let mut gathered = Gathered::new(limits);
-    for content in wire.contents.into_iter().take(BLOCKS_MAX) {
+    for content in bounded::<BLOCKS_MAX>(wire.contents.get().as_bytes()) {
         match serde_json::from_str::<WireResource<'_>>(content.get()) {
             Ok(resource) => gathered.resource(resource),
             Err(error) => gathered.push(Part::Omitted(format!("a part that cannot be read: {error}"))),
@@ -110,12 +110,14 @@ pub(super) fn prompt(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult,
     #[derive(Deserialize)]
     struct Wire<'a> {
         #[serde(borrow)]
-        messages: Vec<Message<'a>>,
+        messages: &'a RawValue,
     }
     let wire: Wire<'_> =
         serde_json::from_str(raw.get()).map_err(|error| format!("the prompt cannot be read: {error}"))?;
     let mut gathered = Gathered::new(limits);
-    for message in wire.messages.into_iter().take(BLOCKS_MAX) {
+    for message in bounded::<BLOCKS_MAX>(wire.messages.get().as_bytes()) {
+        let message: Message<'_> =
+            serde_json::from_str(message.get()).map_err(|error| format!("the prompt cannot be read: {error}"))?;
         gathered.push(Part::Text(format!("{}:", message.role)));
         gathered.content(message.content)?;
     }
@@ -156,6 +158,10 @@ struct WireResource<'a> {
     blob: Option<Cow<'a, str>>,
 }
 
+/// A text, copied only where it has escapes.
+#[derive(Deserialize)]
+struct Unescaped<'a>(#[serde(borrow)] Cow<'a, str>);
+
 /// Parts within bounds. What comes after the bound of text is kept as a tail of bounded length.
 struct Gathered {
     limits: ResultLimits,
@@ -189,8 +195,8 @@ impl Gathered {
                 reader.deserialize_seq(Blocks(self)).map_err(|error| format!("the content cannot be read: {error}"))
             }
             Some(b'"') => {
-                let text: String = serde_json::from_str(text).map_err(|error| error.to_string())?;
-                self.push(Part::Text(text));
+                let text: Unescaped<'_> = serde_json::from_str(text).map_err(|error| error.to_string())?;
+                self.text(&text.0);
                 Ok(())
             }
             Some(b'n') => Ok(()),
@@ -209,7 +215,7 @@ impl Gathered {
         };
         let WireBlock { kind, text, data, mime_type, uri, name, description, resource } = block;
         match (kind.as_deref(), text, data, resource) {
-            (Some("text") | None, Some(text), _, _) => self.push(Part::Text(text.into_owned())),
+            (Some("text") | None, Some(text), _, _) => self.text(&text),
             (Some("image"), _, Some(data), _) => self.image(mime_type.as_deref().unwrap_or("image"), &data),
             (Some("audio"), _, Some(data), _) => {
                 self.push(Part::Omitted(format!("sound left out: {} bytes", data.len() / 4 * 3)));
@@ -254,16 +260,33 @@ impl Gathered {
         }
     }
 
-    /// Takes in data: as such when it is short, else as text.
+    /// Takes in data: as such when it is short, else as the text that it came as. Of eight megabytes a tree of values would take
+    /// hundreds.
     fn structured(&mut self, raw: &RawValue) {
-        match serde_json::from_str::<Value>(raw.get()) {
-            Ok(value) if raw.get().len() <= self.limits.shown && self.kept < self.limits.shown => {
-                self.bytes += raw.get().len() as u64;
-                self.kept += raw.get().len();
-                self.parts.push(Part::Structured(Arc::new(value)));
-            }
-            _ => self.push(Part::Text(raw.get().to_owned())),
+        let short = raw.get().len() <= self.limits.shown && self.kept < self.limits.shown;
+        let value = short.then(|| serde_json::from_str::<Value>(raw.get()).ok()).flatten();
+        let Some(value) = value else { return self.text(raw.get()) };
+        self.bytes += raw.get().len() as u64;
+        self.kept += raw.get().len();
+        self.parts.push(Part::Structured(Arc::new(value)));
+    }
+
+    /// Takes in a text, of which no more is copied than what is kept.
+    fn text(&mut self, text: &str) {
+        if self.fits(text.len()) {
+            return self.push(Part::Text(text.to_owned()));
         }
+        self.bytes += text.len() as u64;
+        self.overflow(text);
+    }
+
+    /// True if a part of so many bytes is kept whole.
+    fn fits(&self, length: usize) -> bool {
+        self.tail.is_empty() && self.kept + length <= self.most() && self.parts.len() < BLOCKS_MAX
+    }
+
+    fn most(&self) -> usize {
+        self.limits.kept.max(self.limits.shown)
     }
 
     fn push(&mut self, part: Part) {
@@ -275,27 +298,31 @@ impl Gathered {
             Part::Structured(_) | Part::Image(_) => 0,
         };
         self.bytes += length as u64;
-        let most = self.limits.kept.max(self.limits.shown);
-        if self.tail.is_empty() && self.kept + length <= most && self.parts.len() < BLOCKS_MAX {
+        if self.fits(length) {
             self.kept += length;
             self.parts.push(part);
             return;
         }
-        let mut text = ToolResult { parts: vec![part], ..ToolResult::default() }.to_text();
+        self.overflow(&ToolResult { parts: vec![part], ..ToolResult::default() }.to_text());
+    }
+
+    /// Takes in a text over the bound.
+    fn overflow(&mut self, mut text: &str) {
+        let most = self.most();
         if self.tail.is_empty() && self.kept < most {
             // The part over the bound begins what is kept and may end it.
             let at = text.floor_char_boundary((most - self.kept).min(text.len()));
-            let rest = text.split_off(at);
-            self.kept += text.len();
-            self.parts.push(Part::Text(text));
+            let (kept, rest) = text.split_at(at);
+            self.kept += kept.len();
+            self.parts.push(Part::Text(kept.to_owned()));
             if rest.is_empty() {
                 return;
             }
             text = rest;
         }
-        text.drain(..text.ceil_char_boundary(text.len().saturating_sub(self.limits.shown)));
+        let text = &text[text.ceil_char_boundary(text.len().saturating_sub(self.limits.shown))..];
         self.tail_bytes += text.len();
-        self.tail.push_back(text);
+        self.tail.push_back(text.to_owned());
         while self.tail.len() > 1 && self.tail_bytes - self.tail[0].len() >= self.limits.shown {
             let gone = self.tail.pop_front();
             self.tail_bytes -= gone.map_or(0, |text| text.len());

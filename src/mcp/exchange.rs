@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use rmcp::model::{
     ClientJsonRpcMessage, ClientNotification, ClientRequest, ErrorCode, ErrorData, GetExtensions, GetMeta,
-    ProgressToken, RequestId, ServerJsonRpcMessage,
+    ProgressToken, RequestId, ServerJsonRpcMessage, ServerResult,
 };
 use serde::Deserialize;
 use serde_json::json;
@@ -17,14 +17,23 @@ use tokio::sync::watch;
 
 use super::content;
 use super::failure::Failure;
-use super::frame::{Frame, Oversized};
+use super::frame::{Frame, Message, Oversized};
 use super::inquiry::Inquiries;
-use super::lenient;
+use super::lenient::{self, bounded};
 use super::listing::{self, Page};
+use super::room::Room;
 use crate::domain::tool::{ResultLimits, ServerName, ToolResult};
 use crate::ports::ProgressSink;
 use crate::ports::tools::Progress;
 
+/// The largest message that the library reads by itself, in bytes: introductions and notices, which are short.
+const OWN_BYTES: usize = 256 * 1024;
+/// The most messages of one batch.
+const BATCH_MAX: usize = 1_000;
+/// The key of a schema that names headers.
+const HEADER: &[u8] = b"x-mcp-header";
+/// The bytes of all tools of a page that name headers.
+const HEADER_TOOLS_BYTES: usize = 512 * 1024;
 /// The longest message of a progress notice, in bytes.
 const PROGRESS_BYTES: usize = 200;
 
@@ -83,6 +92,8 @@ pub(super) struct Exchanges {
     pending: Mutex<Pending>,
     changes: watch::Sender<u64>,
     last_failure: Mutex<Option<Failure>>,
+    /// The memory of its replies.
+    pub room: Room,
     /// The requests that the server sends to us.
     pub inquiries: Inquiries,
 }
@@ -122,9 +133,9 @@ fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<
 
 impl Exchanges {
     /// Nothing is under way.
-    pub(super) fn new(server: ServerName, changes: watch::Sender<u64>) -> Self {
+    pub(super) fn new(server: ServerName, changes: watch::Sender<u64>, room: Room) -> Self {
         let (pending, last_failure, inquiries) = Default::default();
-        Self { server, pending, changes, last_failure, inquiries }
+        Self { server, pending, changes, last_failure, room, inquiries }
     }
 
     /// A message goes out.
@@ -184,16 +195,18 @@ impl Exchanges {
     /// the transport knows it.
     pub(super) fn incoming(&self, frame: Frame, hint: Option<&RequestId>) -> Vec<ServerJsonRpcMessage> {
         match frame {
-            Frame::Whole(bytes) => self.whole(&bytes),
+            Frame::Whole(message) => self.whole(message),
             Frame::Oversized(frame) => self.oversized(&frame, hint).into_iter().collect(),
         }
     }
 
-    fn whole(&self, bytes: &[u8]) -> Vec<ServerJsonRpcMessage> {
-        let mended = lenient::mended(bytes);
-        let bytes = mended.as_deref().unwrap_or(bytes).trim_ascii();
+    fn whole(&self, mut message: Message) -> Vec<ServerJsonRpcMessage> {
+        if let Some(mended) = lenient::mended(&message) {
+            message.bytes = mended;
+        }
+        let bytes = message.trim_ascii();
         if bytes.first() == Some(&b'[') {
-            let batch: Vec<&RawValue> = serde_json::from_slice(bytes).unwrap_or_default();
+            let batch = bounded::<BATCH_MAX>(bytes);
             return batch.into_iter().filter_map(|message| self.one(message)).collect();
         }
         if let Some(message) = self.read(bytes) {
@@ -236,7 +249,7 @@ impl Exchanges {
                 self.progress(params?);
                 None
             }
-            "notifications/cancelled" | "notifications/subscriptions/acknowledged" => {
+            "notifications/cancelled" | "notifications/subscriptions/acknowledged" if bytes.len() <= OWN_BYTES => {
                 serde_json::from_slice(bytes).ok()
             }
             // Logs and all else: nothing here acts on them.
@@ -266,6 +279,9 @@ impl Exchanges {
         let id = request_id(id)?;
         let request = self.pending.lock().remove(&id)?;
         let Some(awaited) = request.awaited else {
+            if bytes.len() > OWN_BYTES {
+                return Some(too_large(id, bytes.len() as u64));
+            }
             let introduction = request.introduces.then(|| lenient::introduction(result)).flatten();
             let message = match introduction {
                 Some(result) => serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})),
@@ -299,8 +315,8 @@ impl Exchanges {
             code: i32,
             #[serde(borrow, default)]
             message: Option<Cow<'a, str>>,
-            #[serde(default)]
-            data: Option<serde_json::Value>,
+            #[serde(borrow, default)]
+            data: Option<&'a RawValue>,
         }
         let mut pending = self.pending.lock();
         let id = match id.filter(|id| id.get() != "null") {
@@ -312,12 +328,14 @@ impl Exchanges {
         let request = pending.remove(&id)?;
         drop(pending);
         let wire: Wire<'_> = serde_json::from_str(error.get()).unwrap_or(Wire { code: 0, message: None, data: None });
-        let message = wire.message.map_or_else(|| error.get().to_owned(), Cow::into_owned);
-        let message = super::failure::one_line(&message, super::failure::MESSAGE_MAX);
+        let message = wire.message.as_deref().unwrap_or_else(|| error.get());
+        let message = super::failure::one_line(message, super::failure::MESSAGE_MAX);
+        let data = wire.data.filter(|data| data.get().len() <= OWN_BYTES);
+        let data = data.and_then(|data| serde_json::from_str(data.get()).ok());
         if let Some(awaited) = request.awaited {
             awaited.fill(Err(Failure::Rpc { code: wire.code, message: message.clone() }));
         }
-        Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode(wire.code), message, wire.data), Some(id)))
+        Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode(wire.code), message, data), Some(id)))
     }
 
     fn oversized(&self, frame: &Oversized, hint: Option<&RequestId>) -> Option<ServerJsonRpcMessage> {
@@ -330,10 +348,10 @@ impl Exchanges {
         let request = pending.remove(&id)?;
         drop(pending);
         let Some(awaited) = request.awaited else {
-            let message = format!("the answer of {} bytes is too large", frame.bytes);
-            return Some(ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id)));
+            return Some(too_large(id, frame.bytes));
         };
         awaited.fill(match awaited.want {
+            _ if frame.crowded => Err(Failure::Crowded(frame.bytes)),
             Want::Call(limits) => Ok(Payload::Result(content::oversized(frame, limits))),
             _ => Err(Failure::TooLarge(frame.bytes)),
         });
@@ -354,15 +372,30 @@ impl Pending {
 /// What rmcp is told of an answer that was read here: that there is one, and the tools whose schemas name headers, which its
 /// HTTP transport has to know.
 fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJsonRpcMessage> {
-    let tools = tools.filter(|tools| tools.get().contains("x-mcp-header"));
+    #[derive(Deserialize)]
+    struct Tools<'a> {
+        #[serde(borrow)]
+        tools: &'a RawValue,
+    }
+    let tools = tools.filter(|tools| memchr::memmem::find(tools.get().as_bytes(), HEADER).is_some());
     let result = tools.map_or(json!({}), |tools| {
-        let value: serde_json::Value = serde_json::from_str(tools.get()).unwrap_or_default();
-        let readable = |tool: &&serde_json::Value| serde_json::from_value::<rmcp::model::Tool>((*tool).clone()).is_ok();
-        let tools = value.get("tools").and_then(serde_json::Value::as_array);
-        let tools: Vec<_> = tools.into_iter().flatten().filter(readable).cloned().collect();
-        json!({"tools": tools})
+        let tools = serde_json::from_str::<Tools<'_>>(tools.get()).map(|tools| tools.tools.get()).unwrap_or_default();
+        let mut room = HEADER_TOOLS_BYTES;
+        let named = bounded::<{ listing::TOOLS_MAX }>(tools.as_bytes()).into_iter().filter(|tool| {
+            let names = memchr::memmem::find(tool.get().as_bytes(), HEADER).is_some();
+            let fits = names && tool.get().len() <= room;
+            room -= if fits { tool.get().len() } else { 0 };
+            fits && serde_json::from_str::<rmcp::model::Tool>(tool.get()).is_ok()
+        });
+        json!({"tools": named.filter_map(|tool| serde_json::from_str(tool.get()).ok()).collect::<Vec<serde_json::Value>>()})
     });
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
+}
+
+/// The refusal of an answer to the library that is larger than any of those.
+fn too_large(id: RequestId, bytes: u64) -> ServerJsonRpcMessage {
+    let message = format!("the answer of {bytes} bytes is too large");
+    ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
 }
 
 /// An id of ours: a number, which some servers send back as text.
@@ -395,6 +428,17 @@ pub(super) fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
 pub(super) fn not_discoverable(id: RequestId) -> ServerJsonRpcMessage {
     let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover is not known here", None);
     ServerJsonRpcMessage::error(error, Some(id))
+}
+
+/// The answer to `server/discover` as rmcp receives it. A result without revisions becomes the error of a server of the older
+/// generation, so that rmcp falls back to `initialize`.
+pub(super) fn of_discovery(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
+    match message {
+        ServerJsonRpcMessage::Response(response) if !matches!(response.result, ServerResult::DiscoverResult(_)) => {
+            not_discoverable(response.id)
+        }
+        other => other,
+    }
 }
 
 #[cfg(test)]

@@ -53,12 +53,18 @@ pub(super) enum Failure {
         /// The server's words.
         message: String,
     },
+    /// It speaks other revisions of the protocol, as far as it names them.
+    #[error("it speaks other revisions of the protocol: {}", .0.join(", "))]
+    Versions(Vec<String>),
     /// What came is none of the protocol.
     #[error("{0}")]
     Malformed(String),
     /// What came is too large.
     #[error("the answer of {0} bytes is too large")]
     TooLarge(u64),
+    /// The reply found no room beside other large replies.
+    #[error("there was no room for its reply of {0} bytes beside other large replies; ask for less, or later")]
+    Crowded(u64),
     /// It took too long.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
@@ -86,8 +92,8 @@ impl Failure {
             Self::Rpc { code: -32601 | -32002, .. } => CallErrorKind::NotFound,
             Self::Rpc { code: -32602, .. } => CallErrorKind::InvalidArguments,
             Self::Rpc { .. } => CallErrorKind::Failed,
-            Self::Malformed(_) => CallErrorKind::Malformed,
-            Self::TooLarge(_) => CallErrorKind::TooLarge,
+            Self::Malformed(_) | Self::Versions(_) => CallErrorKind::Malformed,
+            Self::TooLarge(_) | Self::Crowded(_) => CallErrorKind::TooLarge,
             Self::Timeout(_) => CallErrorKind::Timeout,
         };
         let retry_after = match self {
@@ -122,9 +128,10 @@ impl Failure {
             Self::Status { status: 429, .. } => (Kind::RateLimited, "wait"),
             Self::Status { status: 500.., .. } => (Kind::Failed, "the server itself fails: see its log"),
             Self::Lost(_) | Self::SessionLost => (Kind::NotMcp, "see the server's own log"),
-            Self::Status { .. } | Self::Rpc { .. } | Self::Malformed(_) | Self::TooLarge(_) => {
+            Self::Status { .. } | Self::Rpc { .. } | Self::Malformed(_) | Self::Versions(_) | Self::TooLarge(_) => {
                 (Kind::NotMcp, "mend url or command: what answers does not speak MCP in this way")
             }
+            Self::Crowded(_) => (Kind::Failed, "wait; it is tried again"),
             Self::Timeout(_) => (Kind::Timeout, "see whether the server is up, and its own log"),
         };
         ConnectError { kind, message: one_line(&self.to_string(), MESSAGE_MAX), fix: fix.to_owned() }

@@ -1,6 +1,7 @@
 //! Requests to a server over HTTP: with its own credentials and to its own origin alone, within bounds, and with each way of
 //! failing told apart. rmcp's transport for streamable HTTP asks through here.
 
+mod address;
 mod events;
 
 use std::collections::HashMap;
@@ -14,7 +15,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use parking_lot::Mutex;
 use reqwest::Url;
 use reqwest::redirect::Policy;
-use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::streamable_http_client::{
     SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
 };
@@ -22,12 +23,14 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 use tokio::time::timeout;
 
+pub(super) use self::address::{address, is_loopback};
 pub(super) use self::events::Events;
-use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable};
+use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable, of_discovery};
 use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
 use super::inquiry::ReplyPath;
 use super::oauth::Login;
+use super::session::supported;
 use super::stdio::decoded;
 use crate::ports::tools::Endpoint;
 
@@ -240,7 +243,12 @@ impl HttpClient {
         id: &RequestId,
     ) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
         let mut framer = Framer::default();
-        while let Some(piece) = response.chunk().await.map_err(|error| Failure::Lost(root_cause(&error)))? {
+        let length = response.content_length().and_then(|length| usize::try_from(length).ok());
+        framer.prepare(length.unwrap_or_default(), &self.0.exchanges.room).await;
+        while let Some(piece) =
+            framer.next(response.chunk()).await.map_err(|error| Failure::Lost(root_cause(&error)))?
+        {
+            framer.prepare(piece.len(), &self.0.exchanges.room).await;
             framer.push(&piece);
         }
         let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone()), self).await;
@@ -280,6 +288,9 @@ impl HttpClient {
         if in_session && lost {
             return Failure::SessionLost;
         }
+        if let Some(versions) = versions_in(&words) {
+            return Failure::Versions(versions);
+        }
         Failure::Status { status: status.as_u16(), retry_after, detail: self.clean(&words) }
     }
 
@@ -300,10 +311,16 @@ impl HttpClient {
         one_line(&words, super::failure::MESSAGE_MAX / 2)
     }
 
-    /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to.
-    fn events(&self, response: reqwest::Response, id: Option<RequestId>) -> BoxStream<'static, Result<Sse, SseError>> {
-        let state = (Events::new(response), self.clone(), id, Vec::<Sse>::new(), false);
-        futures_util::stream::unfold(state, |(mut events, client, id, mut ready, mut resumable)| async move {
+    /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to; `discovers`: it
+    /// is the question for revisions.
+    fn events(
+        &self,
+        response: reqwest::Response,
+        id: Option<RequestId>,
+        discovers: bool,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        let state = (Events::new(response, self.0.exchanges.room.clone()), self.clone(), id, Vec::<Sse>::new(), false);
+        futures_util::stream::unfold(state, move |(mut events, client, id, mut ready, mut resumable)| async move {
             let exchanges = Arc::clone(&client.0.exchanges);
             loop {
                 if exchanges.inquiries.is_shut() {
@@ -329,6 +346,8 @@ impl HttpClient {
                     Some(frame) if event.name.is_none() => decoded(&exchanges, frame, id.clone(), &client).await,
                     _ => Vec::new(),
                 };
+                let of = |message| if discovers { of_discovery(message) } else { message };
+                let messages: Vec<_> = messages.into_iter().map(of).collect();
                 let datas = messages.iter().rev().filter_map(|message| serde_json::to_string(message).ok());
                 ready.extend(datas.map(|data| Sse { data: Some(data), ..Sse::default() }));
                 if retry.is_some() || mark.is_some() {
@@ -380,6 +399,7 @@ impl StreamableHttpClient for HttpClient {
                 let answer = messages.into_iter().find(|message| {
                     matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
                 });
+                let answer = if is_discovery(&message) { answer.map(of_discovery) } else { answer };
                 let nothing = || Failure::Malformed("its answer holds no result".to_owned());
                 Ok(StreamableHttpPostResponse::Json(
                     answer.ok_or_else(nothing).map_err(StreamableHttpError::Client)?,
@@ -387,7 +407,7 @@ impl StreamableHttpClient for HttpClient {
                 ))
             }
             Ok((Answer::Stream(response), session)) => {
-                let events = self.events(response, id_of(&message).cloned());
+                let events = self.events(response, id_of(&message).cloned(), is_discovery(&message));
                 Ok(StreamableHttpPostResponse::Sse(events, session))
             }
             Err(Failure::SessionLost) => Err(StreamableHttpError::SessionExpired),
@@ -419,7 +439,7 @@ impl StreamableHttpClient for HttpClient {
     ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Failure>> {
         let headers = headers(session_id.as_deref(), last_event_id.as_deref(), custom);
         match self.open(self.0.url.clone(), headers).await {
-            Ok(response) => Ok(self.events(response, None)),
+            Ok(response) => Ok(self.events(response, None, false)),
             // Asking again would change nothing.
             Err(Failure::Status { status: 400..=499, .. } | Failure::SessionLost | Failure::Malformed(_)) => {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
@@ -453,28 +473,10 @@ fn unreachable(error: &reqwest::Error) -> Failure {
     Failure::Lost(root_cause(error))
 }
 
-/// The address of an entry: `https`, or `http` where that is allowed.
-///
-/// # Errors
-/// It is none, or it is not allowed.
-pub(super) fn address(endpoint: &Endpoint) -> Result<Url, Failure> {
-    let url = Url::parse(&endpoint.url).map_err(|error| Failure::Address(format!("its url is none: {error}")))?;
-    if !url.username().is_empty() || url.password().is_some() {
-        return Err(Failure::Address("its url holds a login; write that into headers".to_owned()));
-    }
-    match url.scheme() {
-        "https" => Ok(url),
-        "http" if endpoint.allow_http || is_loopback(&url) => Ok(url),
-        "http" => Err(Failure::Address(
-            "its url is http to another machine, which anybody between can read; write https, or allow_http: true"
-                .to_owned(),
-        )),
-        other => Err(Failure::Address(format!("its url begins with {other}: instead of https:"))),
-    }
-}
-
-/// The address is on this machine.
-pub(super) fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+/// The revisions that a refusal names, when it is about those.
+fn versions_in(body: &str) -> Option<Vec<String>> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let error = body.get("error")?;
+    let about = error.get("code")?.as_i64()? == i64::from(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION.0);
+    about.then(|| supported(error.get("data")))
 }

@@ -156,6 +156,7 @@ mod tests {
 
     use super::*;
     use crate::domain::tool::ServerName;
+    use crate::mcp::room::Room;
 
     #[derive(Clone, Default)]
     struct Slow {
@@ -173,7 +174,7 @@ mod tests {
     }
 
     fn exchanges() -> Arc<Exchanges> {
-        Arc::new(Exchanges::new(ServerName::new("s"), watch::Sender::new(0)))
+        Arc::new(Exchanges::new(ServerName::new("s"), watch::Sender::new(0), Room::default()))
     }
 
     fn ask(exchanges: &Exchanges, method: &str, id: &str) {

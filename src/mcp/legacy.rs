@@ -40,7 +40,7 @@ impl Legacy {
     /// There is no such stream, or the address is on another origin.
     pub(super) async fn open(client: HttpClient, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
         let response = client.open(client.url().clone(), HeaderMap::new()).await?;
-        let mut events = Events::new(response);
+        let mut events = Events::new(response, exchanges.room.clone());
         let target = loop {
             let Some(event) = events.next().await else {
                 return Err(Failure::Malformed("its stream of events ended before it named an address".to_owned()));

@@ -1,11 +1,16 @@
 //! What servers write that is not quite JSON, or not quite one message: noise around messages, several of them on a line, bytes
 //! that are no UTF-8, halves of characters, and pieces of texts that are too large to be read whole.
 
+use std::fmt;
+
+use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 /// The most places of one line at which a message is looked for.
 const STARTS_MAX: usize = 8;
+/// The most messages of one line.
+const OBJECTS_MAX: usize = 1_000;
 
 /// The JSON objects that stand in a line, whatever stands around them.
 pub(super) fn objects(line: &[u8]) -> Vec<&RawValue> {
@@ -15,12 +20,38 @@ pub(super) fn objects(line: &[u8]) -> Vec<&RawValue> {
         rest = &rest[at..];
         let mut reader = serde_json::Deserializer::from_slice(rest).into_iter::<&RawValue>();
         while let Some(Ok(object)) = reader.next() {
+            if found.len() == OBJECTS_MAX {
+                return found;
+            }
             found.push(object);
         }
         // What cannot be read from here on may still hold a message behind the next brace.
         rest = &rest[reader.byte_offset().max(1)..];
     }
     found
+}
+
+/// The first elements of a list, at most `MOST`; empty when it is none. Millions of further ones cost no memory.
+pub(super) fn bounded<const MOST: usize>(list: &[u8]) -> Vec<&RawValue> {
+    struct First<const MOST: usize>;
+    impl<'de, const MOST: usize> Visitor<'de> for First<MOST> {
+        type Value = Vec<&'de RawValue>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Self::Value, A::Error> {
+            let mut first = Vec::new();
+            while first.len() < MOST {
+                let Some(element) = list.next_element()? else { return Ok(first) };
+                first.push(element);
+            }
+            while list.next_element::<IgnoredAny>()?.is_some() {}
+            Ok(first)
+        }
+    }
+    serde_json::Deserializer::from_slice(list).deserialize_seq(First::<MOST>).unwrap_or_default()
 }
 
 /// The same bytes as the JSON that they were meant to be; none when they need no mending.

@@ -7,6 +7,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::domain::completion::WrittenJson;
+use super::lenient::bounded;
 use crate::domain::tool::{Annotations, DESCRIPTION_BYTES, ServerName, Source, Tool, ToolKind};
 
 /// The most tools of one server.
@@ -20,6 +21,9 @@ const NAME_BYTES: usize = 256;
 /// The most warnings that are told one by one.
 const WARNINGS_MAX: usize = 20;
 
+/// The most values in all tools of one server: each takes many times its text once it is read.
+pub(super) const NODES_MAX: usize = 250_000;
+
 /// One page of a list.
 #[derive(Debug, Default)]
 pub(super) struct Page {
@@ -31,6 +35,8 @@ pub(super) struct Page {
     pub warnings: Vec<String>,
     /// Bytes of the page.
     pub bytes: usize,
+    /// Values in its tools, as far as it was read.
+    pub nodes: usize,
 }
 
 /// Reads one page, of which `Format B` is a bare list.
@@ -42,20 +48,31 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
     #[serde(rename_all = "camelCase")]
     struct Paged<'a> {
         #[serde(borrow)]
-        tools: Vec<&'a RawValue>,
+        tools: &'a RawValue,
         #[serde(borrow, default)]
         next_cursor: Option<Cow<'a, str>>,
     }
     let text = result.get();
     let (tools, next) = if text.starts_with('[') {
-        (serde_json::from_str::<Vec<&RawValue>>(text).map_err(|error| error.to_string())?, None)
+        (result, None)
     } else {
         let paged: Paged<'_> =
             serde_json::from_str(text).map_err(|error| format!("the list of tools cannot be read: {error}"))?;
         (paged.tools, paged.next_cursor.filter(|next| !next.is_empty()).map(Cow::into_owned))
     };
     let mut page = Page { next, bytes: text.len(), ..Page::default() };
-    for (index, raw) in tools.into_iter().enumerate() {
+    if !tools.get().starts_with('[') {
+        return Err("the list of tools is none".to_owned());
+    }
+    // One more, so that a list that is too long is told of.
+    for (index, raw) in bounded::<{ TOOLS_MAX + 1 }>(tools.get().as_bytes()).into_iter().enumerate() {
+        page.nodes += nodes_in(raw);
+        if page.nodes > NODES_MAX {
+            warn(&mut page.warnings, || {
+                format!("the tools of {server} hold more than {NODES_MAX} values; the rest is left out")
+            });
+            break;
+        }
         match tool(server, raw) {
             Ok(tool) => page.tools.push(tool),
             Err(why) => warn(&mut page.warnings, || format!("tool {} of {server} is left out: {why}", index + 1)),
@@ -91,6 +108,12 @@ pub(super) fn is_empty(result: &RawValue, name: &str) -> bool {
         value.is_none_or(|value| value.get().trim_matches(['[', ']', '"']).trim().is_empty())
     };
     nothing(list) && nothing(lists.next_cursor)
+}
+
+/// At least as many as there are values in a JSON text: each but the first stands behind one of these signs.
+fn nodes_in(raw: &RawValue) -> usize {
+    let text = raw.get().as_bytes();
+    memchr::memchr3_iter(b',', b'[', b'{', text).count() + memchr::memchr_iter(b':', text).count()
 }
 
 /// Adds a warning, unless there are too many of them.
@@ -205,6 +228,15 @@ mod tests {
         let many = format!("[{}]", vec!["0"; 1_000].join(","));
         let page = read(&many).unwrap();
         assert_eq!(page.warnings.len(), WARNINGS_MAX + 1);
+    }
+
+    #[test]
+    fn a_list_of_countless_values_is_read_in_part() {
+        let schema = format!(r#"{{"type":"object","x":[{}0]}}"#, "[],".repeat(60_000));
+        let tools = vec![format!(r#"{{"name":"a","inputSchema":{schema}}}"#); 20].join(",");
+        let page = read(&format!("[{tools}]")).unwrap();
+        assert_eq!(page.tools.len(), 2, "250,000 values are read");
+        assert!(page.warnings[0].contains("more than 250000 values"), "{:?}", page.warnings);
     }
 
     #[test]

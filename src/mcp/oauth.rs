@@ -9,12 +9,13 @@
 //! | `discovery.rs` | finds the authorization server: RFC 9728, RFC 8414, `OpenID` Connect Discovery |
 //! | `flow.rs` | a login: registration (RFC 7591), PKCE (RFC 7636), resource (RFC 8707), issuer (RFC 9207) |
 //! | `callback.rs` | hears the browser come back, on this machine alone |
-//! | `request.rs` | requests to authorization servers, within bounds |
+//! | `request.rs`, `reach.rs` | requests to authorization servers, within bounds and to no address inside |
 //! | `tokens.rs` | the file of a login |
 
 mod callback;
 mod discovery;
 pub mod flow;
+mod reach;
 mod request;
 mod tokens;
 
@@ -133,6 +134,8 @@ impl Login {
     /// Exchanges the refresh token, unless somebody else did so since `known` was read.
     async fn renew(&self, known: &SecretString) {
         let _renewing = self.renewing.lock().await;
+        // A refresh token counts once: of several processes, only one may use it.
+        let _alone = tokens::alone(&self.file).await;
         // Another process, or a new login, may have been first.
         let mut tokens = self.tokens.read().clone();
         if let Ok(Some(stored)) = tokens::read(&self.file)

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rmcp::ClientHandler;
 use rmcp::model::{
-    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, GetExtensions,
-    Implementation, ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter,
+    CancelledNotificationParam, ClientCapabilities, ClientConfig, ClientRequest, CustomRequest, ErrorCode,
+    GetExtensions, Implementation, ProtocolVersion, RequestId, RequestMetaObject, SubscriptionFilter,
 };
 use rmcp::service::{
     ClientInitializeError, ClientLifecycleMode, ClientServiceExt, Peer, PeerRequestOptions, RoleClient, ServiceError,
@@ -29,6 +29,8 @@ const CANCEL_WITHIN: Duration = Duration::from_secs(2);
 const LISTEN_WITHIN: Duration = Duration::from_secs(2);
 /// The pause before we listen again after a server ended that.
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);
+/// The most revisions that a server names.
+const VERSIONS_MAX: usize = 20;
 /// The longest name of a server that is kept, in bytes.
 const NAME_BYTES: usize = 80;
 
@@ -43,7 +45,7 @@ pub(super) struct Session {
     /// What it has besides tools.
     pub features: Features,
     /// It speaks a revision without a handshake, whose sign of life is another request.
-    modern: bool,
+    pub modern: bool,
 }
 
 /// What a server has.
@@ -57,26 +59,31 @@ pub(super) struct Features {
 }
 
 /// What we say of ourselves. Requests of servers never come this far: see `inquiry.rs`.
-struct Handler;
+struct Handler(ProtocolVersion);
 
 impl ClientHandler for Handler {
     fn get_info(&self) -> ClientConfig {
         let own = Implementation::new("staffai", env!("CARGO_PKG_VERSION"));
         let mut info = ClientConfig::new(ClientCapabilities::default(), own);
-        info.protocol_version = ProtocolVersion::LATEST_WITH_INITIALIZE;
+        info.protocol_version = self.0.clone();
         info
     }
 }
 
 /// The handshake that a transport needs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Handshake {
     /// The server is asked which generation it speaks.
     Either,
-    /// That of the older generation.
-    Older,
+    /// That of the older generation, with this revision or the latest one.
+    Older(Option<ProtocolVersion>),
     /// That of the newer generation.
     Newer,
+}
+
+impl Handshake {
+    /// That of the older generation, with its latest revision.
+    pub(super) const OLDER: Self = Self::Older(None);
 }
 
 impl Session {
@@ -91,8 +98,12 @@ impl Session {
         life: Option<Life>,
     ) -> Result<Self, Failure> {
         let newer = vec![ProtocolVersion::V_2026_07_28];
+        let handler = Handler(match &handshake {
+            Handshake::Older(Some(version)) => version.clone(),
+            _ => ProtocolVersion::LATEST_WITH_INITIALIZE,
+        });
         let mode = match handshake {
-            Handshake::Older => ClientLifecycleMode::Initialize,
+            Handshake::Older(_) => ClientLifecycleMode::Initialize,
             Handshake::Newer => ClientLifecycleMode::Discover { preferred_versions: newer },
             Handshake::Either => ClientLifecycleMode::Auto {
                 preferred_versions: newer,
@@ -100,7 +111,7 @@ impl Session {
             },
         };
         let begun = tokio::select! {
-            begun = Handler.serve_with_lifecycle(transport, mode) => begun,
+            begun = handler.serve_with_lifecycle(transport, mode) => begun,
             reason = exchanges.inquiries.until_shut() => return Err(Failure::Lost(reason)),
         };
         let running = match begun {
@@ -314,12 +325,14 @@ async fn not_begun(error: ClientInitializeError, exchanges: &Exchanges, life: Op
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
             Box::pin(not_begun(*fallback, exchanges, life)).await
         }
+        ClientInitializeError::JsonRpcError(error) if error.code == ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
+            Failure::Versions(supported(error.data.as_ref()))
+        }
         ClientInitializeError::JsonRpcError(error) => {
             Failure::Rpc { code: error.code.0, message: one_line(&error.message, MESSAGE_MAX) }
         }
         ClientInitializeError::NoCompatibleProtocolVersion { server_supported, .. } => {
-            let versions: Vec<&str> = server_supported.iter().map(ProtocolVersion::as_str).collect();
-            Failure::Malformed(format!("it speaks other revisions of the protocol: {}", versions.join(", ")))
+            Failure::Versions(named(server_supported.iter().map(ProtocolVersion::as_str)))
         }
         ClientInitializeError::TransportError { .. } | ClientInitializeError::ConnectionClosed(_) => {
             if let Some(mut life) = life {
@@ -330,4 +343,14 @@ async fn not_begun(error: ClientInitializeError, exchanges: &Exchanges, life: Op
         }
         _ => Failure::Malformed("its handshake is none of the protocol".to_owned()),
     }
+}
+
+/// The revisions that an error names (`data.supported`).
+pub(super) fn supported(data: Option<&Value>) -> Vec<String> {
+    let list = data.and_then(|data| data.get("supported")).and_then(Value::as_array);
+    named(list.into_iter().flatten().filter_map(Value::as_str))
+}
+
+fn named<'a>(versions: impl Iterator<Item = &'a str>) -> Vec<String> {
+    versions.take(VERSIONS_MAX).map(|version| one_line(version, NAME_BYTES)).collect()
 }

@@ -2,13 +2,14 @@
 //! so that neither a server that stops reading nor one that floods us stops the other direction.
 
 use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rmcp::RoleClient;
 use rmcp::model::{ClientJsonRpcMessage, RequestId, ServerJsonRpcMessage};
 use rmcp::transport::Transport;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncWriteExt, ReadBuf};
 use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
@@ -155,7 +156,8 @@ async fn read(
 ) {
     let (mut lines, mut piece) = (Lines::default(), vec![0; READ_BYTES]);
     loop {
-        let Ok(read @ 1..) = stdout.read(&mut piece).await else { return };
+        let Ok(read @ 1..) = next(&mut lines, &mut stdout, &mut piece).await else { return };
+        lines.framer.prepare(read, &exchanges.room).await;
         let mut frames = Vec::new();
         lines.push(&piece[..read], |frame| frames.push(frame));
         for frame in frames {
@@ -171,6 +173,15 @@ async fn read(
     }
 }
 
+/// Reads the next bytes. A message that is not whole in time gives up its room.
+async fn next(lines: &mut Lines, stdout: &mut ChildStdout, piece: &mut [u8]) -> io::Result<usize> {
+    let read = std::future::poll_fn(|context| {
+        let mut buffer = ReadBuf::new(piece);
+        Pin::new(&mut *stdout).poll_read(context, &mut buffer).map_ok(|()| buffer.filled().len())
+    });
+    lines.framer.next(read).await
+}
+
 /// Reads one message, a large one on a thread of its own. Replies to requests in it take `path`.
 pub(super) async fn decoded(
     exchanges: &Arc<Exchanges>,
@@ -180,8 +191,12 @@ pub(super) async fn decoded(
 ) -> Vec<ServerJsonRpcMessage> {
     let messages = match &frame {
         Frame::Whole(bytes) if bytes.len() > LARGE_BYTES => {
+            let place = exchanges.room.reading().await;
             let exchanges = Arc::clone(exchanges);
-            let reading = tokio::task::spawn_blocking(move || exchanges.incoming(frame, hint.as_ref()));
+            let reading = tokio::task::spawn_blocking(move || {
+                let _place = place;
+                exchanges.incoming(frame, hint.as_ref())
+            });
             reading.await.unwrap_or_default()
         }
         _ => exchanges.incoming(frame, hint.as_ref()),

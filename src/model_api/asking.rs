@@ -5,16 +5,15 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-use super::failure::Failure;
+use super::failure::{Failure, TOO_MUCH};
 use super::room::Taken;
 use super::{DOOR, ModelApi, TEXT_LIMIT, us};
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
 use crate::domain::given::{Conversation, Given};
-use crate::domain::ids::{MessageId, Person, Place, Timestamp};
+use crate::domain::ids::{MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use crate::domain::layout::lay_out;
-use crate::domain::notice::template;
 use crate::domain::outgoing::{Capabilities, Part};
 use crate::domain::turn::Effort;
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
@@ -212,8 +211,7 @@ impl Asking {
             };
             let progress = match reading {
                 Some(Reading::Event(event)) if event.turn.trigger() == self.under_way.message => {
-                    let now = self.under_way.api.parts.clock.now();
-                    self.written.take(&event, now)
+                    self.written.take(&event)
                 }
                 Some(Reading::Event(_)) => None,
                 Some(Reading::Missed(number)) => {
@@ -260,7 +258,7 @@ fn lost() -> Failure {
 
 impl Written {
     /// What an event means for whoever asked.
-    fn take(&mut self, event: &TurnEvent, now: Timestamp) -> Option<Progress> {
+    fn take(&mut self, event: &TurnEvent) -> Option<Progress> {
         match &event.update {
             TurnUpdate::Accepted => {
                 self.again |= self.accepted && !self.text.is_empty();
@@ -282,12 +280,8 @@ impl Written {
                 Some(Progress::Text(text.clone()))
             }
             TurnUpdate::Final { parts, effort } => Some(self.end(parts, effort)),
-            TurnUpdate::Apology { parts, why } => {
-                Some(Progress::Failed(Failure::of(*why, template::spelled_out(&words(parts), now))))
-            }
-            TurnUpdate::Done => {
-                Some(Progress::Failed(Failure::Busy("there is too much to do; try again in a moment".to_owned())))
-            }
+            TurnUpdate::Apology { why, .. } => Some(Progress::Failed(Failure::of(*why))),
+            TurnUpdate::Done => Some(Progress::Failed(Failure::Busy(TOO_MUCH.to_owned()))),
             TurnUpdate::Queued { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => None,
         }
     }
@@ -334,14 +328,14 @@ fn words(parts: &[Part]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::domain::ending::{Ending, OverLimit};
+    use crate::domain::ending::{Ending, ModelErrorKind, OverLimit};
     use crate::domain::ids::TurnId;
     use crate::domain::turn_event::NoAnswer;
 
     fn played(updates: Vec<TurnUpdate>) -> Vec<Progress> {
         let (mut written, turn) = (Written::default(), TurnId::of(&MessageId::new(DOOR, "1")));
         let event = |update| TurnEvent { number: 1, turn: turn.clone(), update };
-        updates.into_iter().filter_map(|update| written.take(&event(update), Timestamp(0))).collect()
+        updates.into_iter().filter_map(|update| written.take(&event(update))).collect()
     }
 
     fn draft(text: &str, anew: bool) -> TurnUpdate {
@@ -397,12 +391,22 @@ mod tests {
             (NoAnswer::NotTaken, 503),
             (NoAnswer::Ended(Ending::Deadline), 504),
             (NoAnswer::Ended(Ending::Unusable), 502),
-            (NoAnswer::Ended(Ending::Model(crate::domain::ending::ModelErrorKind::ContextOverflow)), 400),
+            (NoAnswer::Ended(Ending::Model(ModelErrorKind::ContextOverflow)), 400),
+            (NoAnswer::Ended(Ending::Model(ModelErrorKind::RateLimited)), 429),
+            (NoAnswer::Ended(Ending::Model(ModelErrorKind::Refused)), 502),
+            (NoAnswer::Ended(Ending::BreakersOpen), 503),
             (NoAnswer::Ended(Ending::Panicked), 500),
         ] {
             let parts = [Part::Text { text: "sorry".to_owned() }].as_slice().into();
             match played(vec![TurnUpdate::Apology { parts, why }]).as_slice() {
-                [Progress::Failed(failure)] => assert_eq!(failure.status().as_u16(), status, "{why:?}"),
+                [Progress::Failed(failure)] => {
+                    assert_eq!(failure.status().as_u16(), status, "{why:?}");
+                    assert!(!failure.text().contains("sorry"), "what members are told is not for programs");
+                    let again = failure.headers().get("x-should-retry").map(|again| again == "true");
+                    let tried_here =
+                        matches!(why, NoAnswer::Ended(Ending::Model(kind)) if kind != ModelErrorKind::ContextOverflow);
+                    assert!(!tried_here || again == Some(false), "{why:?}");
+                }
                 other => panic!("{other:?}"),
             }
         }

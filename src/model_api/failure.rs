@@ -11,6 +11,8 @@ use crate::domain::turn_event::NoAnswer;
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
 /// The longest wait that clients are told to take upon themselves.
 const WAIT_MAX: Duration = Duration::from_secs(60);
+/// There is no place for a request now.
+pub(super) const TOO_MUCH: &str = "there is too much to do; try again in a moment";
 /// Clients of OpenAI do what it says.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
@@ -46,6 +48,10 @@ pub(super) enum Failure {
     OverLimit(String, Option<Duration>),
     /// There is too much to do.
     Busy(String),
+    /// The model's provider limits requests, also after our own tries.
+    UpstreamLimit,
+    /// The model's provider refuses the key or the model that the operator configured.
+    UpstreamRefused,
     /// It took too long.
     Late(String),
     /// The model failed.
@@ -60,28 +66,37 @@ impl Failure {
         Self::Bad { place: (!place.is_empty()).then(|| place.to_owned()), why: why.into() }
     }
 
-    /// The end of a turn that was apologised for in these words.
-    pub fn of(why: NoAnswer, words: String) -> Self {
-        match why {
-            NoAnswer::OverLimit(_) => Self::OverLimit(words, None),
-            NoAnswer::NotTaken => Self::Busy(words),
-            NoAnswer::Ended(ending) => match ending {
-                Ending::Model(ModelErrorKind::ContextOverflow) => Self::ContextTooLong,
-                Ending::Model(ModelErrorKind::Filtered) | Ending::Filtered => Self::Filtered(words),
-                Ending::Model(ModelErrorKind::BadRequest) => {
-                    Self::bad("", "the model's provider refused the request; a parameter may not suit that model")
-                }
-                Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline => Self::Late(words),
-                Ending::Model(_) | Ending::Unusable => Self::Model(words),
-                Ending::NoModel
-                | Ending::BreakersOpen
-                | Ending::NoPermit
-                | Ending::WaitedTooLong
-                | Ending::LaneFull
-                | Ending::LaneBusy
-                | Ending::PlaceClosed => Self::Busy(words),
-                _ => Self::Internal(words),
-            },
+    /// The end of a turn without an answer, in words for a program: what members are told is for them.
+    pub fn of(why: NoAnswer) -> Self {
+        let busy = |why: &str| Self::Busy(why.to_owned());
+        let ending = match why {
+            NoAnswer::OverLimit(limit) => {
+                return Self::OverLimit(format!("this key is over its {}", limit.as_str()), None);
+            }
+            NoAnswer::NotTaken => return busy(TOO_MUCH),
+            NoAnswer::Ended(ending) => ending,
+        };
+        match ending {
+            Ending::Model(ModelErrorKind::ContextOverflow) => Self::ContextTooLong,
+            Ending::Model(ModelErrorKind::Filtered) | Ending::Filtered => {
+                Self::Filtered("the content filter of the model's provider stopped this".to_owned())
+            }
+            Ending::Model(ModelErrorKind::BadRequest) => {
+                Self::bad("", "the model's provider refused the request; a parameter may not suit that model")
+            }
+            Ending::Model(ModelErrorKind::RateLimited) => Self::UpstreamLimit,
+            Ending::Model(ModelErrorKind::Refused) => Self::UpstreamRefused,
+            Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline => {
+                Self::Late("the model did not answer in time".to_owned())
+            }
+            Ending::Model(kind) => Self::Model(format!("the model's provider failed: {}", kind.as_str())),
+            Ending::Unusable => Self::Model("the model answered with nothing that can be used".to_owned()),
+            Ending::NoModel => busy("no model can be asked now"),
+            Ending::BreakersOpen => busy("every model failed lately and is left alone for a while"),
+            Ending::NoPermit | Ending::WaitedTooLong | Ending::LaneFull | Ending::LaneBusy | Ending::PlaceClosed => {
+                busy(TOO_MUCH)
+            }
+            ending => Self::Internal(format!("the request ended without an answer: {}", ending.as_str())),
         }
     }
 
@@ -94,10 +109,10 @@ impl Failure {
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoModel(_) | Self::NoResponse(_) | Self::NoEndpoint(_) => StatusCode::NOT_FOUND,
             Self::NoMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::OverLimit(..) => StatusCode::TOO_MANY_REQUESTS,
+            Self::OverLimit(..) | Self::UpstreamLimit => StatusCode::TOO_MANY_REQUESTS,
             Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Model(_) => StatusCode::BAD_GATEWAY,
+            Self::Model(_) | Self::UpstreamRefused => StatusCode::BAD_GATEWAY,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
@@ -107,6 +122,8 @@ impl Failure {
         let wait = match self {
             Self::OverLimit(_, wait) => *wait,
             Self::Busy(_) | Self::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => Some(AGAIN),
+            // It was tried again here already.
+            Self::UpstreamLimit | Self::UpstreamRefused | Self::Model(_) | Self::Late(_) => None,
             _ => return HeaderMap::new(),
         };
         let is_worth_it = wait.is_some_and(|wait| wait <= WAIT_MAX);
@@ -133,7 +150,15 @@ impl Failure {
             Self::NoPrevious(id) => {
                 format!("there is no response {id:?} of this key any more; send what was said as input")
             }
-            Self::ContextTooLong => "the conversation is longer than what the model takes; send less of it".to_owned(),
+            // Proxies such as LiteLLM know a context that is too long by these first words.
+            Self::ContextTooLong => {
+                "This model's maximum context length is shorter than the conversation; send less of it".to_owned()
+            }
+            Self::UpstreamLimit => "the model's provider limits requests; ask again later".to_owned(),
+            Self::UpstreamRefused => {
+                "the model's provider refuses the key or the model that is configured here; the operator has to mend that"
+                    .to_owned()
+            }
             Self::NotLetIn(_, why)
             | Self::Bad { place: None, why }
             | Self::Filtered(why)

@@ -35,8 +35,10 @@ mod tests;
 use super::programs;
 use wire::{Asked, Reply};
 
-/// The name of the only model.
+/// The name of the model that answers.
 pub const MODEL: &str = "staffai-demo";
+/// The name of the model that answers when that one cannot: the same, at another address, and never told to fail.
+pub const SPARE: &str = "staffai-demo-spare";
 
 /// The largest request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024 * 1024;

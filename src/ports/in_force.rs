@@ -19,6 +19,9 @@ pub trait Keys: Send + Sync {
 
     /// The key that somebody presents, while it is in force.
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
+
+    /// True while this key is in force and opens what it opened when it was presented.
+    fn still_opens(&self, key: &ApiKey) -> bool;
 }
 
 /// The webhooks that are configured at this moment.

@@ -17,15 +17,40 @@ pub struct Samples {
     /// The paths of the actors that the rows name by their index. A path that ends with `:*` stands for all actors of one kind that
     /// have no row of their own.
     pub actors: Vec<String>,
-    /// The samples, the oldest first.
+    /// The samples, the oldest first. Those of an earlier life of the program have no rows.
     pub samples: Vec<Sample>,
+    /// The ends of earlier lives of the program, the oldest first.
+    pub breaks: Vec<Break>,
+}
+
+/// The end of one life of the program, and the beginning of the next one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Break {
+    /// The last moment of the life that is known, in milliseconds since 1970.
+    #[serde(with = "millis")]
+    pub from: Timestamp,
+    /// The beginning of the next one.
+    #[serde(with = "millis")]
+    pub to: Timestamp,
+    /// How it ended.
+    pub kind: BreakKind,
+}
+
+/// How a life of the program ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BreakKind {
+    /// It stopped as it should.
+    Stopped,
+    /// It was killed, or crashed.
+    Killed,
 }
 
 /// The program at one moment.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Sample {
     /// When it was taken, in milliseconds since 1970.
-    #[serde(serialize_with = "as_millis")]
+    #[serde(with = "millis")]
     pub at: Timestamp,
     /// The counts of the whole.
     pub figures: Figures,
@@ -34,7 +59,7 @@ pub struct Sample {
 }
 
 /// What is counted of the whole program, since the start of the process unless said otherwise.
-#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Figures {
     /// Turns that were accepted.
     pub turns: u64,
@@ -56,7 +81,7 @@ pub struct Figures {
 }
 
 /// The counters of metrics that the page shows, summed over their labels.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
     /// Messages over the limits of members.
     pub refused: u64,
@@ -96,7 +121,18 @@ impl Serialize for Row {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-fn as_millis<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_u64(at.0)
+/// Moments as milliseconds since 1970.
+mod millis {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::domain::ids::Timestamp;
+
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    pub fn serialize<S: Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_u64(at.0)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        u64::deserialize(deserializer).map(Timestamp)
+    }
 }

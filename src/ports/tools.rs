@@ -24,6 +24,8 @@ pub struct ServerEntry {
     pub timeout: Option<Duration>,
     /// Own names of the tools that are offered; empty offers all.
     pub allowed_tools: Vec<String>,
+    /// Own names of tools that are not offered, whatever is allowed.
+    pub denied_tools: Vec<String>,
     /// What the operator says it is for.
     pub description: Option<String>,
     /// A person is asked before each call.
@@ -45,6 +47,7 @@ impl ServerEntry {
             transport,
             timeout: None,
             allowed_tools: Vec::new(),
+            denied_tools: Vec::new(),
             description: None,
             always_ask: false,
             side_effects: None,

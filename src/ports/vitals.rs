@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
 
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
@@ -39,6 +40,14 @@ pub trait Vitals: Send + Sync {
 
     /// Takes a sample of the tree and the counters; to be called at equal distances.
     fn sample(&self) {}
+
+    /// Reads what earlier lives of the program left. None where there is nothing to read, or it was read.
+    fn recall(&self) -> Option<BoxFuture<'static, ()>> {
+        None
+    }
+
+    /// The program stops as it should; this is written down.
+    fn stops(&self) {}
 
     /// The samples of the last minutes that were taken after this moment.
     fn samples(&self, _after: Timestamp) -> Samples {
@@ -152,7 +161,7 @@ impl Status {
 /// How one part is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is: `door`, `shard`, `store`, `model` or `mcp_server`.
+    /// What it is: `door`, `shard`, `store`, `model`, `mcp_server` or `place`.
     pub kind: String,
     /// Which one.
     pub name: String,
@@ -165,6 +174,9 @@ pub struct Part {
     pub restarts: u64,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
+    /// The bot serves without it: its failure leaves the status of the whole as it is. Left out when false.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub optional: bool,
 }
 
 /// One actor of the living tree and those below it.
@@ -273,7 +285,7 @@ pub struct Turns {
 }
 
 /// What a turn takes of the limits of its member.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
     /// Tokens that it was expected to take when the limits were asked.
     pub expected: u64,
@@ -289,20 +301,27 @@ pub struct Counted {
     pub exempt: bool,
 }
 
-/// The time line of one turn. All times are milliseconds since it was accepted. It names no person and no channel.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+/// The time line of one turn. Moments are milliseconds since it was accepted; those whose names begin with a part of the turn are how
+/// long that part took.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnTimes {
     /// Its place in the order of acceptance in this process, from one.
     pub number: u64,
     /// The door it came through.
     pub door: String,
-    /// The message that it answers, as its door numbers it; none unless that may be told.
+    /// The message that it answers, as its door numbers it; none where a member wished to be forgotten since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where it was asked: door and id; none where a member wished to be forgotten since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub place: Option<String>,
+    /// The id of its member, with the door; none where a member wished to be forgotten since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub member: Option<String>,
     /// Why it is answered.
     pub trigger: String,
     /// When it was accepted.
-    #[serde(serialize_with = "as_rfc3339")]
+    #[serde(serialize_with = "as_rfc3339", deserialize_with = "of_rfc3339")]
     pub at: Timestamp,
     /// How long ago that is.
     pub age_ms: u64,
@@ -321,12 +340,64 @@ pub struct TurnTimes {
     pub visible_ms: Option<u64>,
     /// When all of the answer was posted, or the turn ended without one.
     pub ended_ms: Option<u64>,
+    /// How long it waited in its lane; this and the next ones are known with the answer.
+    pub lane_ms: Option<u64>,
+    /// How long it waited for permits to ask models.
+    pub permit_ms: Option<u64>,
+    /// How long it was with models.
+    pub model_ms: Option<u64>,
+    /// How long it was with tools.
+    pub tools_ms: Option<u64>,
+    /// How long its answer was known before all of it was posted.
+    pub post_ms: Option<u64>,
+    /// The model row that answered.
+    pub model: Option<String>,
     /// Models asked and tools run, in order.
     pub steps: Vec<Step>,
+    /// It is of an earlier life of the program, which numbered its turns by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub earlier: bool,
+}
+
+/// Which turns are asked for; absent takes all.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct WantedTurns {
+    /// The number of turns, the newest.
+    pub limit: Option<usize>,
+    /// The id of a channel, with or without its door.
+    pub place: Option<String>,
+    /// The id of a member, with or without a door.
+    pub member: Option<String>,
+    /// The id of a message.
+    pub message: Option<String>,
+    /// The id of a channel, a member or a message.
+    pub id: Option<String>,
+    /// How it ended: `open`, `replied`, `hinted`, `refused`, `dropped`, `apologised`, `failed` or `cancelled`.
+    pub outcome: Option<String>,
+}
+
+impl WantedTurns {
+    /// True if the turn is one of those that are asked for.
+    #[must_use]
+    pub fn fits(&self, turn: &TurnTimes) -> bool {
+        let is = |wanted: &Option<String>, found: Option<&str>| {
+            let bare = |id: &str| id.split_once(':').map(|(_, id)| id.to_owned());
+            let named = |wanted: &String| {
+                found.is_some_and(|found| found == wanted || bare(found).is_some_and(|found| found == *wanted))
+            };
+            wanted.as_ref().filter(|wanted| !wanted.is_empty()).is_none_or(named)
+        };
+        let (place, member, message) = (turn.place.as_deref(), turn.member.as_deref(), turn.message.as_deref());
+        let any = [place, member, message].into_iter().any(|found| is(&self.id, found));
+        any && is(&self.place, place)
+            && is(&self.member, member)
+            && is(&self.message, message)
+            && is(&self.outcome, Some(&turn.outcome))
+    }
 }
 
 /// One call of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
     /// `model`, `tool`, or `gate` for the decision of a person.
     pub kind: String,
@@ -345,7 +416,7 @@ pub struct Step {
 }
 
 /// What one call of a model took.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
     /// Tokens that went in.
     pub prompt_tokens: u64,
@@ -416,6 +487,12 @@ pub fn rfc3339(at: Timestamp) -> String {
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn as_rfc3339<S: serde::Serializer>(at: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_str(&rfc3339(*at))
+}
+
+fn of_rfc3339<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let moment: jiff::Timestamp = text.parse().map_err(serde::de::Error::custom)?;
+    Ok(Timestamp(u64::try_from(moment.as_millisecond()).unwrap_or_default()))
 }
 
 #[cfg(test)]

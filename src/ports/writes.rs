@@ -77,6 +77,17 @@ pub async fn replace(
     Replaced::Other
 }
 
+/// One key of a copy of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredRow {
+    /// The key.
+    pub key: String,
+    /// Its text.
+    pub value: String,
+    /// The time it has left; `None` for ever.
+    pub ttl: Option<Duration>,
+}
+
 /// What the settings of a server that keeps state can do to it. Sentences with the fix; never a secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keeping {

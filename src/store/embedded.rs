@@ -19,10 +19,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, mpsc};
 
 use crate::domain::ids::Timestamp;
-use crate::ports::{Clock, Write};
+use crate::ports::{Clock, StoredRow, Write};
 use crate::store::{Backend, BackendError, Batch, Steps, Ticket, counted};
 use absent::Absent;
 use memtable::{Memtable, Row};
@@ -33,6 +33,8 @@ use wal::Wal;
 pub mod opener;
 
 mod absent;
+
+mod copying;
 
 mod memtable;
 
@@ -250,6 +252,19 @@ impl Backend for Embedded {
     async fn sweep(&self) -> Result<bool, BackendError> {
         let inner = Arc::clone(&self.inner);
         self.call(move |database, now| inner.sweep.lock().go_on(database, now)).await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        let permit = Arc::clone(&self.inner.scans).acquire_owned().await;
+        let inner = Arc::clone(&self.inner);
+        let copied = tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            inner.copy(&to)
+        });
+        match copied.await {
+            Ok(copied) => copied.map_err(|error| self.judge(&error)),
+            Err(error) => Err(BackendError::Failed(format!("a copy broke off: {error}"))),
+        }
     }
 
     async fn close(&self) {

@@ -12,17 +12,20 @@ use std::time::Duration;
 
 use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use self::limits::LimitScript;
 use self::line::Line;
 use self::pool::{Link, Node, Pool};
 use crate::domain::limits::Request;
 use crate::domain::limits::member_windows::Changes;
-use crate::ports::{Keeping, Write};
+use crate::ports::{Keeping, StoredRow, Write};
 use crate::store::resilient::Limits;
 use crate::store::{Backend, BackendError, Batch, LimitOutcome, Steps};
 
 mod address;
+
+mod copying;
 
 mod counting;
 
@@ -249,6 +252,12 @@ impl Backend for Redis {
     /// The server removes by itself what is over. This only finds out whether it is still there.
     async fn sweep(&self) -> Result<bool, BackendError> {
         self.send("PING", |mut link: Link| async move { cmd("PING").exec_async(&mut link).await }).await.map(|()| false)
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        let mut link = self.own("a copy").await?;
+        let copied = copying::copy(&mut link, &to).await;
+        self.done("a copy", link, copied)
     }
 
     async fn keeping(&self) -> Option<Keeping> {

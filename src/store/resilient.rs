@@ -13,6 +13,7 @@ use futures_util::FutureExt;
 use futures_util::future::{BoxFuture, ready};
 use metrics::{counter, gauge};
 use parking_lot::Mutex;
+use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
@@ -23,7 +24,7 @@ use self::writer::Writer;
 use crate::domain::counter::Counter;
 use crate::domain::limits;
 use crate::domain::panic;
-use crate::ports::{Clock, Keeping, Replaced, Store, StoreStatus, Write};
+use crate::ports::{Clock, Keeping, Replaced, Store, StoreStatus, StoredRow, Write};
 use crate::store::{Backend, OpenError, Steps, counted};
 
 mod ahead;
@@ -375,6 +376,21 @@ impl<B: Backend> Store for Resilient<B> {
 
     fn status(&self) -> StoreStatus {
         self.shared.lock().status.clone()
+    }
+
+    fn copy(&self, to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let away =
+                || "the store does not answer now, and memory alone is no copy; try again when it is back".to_owned();
+            if !self.counts_landed().await {
+                return Err(away());
+            }
+            let backend = self.shared.lock().readable().ok_or_else(away)?;
+            match AssertUnwindSafe(backend.copy(to)).catch_unwind().await {
+                Ok(copied) => copied.map_err(|error| error.to_string()),
+                Err(caught) => Err(format!("a copy panicked: {}", panic::text(caught.as_ref()))),
+            }
+        })
     }
 
     fn keeping(&self) -> Keeping {

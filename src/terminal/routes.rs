@@ -75,7 +75,7 @@ pub fn router(parts: Parts) -> Router {
         ANY_OTHER.into_iter().fold(Router::new(), |others, path| others.route(path, any(problem::no_endpoint)));
     others
         .route("/api/v1/submit", post(submit::submit))
-        .route("/api/v1/stream/{session}", get(reading::read_along))
+        .route("/api/v1/stream/{session}", get(reading::read_along).post(reading::read_along))
         .route("/api/v1/gate/{id}", post(decide))
         .route("/api/v1/sessions", get(manage::list))
         .route("/api/v1/sessions/{session}", get(manage::show).patch(manage::rename).delete(manage::delete))

@@ -17,7 +17,7 @@ use self::index::Known;
 use self::memory::{Kept, MESSAGES_MAX, Memory};
 pub(super) use self::names::Found;
 pub(crate) use self::names::is_place;
-use self::names::owner_of;
+pub(in crate::terminal) use self::names::owner_of;
 use super::{DOOR, commands};
 use crate::domain::api_key::{self, Right};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command};
@@ -161,7 +161,8 @@ impl Sessions {
     ) -> Command {
         self.load(place).await;
         let id = self.inner.lock().next_id(self.clock.now()).to_string();
-        let operator = caller.person().is_some() && caller.may(Right::Operate);
+        // Who may run `!sysprompt` may run `/status`: both rest on this right, with a key or without one.
+        let operator = caller.may(Right::Operate);
         let person = owner_of(place);
         Command {
             // The answer finds its session by the token.

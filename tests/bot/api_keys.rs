@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::ledger::counted;
-use crate::model::Act;
+use crate::model::{Act, End};
 use crate::model_api::{KEY, WORDS, begin, body, post};
 use crate::support::{Setup, World, own_address, story};
 
@@ -75,7 +75,8 @@ fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
     story(async {
         let world = begin(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
         world.model.always(Act::content(WORDS));
-        for status in [200, 200, 429] {
+        // A program hears the limit each time, not once in a window as a member does.
+        for status in [200, 200, 429, 429, 429] {
             let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
             assert_eq!(answer.status(), status);
             let wait = answer.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
@@ -122,7 +123,23 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         becomes(None, "/v1/models", 401).await;
         assert_eq!(ask(Some(&key), "/v1/models").await, 200);
         assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
+        // A stream of this key is open when it ends, in each of the doors for programs.
+        world.model.always(Act::streams("The tide comes in, slowly.", 2, Duration::from_secs(60), End::Well));
+        let body = json!({"session": "main", "text": "hello"});
+        let submit = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).bearer_auth(&key);
+        assert_eq!(submit.json(&body).send().await.unwrap().status(), 202);
+        let events = reqwest::Client::new().get(format!("{}/api/v1/stream/main", world.http())).bearer_auth(&key);
+        let events = events.send().await.unwrap();
+        let chat = reqwest::Client::new().post(format!("{}/v1/chat/completions", world.http())).bearer_auth(&key);
+        let chat = chat.json(&crate::model_api::body("hello", true)).send().await.unwrap();
+        assert_eq!((events.status().as_u16(), chat.status().as_u16()), (200, 200));
         staffai(&["key", "revoke", "laptop"]);
+        let revoked = tokio::time::Instant::now();
+        let rest = async |mut answer: reqwest::Response| while let Ok(Some(_)) = answer.chunk().await {};
+        let cut = async { tokio::join!(rest(events), rest(chat)) };
+        tokio::time::timeout(Duration::from_secs(20), cut).await.expect("its streams end");
+        // The bound is 2 s; the rest is for machines that do much else.
+        assert!(revoked.elapsed() < Duration::from_secs(4), "{:?}", revoked.elapsed());
         becomes(Some(&key), "/v1/models", 401).await;
         assert_eq!(ask(None, "/api/v1/tree").await, 401, "the last key is gone, and the door is still shut");
         std::fs::remove_file(world.dir.path().join("data/keys.json")).unwrap();

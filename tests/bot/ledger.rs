@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde_json::json;
 use staffai::app::system::SystemClock;
 use staffai::playground::guild::Message;
 use staffai::ports::{Clock, Store};
@@ -146,5 +147,59 @@ fn a_report_comes_once_also_over_a_restart_and_pings_nobody() {
         let _second = world.spawn_with("second", &changes);
         world.answer_to(world.says("Ada", "general", "@staffai still there?")).await;
         assert_eq!(world.spoken(channel).len(), 1);
+    });
+}
+
+#[test]
+fn operators_see_what_was_used_by_day_member_and_tool() {
+    story(async {
+        let folder = TempDir::new().unwrap();
+        let rows = folder.path().join("models.json");
+        std::fs::write(&rows, PRICED).unwrap();
+        let world = World::with(Setup::new().set("STAFFAI_MODELS", rows.display())).await;
+        world.model.does(|ask| match ask.results().len() {
+            0 if ask.question().contains("roll") => Act::calls(&[("call-1", "roll_dice", json!({"notation": "2d6"}))]),
+            _ => Act::says("Done."),
+        });
+        for (who, text) in [("Ada", "@staffai roll"), ("Ada", "@staffai hello"), ("Ben", "@staffai roll")] {
+            let said = world.says(who, "general", text);
+            let done = || world.answers(said).into_iter().find(|answer| answer.content == "Done.");
+            world.until("the whole answer", done).await;
+        }
+        let [ada, ben] = ["Ada", "Ben"].map(|who| world.member(who));
+        let used = async || {
+            let (status, told) = world.json("/api/v1/usage/days?days=2").await;
+            assert_eq!(status, 200, "{told}");
+            told["days"].clone()
+        };
+        // The last answer is counted a moment after it was posted, and a reading serves for some seconds.
+        let days = loop {
+            let days = used().await;
+            if days[0]["all"]["messages"] == 3 {
+                break days;
+            }
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        };
+        let today = &days[0];
+        assert_eq!(
+            (today["all"]["tokens"].as_u64(), today["members"]["count"].as_u64()),
+            (Some(75), Some(2)),
+            "{today}"
+        );
+        let first = &today["members"]["most"][0];
+        assert_eq!((first["member"].as_str(), first["tokens"].as_u64()), (Some(&*format!("discord:{ada}")), Some(45)));
+        let tools = json!([{"tool": "roll_dice", "calls": 2, "failed": 0, "members": 2,
+            "duration_ms": today["tools"]["most"][0]["duration_ms"]}]);
+        assert_eq!(today["tools"], json!({"count": 1, "most": tools}), "{today}");
+        assert_eq!(days[1]["all"]["tokens"], 0, "nothing was used yesterday");
+        for wrong in ["0", "32", "many"] {
+            assert_eq!(world.json(&format!("/api/v1/usage/days?days={wrong}")).await.0, 400);
+        }
+        let told = world.tells("Chloe", "usage", &[]).await;
+        assert!(told.contains("All members today: 75 tokens for 3 messages"), "{told}");
+        assert!(told.contains(&format!("- <@{ada}>: 45 tokens")) && told.contains(&format!("- <@{ben}>")), "{told}");
+        assert!(told.ends_with("Tools today\n- `roll_dice`: 2 calls"), "{told}");
+        let own = world.tells("Ada", "usage", &[]).await;
+        assert!(!own.contains("All members") && !own.contains("roll_dice"), "of others a member hears nothing: {own}");
     });
 }

@@ -8,7 +8,7 @@ use reqwest::Method;
 use serde_json::json;
 use staffai::playground::guild::seed::Seed;
 
-use crate::model::Act;
+use crate::model::{Act, End};
 use crate::support::{SOON, Said, Setup, World, story};
 
 #[test]
@@ -73,6 +73,45 @@ fn the_document_describes_the_endpoints_that_answer() {
                 jsonschema::validator_for(&schema).unwrap().iter_errors(&body).map(|error| error.to_string()).collect();
             assert!(status == 200 && told.is_empty(), "{path}: {told:?} in {body}");
         }
+    });
+}
+
+#[test]
+fn one_line_says_why_an_answer_took_long_and_why_there_was_none() {
+    story(async {
+        let world = World::begin().await;
+        world.model.always(Act::streams("The tide comes in.", 20, Duration::from_millis(150), End::Well));
+        let slow = world.says("Ada", "general", "@staffai hello");
+        world.answer_to(slow).await;
+        world.model.always(Act::Status(500));
+        let failed = world.says("Ben", "help", "@staffai hello");
+        world.answer_to(failed).await;
+        let one = async |query: String| {
+            let path = format!("/api/v1/turns?{query}");
+            let told = world.until_told(&path, |told| {
+                let ended = told["turns"][0]["post_ms"].is_u64();
+                ended.then(|| told.clone())
+            });
+            let told = told.await;
+            assert_eq!(told["turns"].as_array().map(Vec::len), Some(1), "{query}: {told}");
+            told["turns"][0].clone()
+        };
+        let (channel, ada, ben) = (world.channel("general"), world.member("Ada"), world.member("Ben"));
+        let turn = one(format!("member={ada}&outcome=replied")).await;
+        assert_eq!(
+            (turn["place"].clone(), turn["member"].clone()),
+            (json!(format!("discord:{channel}")), json!(format!("discord:{ada}")))
+        );
+        assert!(turn["model_ms"].as_u64().is_some_and(|took| took >= 250), "{turn}");
+        let parts =
+            ["lane_ms", "permit_ms", "model_ms", "tools_ms", "post_ms"].map(|part| turn[part].as_u64().unwrap());
+        let whole = turn["ended_ms"].as_u64().unwrap();
+        assert!(parts.iter().sum::<u64>() <= whole + 10 && parts[0] + parts[1] + parts[3] < 250, "{turn}");
+        let same = one(format!("message={}", turn["message"].as_str().unwrap())).await;
+        assert_eq!(same["number"], turn["number"]);
+        let turn = one(format!("id={ben}&outcome=apologised")).await;
+        assert!(turn["reason"].is_string() && turn["model_ms"].is_u64(), "{turn}");
+        assert_eq!(world.json("/api/v1/turns?member=1").await.1["turns"], json!([]));
     });
 }
 

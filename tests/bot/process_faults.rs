@@ -286,3 +286,38 @@ fn without_a_place_for_data_it_answers_anyway_and_says_so() {
         ");
     });
 }
+
+#[test]
+fn the_last_turns_and_samples_are_there_after_a_kill_with_the_kill_between_them() {
+    story(async {
+        let world = World::without_bot(Setup::new()).await;
+        world.model.always(Act::says("The tide comes in."));
+        let first = world.process("first").await;
+        world.becomes("ready").await;
+        world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
+        let ada = world.member("Ada").to_string();
+        let told = world.until_told("/api/v1/turns", |told| told["turns"][0]["post_ms"].is_u64().then(|| told.clone()));
+        let before = told.await["turns"][0].clone();
+        // Two samples are behind it: it was written with one of them.
+        let samples = |told: &serde_json::Value| told["samples"].as_array().map_or(0, Vec::len);
+        let had = samples(&world.json("/api/v1/samples").await.1);
+        world.until_told("/api/v1/samples", |told| (samples(told) >= had + 2).then_some(())).await;
+        first.kill();
+        let _second = world.process("second").await;
+        world.becomes("ready").await;
+        let member = format!("/api/v1/turns?member={ada}");
+        let told =
+            world.until_told(&member, |told| told["turns"][0]["earlier"].is_boolean().then(|| told.clone())).await;
+        let after = &told["turns"][0];
+        for field in ["number", "at", "place", "member", "message", "outcome", "model_ms", "post_ms", "model"] {
+            assert_eq!(after[field], before[field], "{field}");
+        }
+        assert_eq!((&told["accepted"], &after["earlier"]), (&0.into(), &true.into()), "this process accepted none");
+        let told = world.json("/api/v1/samples").await.1;
+        let [broken] = told["breaks"].as_array().unwrap().as_slice() else { panic!("{told}") };
+        assert_eq!(broken["kind"], "killed");
+        let at = |sample: &serde_json::Value| sample["at"].as_u64().unwrap();
+        let all = told["samples"].as_array().unwrap();
+        assert!(at(&all[0]) <= broken["from"].as_u64().unwrap() && broken["from"].as_u64() < broken["to"].as_u64());
+    });
+}

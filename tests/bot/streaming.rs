@@ -237,6 +237,73 @@ fn a_stream_that_breaks_keeps_its_words_and_apologises() {
     });
 }
 
+/// A row, and the one that goes on when it breaks off, both at the scripted model's address.
+const ROWS: &str = r#"{"models": {"first": {"fallback": ["second"]}, "second": {}}}"#;
+
+/// What both rows would say, and the part of it that the member was shown when a row is asked for the rest.
+const HALVES: &str = "The first half stands here, and of the second half another row writes every single word to its end. So long a text \
+                      is shown while it grows, also where it is continued: the member reads on where the row before broke off, and sees \
+                      neither the beginning once more nor a gap, until the last word of the whole answer stands there as well.";
+
+fn two_rows(folder: &tempfile::TempDir) -> Setup {
+    let rows = folder.path().join("rows.json");
+    std::fs::write(&rows, ROWS).unwrap();
+    patient().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "first")
+}
+
+#[test]
+fn a_stream_that_breaks_is_continued_by_a_fallback_row_and_nothing_begins_again() {
+    story(async {
+        for (end, repeats) in [(End::ErrorAfter(12), false), (End::CutAfter(12), true)] {
+            let folder = tempfile::tempdir().unwrap();
+            let world = World::with(two_rows(&folder)).await;
+            let breaks = end.clone();
+            world.model.does(move |ask| {
+                if ask.model() == "first" {
+                    return Act::streams(HALVES, 5, Duration::from_millis(40), breaks.clone());
+                }
+                let shown = &ask.messages[ask.messages.len() - 2];
+                assert_eq!(shown.0, "assistant", "{}", ask.talk());
+                let rest = HALVES.strip_prefix(shown.1.as_str()).unwrap_or_else(|| panic!("{shown:?}"));
+                Act::streams(if repeats { HALVES } else { rest.trim_start() }, 5, Duration::from_millis(20), End::Well)
+            });
+            let watching = watch(&world);
+            let said = world.says("Ada", "general", "@staffai go on");
+            finished(&world, said, HALVES).await;
+            assert_eq!(world.model.calls(), 2, "{end:?}: the row that broke off is not asked again");
+            world.all_answered(&[said], SOON).await;
+            assert_eq!(world.spoken(said.channel).len(), 1);
+            for shown in seen(&world, watching).await.iter().filter(|shown| shown.channel == said.channel && shown.edit)
+            {
+                assert!(HALVES.starts_with(shown.text.as_str()) && shown.text.len() > 15, "{end:?}: {shown:?}");
+            }
+            world.model.always(Act::says("yes"));
+            let again = world.says("Ada", "general", "@staffai what did you say?");
+            finished(&world, again, "yes").await;
+            assert!(world.model.last().shows(HALVES), "{end:?}: the whole answer is remembered");
+        }
+    });
+}
+
+#[test]
+fn a_stream_that_breaks_in_each_row_keeps_its_words_and_apologises_once() {
+    story(async {
+        let folder = tempfile::tempdir().unwrap();
+        let world = World::with(two_rows(&folder)).await;
+        world.model.does(|ask| match ask.model() {
+            "first" => Act::streams(HALVES, 5, Duration::from_millis(40), End::CutAfter(12)),
+            _ => Act::Status(500),
+        });
+        let said = world.says("Ada", "general", "@staffai go on");
+        let apology = || Some(world.answers(said).first()?.content.clone()).filter(|text| text.contains("Sorry"));
+        let text = world.until("an apology", apology).await;
+        let (kept, _) = text.split_once("\n\n").expect("the words stay above the apology");
+        assert!(HALVES.starts_with(kept) && kept.len() > 15, "{text}");
+        assert_eq!(world.model.calls(), 2);
+        world.all_answered(&[said], SOON).await;
+    });
+}
+
 #[test]
 fn a_stream_that_breaks_before_its_first_word_is_tried_again() {
     story(async {

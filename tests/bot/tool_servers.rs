@@ -156,7 +156,11 @@ fn a_killed_child_is_started_again_and_a_reload_touches_only_what_changed() {
         assert_eq!(world.part("two").await, Value::Null);
         let bad = world.server_is(&process, "bad", "stopped").await;
         assert!(bad["reason"].as_str().unwrap().contains("neither a command nor a url"), "{bad}");
-        assert_eq!(world.json("/readyz").await.1["status"], "degraded");
+        assert_eq!(
+            (&world.part("bad").await["status"], &world.part("bad").await["optional"]),
+            (&json!("down"), &json!(true))
+        );
+        assert_eq!(world.json("/readyz").await.1["status"], "ready", "a tool server is optional");
         let tools = world.tells("Chloe", "tools", &[]).await;
         assert!(tools.contains("one__echo") && tools.contains("**bad** (stopped)"), "{tools}");
     });
@@ -181,7 +185,7 @@ fn a_server_that_hangs_delays_no_start_and_no_answer() {
         assert!(begun.elapsed() < Duration::from_secs(9), "nothing waits for a dead server");
         let gone_line = world.server_is(&process, "gone", "degraded").await;
         assert!(gone_line["reason"].as_str().unwrap().contains("install it"), "{gone_line}");
-        assert_eq!(world.json("/readyz").await.1["status"], "degraded");
+        assert_eq!(world.json("/readyz").await.1["status"], "ready", "tool servers are optional");
         let dead = world.server_is(&process, "dead", "degraded").await;
         assert!(dead["reason"].as_str().unwrap().contains("no answer within 10 s"), "{dead}");
     });

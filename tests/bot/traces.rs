@@ -138,6 +138,13 @@ mod sent {
             let turn = named("turn")[0];
             assert_eq!((turn.trace_id.len(), turn.span_id.len(), turn.parent_span_id.len()), (16, 8, 0));
             has(turn, &[("staffai.door", "discord"), ("staffai.trigger", "mention"), ("staffai.outcome", "replied")]);
+            has(turn, &[("gen_ai.operation.name", "invoke_agent"), ("gen_ai.agent.name", "staffai")]);
+            let told = plain(&turn.attributes);
+            assert!(told["gen_ai.conversation.id"].len() == 32 && told["gen_ai.conversation.id"] == told["session.id"]);
+            assert!(
+                told["staffai.model_ms"].parse::<u64>().is_ok() && told.contains_key("staffai.lane_ms"),
+                "{told:?}"
+            );
             for span in &spans {
                 assert_eq!(span.trace_id, turn.trace_id);
                 assert_eq!(span.parent_span_id == turn.span_id, span.name != "turn", "{span:?}");
@@ -158,6 +165,8 @@ mod sent {
 
             let received = collector.0.lock();
             assert_eq!(received.headers["authorization"], "Bearer hush-hush");
+            let schema = &received.requests[0].resource_spans[0].scope_spans[0].schema_url;
+            assert_eq!(schema, "https://opentelemetry.io/schemas/1.41.0", "the conventions are pinned");
             let resource = received.requests[0].resource_spans[0].resource.clone().unwrap();
             assert_eq!(plain(&resource.attributes)["service.name"], "our-bot");
             let sent = String::from_utf8_lossy(&received.bytes);

@@ -11,6 +11,7 @@ use staffai::app::system::SystemClock;
 use staffai::domain::ids::Timestamp;
 use staffai::playground::service::Options;
 use staffai::ports::Clock;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::model::Act;
 use crate::support::{Setup, World, story};
@@ -176,6 +177,35 @@ fn a_signed_request_is_a_question_once_and_within_its_budget() {
         world.hears("general").await;
         assert_eq!(knocks(&world, "ci", stamp, &build("grey"), SECRET).await.0, 429);
         is_all(&world, 2).await;
+    });
+}
+
+#[test]
+fn a_body_for_a_webhook_that_is_not_configured_is_not_waited_for() {
+    story(async {
+        let clock = Moved::new();
+        let world = World::with(setup(&clock)).await;
+        let address = world.http().trim_start_matches("http://").to_owned();
+        let signature = format!("v1={}", "0".repeat(64));
+        let now = clock.now().0 / 1_000;
+        // The last one may be of its sender: its body is waited for.
+        for (name, stamp, signature, waits) in [
+            ("no-such", now, signature.as_str(), false),
+            ("ci", now - 4_000, signature.as_str(), false),
+            ("ci", now, "v1=no", false),
+            ("ci", now, signature.as_str(), true),
+        ] {
+            let mut stream = tokio::net::TcpStream::connect(&address).await.unwrap();
+            let head = format!(
+                "POST /hooks/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 60000\r\nX-Staffai-Timestamp: {stamp}\r\n\
+                 X-Staffai-Signature: {signature}\r\n\r\nhalf"
+            );
+            stream.write_all(head.as_bytes()).await.unwrap();
+            let mut answer = [0; 12];
+            let answered = tokio::time::timeout(Duration::from_secs(3), stream.read_exact(&mut answer)).await;
+            assert_eq!(answered.is_err(), waits, "{name} {stamp} {signature}");
+            assert!(waits || &answer == b"HTTP/1.1 401", "{name} {stamp} {signature}");
+        }
     });
 }
 

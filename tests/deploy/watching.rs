@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::process::Command;
 
 use serde_json::{Value, json};
 use staffai::telemetry::metrics::METRICS;
@@ -40,6 +41,29 @@ const fn panel(title: &'static str, unit: &'static str, queries: &'static [(&'st
     Panel { title, unit, queries }
 }
 
+/// Single numbers above all diagrams. What is counted begins anew with each process, so sums are taken of increases.
+const STATS: &[Panel] = &[
+    panel("Parts that do not work", "short", &[("count(staffai_part_up == 0) or vector(0)", "")]),
+    panel("Models that work", "short", &[("sum(staffai_part_up{kind=\"model\"})", "")]),
+    panel("Turns in a day", "short", &[("sum(increase(staffai_turns_total[24h]))", "")]),
+    panel(
+        "Apologies in an hour",
+        "percentunit",
+        &[(
+            "(sum(increase(staffai_turns_total{outcome=\"apologised\"}[1h])) or vector(0)) / clamp_min(sum(increase(staffai_turns_total[1h])), 1)",
+            "",
+        )],
+    ),
+    panel(
+        "First text, p95 of an hour",
+        "s",
+        &[("histogram_quantile(0.95, sum by (le) (rate(staffai_first_visible_seconds_bucket[1h])))", "")],
+    ),
+    panel("Lost in a day", "short", &[("sum(increase(staffai_turns_lost_total[24h]))", "")]),
+    panel("Decisions waited for", "short", &[("sum(staffai_gates_open)", "")]),
+    panel("Shortest uptime", "s", &[("min(staffai_uptime_seconds)", "")]),
+];
+
 const DASHBOARD: &[Section] = &[
     Section {
         title: "Answers",
@@ -48,6 +72,14 @@ const DASHBOARD: &[Section] = &[
                 "Turns",
                 "reqps",
                 &[("sum by (outcome) (rate(staffai_turns_total[$__rate_interval]))", "{{outcome}}")],
+            ),
+            panel(
+                "Share of apologies",
+                "percentunit",
+                &[(
+                    "sum(rate(staffai_turns_total{outcome=\"apologised\"}[$__rate_interval])) / sum(rate(staffai_turns_total[$__rate_interval]))",
+                    "apologised",
+                )],
             ),
             panel(
                 "First visible text",
@@ -209,12 +241,29 @@ const ALERTS: &[Alert] = &[
         action: "Two processes may serve one token with different stores; else report the log lines of that turn.",
     },
     Alert {
-        name: "StaffaiSlow",
-        expression: "histogram_quantile(0.95, sum by (le) (rate(staffai_first_visible_seconds_bucket[10m]))) > 30",
-        lasts: "10m",
+        name: "StaffaiModelsDown",
+        // The kind `model` has one series for each row; their greatest value is 0 when none works.
+        expression: "max by (instance, job) (staffai_part_up{kind=\"model\"}) == 0",
+        lasts: "0m",
+        severity: "critical",
+        summary: "no model of {{ $labels.instance }} works",
+        action: "Members get apologies; `/readyz` has the last error of each row, and `staffai check --models` tries each.",
+    },
+    Alert {
+        name: "StaffaiApologies",
+        expression: "sum by (instance, job) (increase(staffai_turns_total{outcome=\"apologised\"}[5m])) / sum by (instance, job) (increase(staffai_turns_total[5m])) > 0.1 and sum by (instance, job) (increase(staffai_turns_total{outcome=\"apologised\"}[5m])) >= 3",
+        lasts: "1m",
         severity: "warning",
-        summary: "one answer in twenty begins after more than 30 seconds",
-        action: "Compare the durations of model calls and the bounds in use; `staffai check --models` tries each row.",
+        summary: "more than one turn in ten of {{ $labels.instance }} ends with an apology",
+        action: "`turn.failed` in the log names the reason, the place and the member of each, and where its time went.",
+    },
+    Alert {
+        name: "StaffaiSlow",
+        expression: "histogram_quantile(0.95, sum by (le, instance, job) (rate(staffai_first_visible_seconds_bucket[5m]))) > 10",
+        lasts: "5m",
+        severity: "warning",
+        summary: "one answer in twenty of {{ $labels.instance }} begins after more than 10 seconds",
+        action: "`turn.replied` in the log tells `lane_ms`, `permit_ms`, `model_ms`, `tools_ms` and `post_ms` of each turn; `staffai check --models` tries each row.",
     },
     Alert {
         name: "StaffaiShedding",
@@ -300,14 +349,60 @@ const ALERTS: &[Alert] = &[
 
 const DASHBOARD_FILE: &str = "deploy/grafana/staffai.json";
 const RULES_FILE: &str = "deploy/prometheus/staffai.rules.yaml";
+const RULES_TEST_FILE: &str = "deploy/prometheus/staffai.rules.test.yaml";
+/// Single numbers of a row, and their width and height.
+const STATS_WIDTH: usize = 24 / 8;
+const STATS_HEIGHT: usize = 4;
+/// How the names of metrics begin; labels of models and tools begin with `gen_ai_` too.
+const STARTS: [&str; 4] = ["staffai_", "mcp_client_", "gen_ai_client_", "gen_ai_execute_"];
+/// The dashboard's choice among processes.
+const CHOSEN: &str = "instance=~\"$instance\"";
 /// Panels of a row, and the units of width and height that each takes.
 const COLUMNS: usize = 3;
 const WIDTH: usize = 24 / COLUMNS;
 const HEIGHT: usize = 8;
 
+/// The expression for the processes that are chosen: each metric in it has the label.
+fn of_chosen(expression: &str) -> String {
+    let (mut out, mut rest) = (String::new(), expression);
+    let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+    while let Some(first) = rest.chars().next() {
+        let end = rest.find(|letter| is_word(letter) != is_word(first)).unwrap_or(rest.len());
+        let (word, more) = rest.split_at(end);
+        out.push_str(word);
+        rest = more;
+        if STARTS.iter().any(|start| word.starts_with(start)) {
+            match rest.strip_prefix('{') {
+                Some(more) => {
+                    out.push_str(&format!("{{{CHOSEN}, "));
+                    rest = more;
+                }
+                None => out.push_str(&format!("{{{CHOSEN}}}")),
+            }
+        }
+    }
+    out
+}
+
+fn targets(panel: &Panel, source: &Value) -> Vec<Value> {
+    let target = |((expression, legend), name): (&(&str, &str), char)| json!({"refId": name.to_string(), "datasource": source, "expr": of_chosen(expression), "legendFormat": legend});
+    panel.queries.iter().zip('A'..='Z').map(target).collect()
+}
+
 fn dashboard() -> String {
     let source = json!({"type": "prometheus", "uid": "${source}"});
     let (mut panels, mut top, mut id) = (Vec::new(), 0, 0);
+    for (number, panel) in STATS.iter().enumerate() {
+        id += 1;
+        panels.push(json!({
+            "id": id, "type": "stat", "title": panel.title, "datasource": source,
+            "gridPos": {"h": STATS_HEIGHT, "w": STATS_WIDTH, "x": number * STATS_WIDTH, "y": top},
+            "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
+            "options": {"reduceOptions": {"calcs": ["lastNotNull"]}, "colorMode": "none", "graphMode": "area"},
+            "targets": targets(panel, &source),
+        }));
+    }
+    top += STATS_HEIGHT;
     for section in DASHBOARD {
         id += 1;
         let place = json!({"h": 1, "w": 24, "x": 0, "y": top});
@@ -315,9 +410,6 @@ fn dashboard() -> String {
         top += 1;
         for (number, panel) in section.panels.iter().enumerate() {
             id += 1;
-            let targets = panel.queries.iter().zip('A'..='Z').map(|((expression, legend), name)| {
-                json!({"refId": name.to_string(), "datasource": source, "expr": expression, "legendFormat": legend})
-            });
             let place = json!({
                 "h": HEIGHT, "w": WIDTH, "x": number % COLUMNS * WIDTH, "y": top + number / COLUMNS * HEIGHT,
             });
@@ -325,7 +417,7 @@ fn dashboard() -> String {
                 "id": id, "type": "timeseries", "title": panel.title, "datasource": source, "gridPos": place,
                 "fieldConfig": {"defaults": {"unit": panel.unit, "min": 0}, "overrides": []},
                 "options": {"legend": {"displayMode": "list", "placement": "bottom"}, "tooltip": {"mode": "multi"}},
-                "targets": targets.collect::<Vec<Value>>(),
+                "targets": targets(panel, &source),
             }));
         }
         top += section.panels.len().div_ceil(COLUMNS) * HEIGHT;
@@ -335,6 +427,11 @@ fn dashboard() -> String {
         "refresh": "30s", "time": {"from": "now-6h", "to": "now"}, "panels": panels,
         "templating": {"list": [
             {"name": "source", "label": "Data source", "type": "datasource", "query": "prometheus"},
+            {
+                "name": "instance", "label": "Instance", "type": "query", "datasource": source, "refresh": 2,
+                "query": {"query": "label_values(staffai_build_info, instance)", "refId": "instances"},
+                "includeAll": true, "allValue": ".*", "multi": true, "sort": 1, "current": {"text": "All", "value": "$__all"},
+            },
         ]},
     });
     serde_json::to_string_pretty(&whole).expect("plain data") + "\n"
@@ -375,9 +472,7 @@ fn the_dashboard_and_the_alert_rules_are_those_of_the_table() {
 /// The metrics that a text names.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
-    // Labels of models and tools begin with `gen_ai_` too.
-    let starts = ["staffai_", "mcp_client_", "gen_ai_client_", "gen_ai_execute_"];
-    let metrics = words.filter(|word| starts.iter().any(|start| word.starts_with(start)));
+    let metrics = words.filter(|word| STARTS.iter().any(|start| word.starts_with(start)));
     metrics.map(|word| word.trim_end_matches("_bucket").trim_end_matches("_sum").to_owned()).collect()
 }
 
@@ -399,4 +494,52 @@ fn rules_have_names_of_their_own_and_say_what_to_do() {
         assert!(["critical", "warning"].contains(&alert.severity), "{}", alert.name);
         assert!(alert.action.ends_with('.') && !alert.summary.ends_with('.'), "{}", alert.name);
     }
+}
+
+/// Debian's tool of Prometheus. `./test` installs it.
+fn promtool(arguments: &[&str]) -> (bool, String) {
+    let mut command = Command::new("promtool");
+    let done = command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let done = done.unwrap_or_else(|error| panic!("promtool: {error}; ./test installs it"));
+    (done.status.success(), [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat())
+}
+
+#[test]
+fn prometheus_takes_the_rules_and_fires_them_in_time() {
+    let (fine, told) = promtool(&["check", "rules", RULES_FILE]);
+    assert!(fine && told.contains(&format!("{} rules found", ALERTS.len())), "{told}");
+    let (fine, told) = promtool(&["test", "rules", RULES_TEST_FILE]);
+    assert!(fine, "{told}");
+    // The same histories with another rule: the test can fail.
+    let folder = tempfile::tempdir().expect("a folder");
+    let of = |name: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(name)).expect("a file");
+    let late = of(RULES_FILE).replace("for: 0m", "for: 5m");
+    std::fs::write(folder.path().join("staffai.rules.yaml"), late).expect("a file");
+    let histories = folder.path().join("histories.yaml");
+    std::fs::write(&histories, of(RULES_TEST_FILE)).expect("a file");
+    let (fine, _) = promtool(&["test", "rules", &histories.display().to_string()]);
+    assert!(!fine, "rules that fire later are not noticed");
+}
+
+#[test]
+fn prometheus_understands_every_query_of_the_dashboard() {
+    let made: Value = serde_json::from_str(&dashboard()).expect("JSON");
+    let panels = made["panels"].as_array().expect("panels");
+    let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().into_iter().flatten());
+    let mut rules = String::from("groups:\n  - name: queries\n    rules:\n");
+    let mut many = 0;
+    for query in queries {
+        let expression = query["expr"].as_str().expect("an expression");
+        assert!(named(expression).is_empty() || expression.contains(CHOSEN), "{expression}");
+        let asked = expression.replace("$__rate_interval", "5m").replace("$instance", ".*");
+        let _ = writeln!(rules, "      - record: query:{many}\n        expr: {}", Value::from(asked));
+        many += 1;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("queries.yaml");
+    std::fs::write(&path, rules).expect("a file");
+    let (fine, told) = promtool(&["check", "rules", &path.display().to_string()]);
+    assert!(fine && many > 30 && told.contains(&format!("{many} rules found")), "{told}");
+    let stats = panels.iter().filter(|panel| panel["type"] == "stat").count();
+    assert_eq!((stats, stats * STATS_WIDTH), (STATS.len(), 24));
 }

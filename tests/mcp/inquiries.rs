@@ -113,3 +113,32 @@ async fn a_request_of_a_server_over_http_is_answered_within_its_session() {
     assert_eq!(answers, expected);
     assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next");
 }
+
+#[tokio::test]
+async fn a_server_over_http_whose_account_of_revisions_is_none_gets_the_older_handshake() {
+    for (status, stream) in [(200, false), (200, true), (400, false)] {
+        let web = Web::start(move |message, _| {
+            let id = &message["id"];
+            let refuses = status == 400 && message["method"] == "initialize";
+            let refuses = refuses && message["params"]["protocolVersion"] != "2025-06-18";
+            match message["method"].as_str() {
+                Some("server/discover") if status == 200 && stream => {
+                    events(futures_util::stream::iter([format!("data: {}\n\n", json!({"id": id, "result": {}}))]))
+                }
+                Some("server/discover") if status == 200 => axum::Json(json!({"id": id, "result": {}})).into_response(),
+                Some("server/discover" | "initialize")
+                    if status == 400 && (refuses || message["method"] != "initialize") =>
+                {
+                    let error = json!({"code": -32_022, "message": "no", "data": {"supported": ["2025-06-18"]}});
+                    (StatusCode::BAD_REQUEST, axum::Json(json!({"jsonrpc": "2.0", "id": id, "error": error})))
+                        .into_response()
+                }
+                _ => well(message, "one"),
+            }
+        })
+        .await;
+        let server = connect(&http(endpoint(&web.url()))).await;
+        assert_eq!(text(&server, "echo", json!({"text": "older"})).await, "older");
+        assert_eq!(server.info().protocol, if status == 400 { "2025-06-18" } else { "2025-11-25" });
+    }
+}

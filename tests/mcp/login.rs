@@ -10,7 +10,7 @@ use staffai::app::system::SystemClock;
 use staffai::domain::tool::{CallErrorKind, ServerName};
 use staffai::mcp::McpServers;
 use staffai::mcp::oauth::Logins;
-use staffai::mcp::oauth::flow::{self, Chance, Client};
+use staffai::mcp::oauth::flow::{self, Chance, Client, Trust};
 use staffai::ports::tools::ConnectErrorKind;
 use staffai::ports::{ToolServer, ToolServers};
 use tempfile::TempDir;
@@ -60,7 +60,7 @@ impl Guarded {
 
     async fn log_in(&self) {
         let chance = Chance { verifier: [7; 32], state: [9; 16] };
-        let begun = flow::begin(&endpoint(&self.url), &chance, None).await.unwrap();
+        let begun = flow::begin(&endpoint(&self.url), &chance, None, &Trust::NONE).await.unwrap();
         let browser = tokio::spawn(browses(begun.url().to_owned()));
         begun.finish(&self.logins(), &ServerName::new("server"), CONNECT).await.unwrap();
         assert!(browser.await.unwrap().contains("staffai has heard of your login"));
@@ -115,8 +115,10 @@ async fn a_login_is_for_one_address_and_gives_nothing_to_another() {
     let tried = guarded.servers().connect(&http(endpoint(&other.url)), CONNECT).await;
     assert_eq!(tried.err().unwrap().kind, ConnectErrorKind::Unauthorized);
     // A client that the authorization server does not know gets no login.
-    let known = Some(Client { id: "nobody".to_owned(), port: 0 });
-    let begun = flow::begin(&endpoint(&other.url), &Chance { verifier: [1; 32], state: [2; 16] }, known).await.unwrap();
+    let known = Some(Client { id: "nobody".to_owned(), secret: None, port: 0 });
+    let begun = flow::begin(&endpoint(&other.url), &Chance { verifier: [1; 32], state: [2; 16] }, known, &Trust::NONE)
+        .await
+        .unwrap();
     let browser = browses(begun.url().to_owned()).await;
     assert!(browser.contains("nobody") || browser.contains("lient"), "{browser}");
     assert!(begun.finish(&other.logins(), &ServerName::new("server"), Duration::from_millis(100)).await.is_err());

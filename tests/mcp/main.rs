@@ -1,5 +1,6 @@
 //! Tool servers over MCP: real ones of the ecosystem, and hostile ones of our own.
 
+mod authority;
 mod built_ins;
 mod children;
 mod ecosystem;

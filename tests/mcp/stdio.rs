@@ -1,17 +1,20 @@
 //! Hostile servers as child processes.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallErrorKind, ToolRequest, TraceParent};
+use staffai::domain::tool::{CallError, CallErrorKind, ToolRequest, TraceParent};
+use staffai::ports::ToolServers;
 use staffai::ports::tools::ConnectErrorKind;
 use tokio::time::{Instant, timeout};
 
 use crate::support::{
-    GROWN_MAX, call, connect, hostile, names, request, resident, text, try_connect, try_connect_within,
+    CONNECT, GROWN_MAX, call, connect, hostile, names, request, resident, servers, text, try_connect,
+    try_connect_within,
 };
 
 /// What the machine of the tests may add to a deadline; the promise is 50 ms on one that does nothing else.
@@ -113,6 +116,42 @@ async fn a_giant_result_is_cut_at_the_source() {
     let images = call(&server, "images", json!({"count": 20, "bytes": 100_000})).await.unwrap();
     assert_eq!(images.images().count(), 4);
     assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn replies_of_eight_megabytes_in_millions_of_values_take_bounded_memory() {
+    let (before, peak, over) = (resident(), Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+    let watching = {
+        let (peak, over) = (Arc::clone(&peak), Arc::clone(&over));
+        std::thread::spawn(move || {
+            while !over.load(Ordering::SeqCst) {
+                peak.fetch_max(resident(), Ordering::SeqCst);
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        })
+    };
+    let common = servers();
+    let asks = (0..6).map(|index| {
+        let common = common.clone();
+        async move {
+            let server = common.connect(&hostile("ok"), CONNECT).await.unwrap();
+            let name = if index % 3 == 2 { "deep" } else { "nodes" };
+            let result = call(&server, name, json!({})).await;
+            (name, result.map(|result| result.to_text().len()), text(&server, "echo", json!({"text": "next"})).await)
+        }
+    });
+    let answers = join_all(asks).await;
+    over.store(true, Ordering::SeqCst);
+    watching.join().unwrap();
+    let grown = peak.load(Ordering::SeqCst).saturating_sub(before);
+    println!("six replies of 8 MB at once took {} KiB at their worst: {answers:?}", grown / 1024);
+    for (name, result, next) in answers {
+        // On a machine that reads slowly, one may find no room in time.
+        let refused = |error: &CallError| error.message.contains("no room for its reply");
+        assert!(result.as_ref().map_or_else(refused, |shown| *shown <= 65_536), "{name}: {result:?}");
+        assert_eq!(next, "next");
+    }
+    assert!(grown < 2 * GROWN_MAX, "{grown}");
 }
 
 #[tokio::test]
@@ -219,13 +258,27 @@ async fn the_span_goes_along() {
 
 #[tokio::test]
 async fn servers_of_the_older_generation_connect_whatever_they_make_of_the_newer() {
-    for mode in ["ok", "strict", "silent"] {
+    for mode in ["ok", "strict", "silent", "empty", "picky"] {
         let begun = Instant::now();
         let server = connect(&hostile(mode)).await;
         println!("a server that is {mode} about discovery connects in {:?}", begun.elapsed());
         assert!(names(&server).await.contains(&"echo".to_owned()));
         assert_eq!(text(&server, "bare", json!({})).await, r#"{"answer":42}"#);
     }
+}
+
+#[tokio::test]
+async fn a_server_that_falls_silent_at_the_newer_handshake_gets_the_older_one_next_time() {
+    let servers = servers();
+    let entry = hostile("stunned");
+    let first = servers.connect(&entry, Duration::from_secs(2)).await.err().unwrap();
+    assert_eq!(first.kind, ConnectErrorKind::Timeout);
+    let second = servers.connect(&entry, CONNECT).await.unwrap();
+    assert_eq!(text(&second, "echo", json!({"text": "older"})).await, "older");
+    let begun = Instant::now();
+    let third = servers.connect(&entry, CONNECT).await.unwrap();
+    assert_eq!(text(&third, "echo", json!({"text": "known"})).await, "known");
+    println!("a server whose generation is known connects in {:?}", begun.elapsed());
 }
 
 #[tokio::test]

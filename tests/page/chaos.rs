@@ -75,6 +75,71 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     assert_eq!(browser.complaints(), Vec::<String>::new());
 }
 
+#[test]
+fn a_model_that_goes_down_in_the_middle_of_an_answer_leaves_it_whole() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    browser.say("@staffai tell me a tale");
+    browser.answer("A sailor");
+    browser.click("[data-trouble=model_down]");
+    browser.answer("finishes the letter. The end.");
+    let whole = browser.run(&format!("return {LAST}.querySelector('.body').innerText"));
+    let whole = whole.as_str().expect("the answer");
+    assert!(whole.matches("A sailor").count() == 1 && !whole.contains("Sorry"), "{whole}");
+    assert_eq!(answers(&browser), 1);
+    browser.say("@staffai hello!");
+    browser.answer("model");
+    // Its path names the row that wrote the rest.
+    browser.run("document.querySelector('.path-of').click()");
+    browser.until("document.querySelector('#board .turn[open] .path')?.innerText.includes('staffai-demo-spare')");
+    assert_eq!(browser.complaints(), Vec::<String>::new());
+}
+
+#[test]
+fn counts_and_buttons_tell_of_what_happened_and_stay_where_they_are() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, url) = playground(home.path());
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('link').textContent === 'connected'");
+    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    browser.click(".mid-answer");
+    browser.answer("The end.");
+    counts(&browser, 1);
+    browser.until("document.querySelector('#board .tree-box')?.closest('section, .board-inner, #board').innerText.includes('1 restart')");
+
+    let places = "return JSON.stringify([...document.querySelectorAll('.troubles .trouble')].map(one => one.getBoundingClientRect()))";
+    let before = browser.run(places);
+    browser.click("[data-trouble=model_slow]");
+    browser.until("document.querySelector('[data-trouble=model_slow].lasting')");
+    assert_eq!(browser.run(places), before, "a countdown moves no button");
+    browser.until("!document.querySelector('.trouble.lasting')");
+    assert_eq!(browser.run(places), before);
+
+    // A second freeze does not tell of the recovery from what came before it.
+    let (row, state) = (row("gateway"), format!("{}.querySelector('.state').textContent", row("gateway")));
+    browser.run(&format!("{row}.querySelector('button.name').click()"));
+    browser.until(&format!("{row}.querySelectorAll('.strikes button').length === 3"));
+    browser.run(&format!("{row}.querySelector('.strikes button').click()"));
+    browser.until(&format!("{state}.startsWith('crashed, back after')"));
+    browser.until(&format!("!{row}.classList.contains('hurt')"));
+    std::thread::sleep(Duration::from_secs(2));
+    let heard = format!(
+        "(new MutationObserver(() => (window.told ??= []).push({state}))).observe({row}, {{ subtree: true, childList: true, characterData: true }})"
+    );
+    browser.run(&heard);
+    browser.run(&format!("{row}.querySelectorAll('.strikes button')[1].click()"));
+    browser.until(&format!("{state}.startsWith('frozen')"));
+    browser.until(&format!("{state}.startsWith('frozen, back after')"));
+    let told = browser.run("return (window.told ?? []).filter(text => text.startsWith('frozen'))");
+    let first = told[0].as_str().expect("a word about it");
+    assert!(!first.contains("back after"), "{told}");
+}
+
 /// Messages of the bot in this channel.
 fn answers(browser: &Browser) -> u64 {
     let count =

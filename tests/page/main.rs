@@ -3,8 +3,10 @@
 mod accessible;
 mod browser;
 mod chaos;
+mod examples;
 mod models;
 mod past;
+mod starts;
 mod tour;
 
 use std::path::Path;
@@ -37,8 +39,7 @@ fn program(home: &Path, variables: &[(&str, &str)]) -> Command {
 /// The same with these further variables.
 fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
     start(&mut program(home, variables), |line| {
-        let line: Value = serde_json::from_str(line).ok()?;
-        (line["event"] == "api.listening").then(|| format!("http://{}", line["address"].as_str().unwrap_or_default()))
+        line.strip_prefix("open ").map(|url| url.trim_end_matches('/').to_owned())
     })
 }
 

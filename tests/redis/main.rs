@@ -9,6 +9,8 @@ mod facts;
 
 mod faults;
 
+mod keys;
+
 mod limits;
 
 mod logins;

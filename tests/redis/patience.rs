@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use staffai::domain::ids::{Door, TurnId};
 use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use staffai::ports::Store;
+use staffai::ports::{Store, StoredRow, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
@@ -115,4 +115,30 @@ async fn what_the_settings_of_a_server_can_lose_or_break_is_known() {
     assert!(soon(known.write(vec![put("a", "1")])).await);
     sleep(Duration::from_millis(50)).await;
     assert_eq!((known.keeping(), reason(&known)), (staffai::ports::Keeping::default(), None));
+}
+
+#[tokio::test]
+async fn a_copy_of_a_server_has_each_text_with_its_end() {
+    let server = Server::start();
+    let store = store(&server.url()).await;
+    let life = Some(Duration::from_secs(60));
+    let ends = Write::Put { key: "ends".into(), value: "2".into(), ttl: life };
+    assert!(soon(store.write(vec![put("stays", "1"), ends])).await);
+    let _: i64 = server.ask("RPUSH msg_rl:1:7 1700000000.25");
+    let (to, mut rows) = tokio::sync::mpsc::channel(1);
+    let take = async {
+        let mut taken = Vec::new();
+        while let Some(StoredRow { key, value, ttl }) = rows.recv().await {
+            taken.push((key, value, ttl.map(|ttl| ttl > Duration::from_secs(50) && Some(ttl) <= life)));
+        }
+        taken
+    };
+    let (copied, taken) = tokio::join!(store.copy(to), take);
+    assert_eq!(copied, Ok(()));
+    assert_eq!(taken, [("ends".into(), "2".into(), Some(true)), ("stays".into(), "1".into(), None)]);
+    server.freeze();
+    let _ = soon(store.get("unread")).await;
+    let (to, _rows) = tokio::sync::mpsc::channel(1);
+    assert!(soon(store.copy(to)).await.is_err_and(|why| why.contains("memory alone is no copy")));
+    server.thaw();
 }

@@ -20,9 +20,9 @@ use crate::server::Server;
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// A running `staffai run`; killed when dropped.
-struct Process {
+pub struct Process {
     child: Child,
-    address: SocketAddr,
+    pub address: SocketAddr,
 }
 
 impl Drop for Process {
@@ -34,7 +34,7 @@ impl Drop for Process {
 
 impl Process {
     /// Starts the program in a folder of its own.
-    fn start(dir: &Path, number: u8, variables: &[(&str, &str)]) -> Self {
+    pub fn start(dir: &Path, number: u8, variables: &[(&str, &str)]) -> Self {
         std::fs::create_dir_all(dir).unwrap();
         let [.., low] = std::process::id().to_be_bytes();
         let address = SocketAddr::new(IpAddr::V4(Ipv4Addr::new(127, 77, low, number)), 18_430);

@@ -9,6 +9,7 @@ use crate::actors::testing::ports::{FixedDice, ManualClock, MemoryStore};
 use crate::actors::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::command::Caller;
+use crate::domain::delivery::Form;
 use crate::domain::ending::Unposted;
 use crate::domain::gate::{Click, Clicker};
 use crate::domain::ids::Person;
@@ -138,7 +139,7 @@ impl World {
 }
 
 fn posted() -> Delivery {
-    Delivery { posted: vec![message("77")], first_visible: Instant::now(), doubled: false }
+    Delivery { posted: vec![message("77")], first_visible: Instant::now(), doubled: false, form: Form::Whole }
 }
 
 #[tokio::test(start_paused = true)]

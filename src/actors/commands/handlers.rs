@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{CommandParts, approvals, cleaning, kept, overview};
 use crate::actors::blocking::blocking;
+use crate::actors::daily;
 use crate::actors::facts::best;
 use crate::actors::ledger;
 use crate::actors::messages::config_watcher::ConfigWatcherMsg;
@@ -220,7 +221,15 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
     let usage = Usage { standing, sums };
     let whose = others.then(|| format!("<@{}>", person.id));
-    (Piece::text(words::usage(&usage, whose.as_deref(), command.caller.locale())), "done")
+    let mut text = words::usage(&usage, whose.as_deref(), command.caller.locale());
+    if is_operator && asked.is_none() {
+        let today = daily::read(&*parts.store, 1, parts.clock.now(), &own.door).await;
+        for day in today.iter().filter(|day| !day.ledger.total.is_empty() || !day.tools.is_empty()) {
+            text.push('\n');
+            text.push_str(&words::usage_of_all(day, command.caller.locale()));
+        }
+    }
+    (Piece::text(text), "done")
 }
 
 /// The tools that the caller's model would be told of, and how their servers are.

@@ -258,6 +258,18 @@ async fn where_we_may_not_answer_the_log_says_so_once_an_hour() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_direct_message_that_is_not_answered_is_logged_with_its_setting_once_an_hour() {
+    let (log, mut world) = (Log::capture(), world(1).await);
+    for id in ["10", "11"] {
+        world.receive(Incoming::Posted(Posted { guild: None, ..mention(id, "7", "42") }));
+    }
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.journal.now().await.is_none());
+    assert_eq!(log.of("gateway.direct_ignored").len(), 1);
+    assert_eq!(log.column("gateway.dropped", "reason"), ["direct_message"; 2]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn who_comes_back_without_the_role_is_still_restricted() {
     let (gateway, journal) = (at("gateway"), at("journal"));
     let mut stage = Stage::new();

@@ -50,10 +50,10 @@ impl Journal {
                 Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() || self.is_unread(&turn) => {
                     self.abandon(state, turn, answer);
                 }
-                Ok(Custody::Open { turn, answer: None, acted, parked: Some(parked) }) => {
+                Ok(Custody::Open { turn, answer: None, acted, parked: Some(parked), .. }) => {
                     resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
                 }
-                Ok(Custody::Open { turn, answer, acted, .. }) => {
+                Ok(Custody::Open { turn, answer, acted, refused, .. }) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
@@ -73,7 +73,9 @@ impl Journal {
                         rate_limiter::close(&self.rate_limiter, &turn, None, answer);
                     }
                     resumed.push(id.clone());
-                    state.open.insert(id, Entry::of_earlier_life(turn, answer, acted));
+                    let mut entry = Entry::of_earlier_life(turn, answer, acted);
+                    entry.refused = refused;
+                    state.open.insert(id, entry);
                 }
                 Ok(Custody::Closed { posted, alone }) => {
                     if let Some(id) = keys::parse_turn(&key) {

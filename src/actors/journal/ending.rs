@@ -1,6 +1,7 @@
 //! How turns end: answered and posted, or without an answer.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -11,8 +12,9 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::rate_limiter;
+use crate::domain::delivery::Refusals;
 use crate::domain::ending::{Dropped, Ending, Unposted};
-use crate::domain::ids::{self, MessageId, TurnId};
+use crate::domain::ids::{self, MessageId, Timestamp, TurnId};
 use crate::domain::keys;
 use crate::domain::ledger;
 use crate::domain::limits::charge::{charge, spent};
@@ -56,7 +58,7 @@ impl Journal {
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         if unwanted.is_none() {
-            self.timeline.answered(id);
+            self.timeline.answered(id, &answer.effort);
             report::publish_answer(&self.events, &entry.turn, &answer);
         }
         entry.stage = Stage::Answered { answer, since: Instant::now() };
@@ -67,9 +69,28 @@ impl Journal {
         self.offer(state, id);
     }
 
-    /// The answer was posted.
+    /// The platform refuses the answer, and the outbox goes on: so often, for so long. It is written down when that doubled.
+    pub(super) fn refused(&self, state: &mut JournalState, id: &TurnId, many: u32, since: Duration) {
+        let Some(entry) = state.open.get_mut(id).filter(|entry| entry.answer().is_some()) else { return };
+        let since = Timestamp(self.clock.now().0.saturating_sub(ids::millis(since)));
+        let known = entry.refused.get_or_insert(Refusals { many: 0, since });
+        if many >= known.many.saturating_mul(2) {
+            known.many = many;
+            drop(self.store.write(vec![record(entry)]));
+        }
+    }
+
+    /// The answer was posted, or what the platform took in its place.
     pub(super) fn delivered(&self, state: &mut JournalState, id: &TurnId, delivery: &Delivery) {
-        let Some(entry) = state.open.remove(id) else { return };
+        let Some(mut entry) = state.open.remove(id) else { return };
+        if !delivery.form.answers()
+            && let Some(answer) = entry.answer().filter(|answer| answer.outcome.answers())
+        {
+            let apology = notice::apology(Apology::PostRefused, entry.turn.locale());
+            let answer = Answer { effort: answer.effort.clone(), ..entry.turn.apology(apology, Ending::PostRefused) };
+            report::publish_answer(&self.events, &entry.turn, &answer);
+            entry.stage = Stage::Answered { answer, since: entry.answered_at() };
+        }
         if delivery.doubled {
             metrics::counter!("staffai_turns_doubled_total").increment(1);
         }
@@ -100,7 +121,8 @@ impl Journal {
         }
         let Some(entry) = state.open.remove(id) else { return };
         tracing::error!(
-            event = "turn.failed", turn = %id, door = %id.door, trigger = entry.turn.trigger.as_str(), outcome = "failed",
+            event = "turn.failed", turn = %id, door = %id.door, place = %entry.turn.place, member = %entry.turn.person,
+            trigger = entry.turn.trigger.as_str(), outcome = "failed",
             ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), %reason,
             "the answer could not be posted"
         );

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use crate::actors::handle::{Reply, Undelivered};
 use crate::actors::messages::approvals::Waiting;
+use crate::domain::delivery::{BESIDE_AFTER, Refusals};
 use crate::domain::gate::Parked;
 use crate::domain::ids::TurnId;
 use crate::domain::keys;
@@ -29,6 +30,8 @@ pub(super) struct Entry {
     pub visible: Visible,
     /// A tool that changes something may have run for it: it is not handed out a second time.
     pub acted: bool,
+    /// What the platform refused of its answer so far.
+    pub refused: Option<Refusals>,
     /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
     pub hand_over: HandOver,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
@@ -125,6 +128,7 @@ impl Entry {
             parked: None,
             visible: Visible::Nothing,
             acted: false,
+            refused: None,
             hand_over: HandOver::Taken,
             waiting: Vec::new(),
             permit: None,
@@ -139,12 +143,22 @@ impl Entry {
         }
     }
 
+    /// Its answer is known and about to be posted. One that the platform refuses again and again is left to the next life.
+    pub(super) fn is_undelivered(&self) -> bool {
+        self.answer().is_some() && self.refused.is_none_or(|refused| refused.many < BESIDE_AFTER)
+    }
+
+    /// When its answer became known; when it was taken, while there is none.
+    pub(super) const fn answered_at(&self) -> Instant {
+        match self.stage {
+            Stage::Open { .. } | Stage::Parked => self.taken,
+            Stage::Answered { since, .. } => since,
+        }
+    }
+
     /// How long its answer is known; how long the turn is, while there is none.
     pub(super) fn posting_for(&self) -> Duration {
-        match self.stage {
-            Stage::Open { .. } | Stage::Parked => self.taken.elapsed(),
-            Stage::Answered { since, .. } => since.elapsed(),
-        }
+        self.answered_at().elapsed()
     }
 }
 
@@ -159,7 +173,8 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
 pub(super) fn record(entry: &Entry) -> Write {
     let answer = entry.answer().cloned();
     let parked = entry.parked.clone().filter(|_| answer.is_none());
-    let custody = Custody::Open { turn: entry.turn.clone(), answer, acted: entry.acted, parked };
+    let refused = entry.refused;
+    let custody = Custody::Open { turn: entry.turn.clone(), answer, acted: entry.acted, parked, refused };
     // Plain data with string keys always serialises.
     let value = serde_json::to_string(&custody).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }

@@ -8,10 +8,11 @@ use super::ending::gave_up;
 use super::entry::{Entry, HandOver, Stage, Visible, oldest_first};
 use super::{Journal, JournalState, Recovered};
 use crate::actors::messages::conversations::{ConversationsMsg, Offered};
-use crate::actors::messages::outbox::{NONCE_TRUST, OutboxMsg};
+use crate::actors::messages::outbox::{NONCE_TRUST, OutboxMsg, Rescue};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::rate_limiter;
 use crate::actors::tree::{ActorKind, Scope};
+use crate::domain::delivery::Refusals;
 use crate::domain::ending::{Dropped, Ending};
 use crate::domain::ids::TurnId;
 use crate::domain::notice::{self, Apology};
@@ -23,6 +24,9 @@ use crate::domain::turn::{Answer, Turn};
 pub(super) const OFFERS_MAX: u32 = 4;
 /// How long after its own deadline a turn that nobody finished is answered with an apology.
 const GRACE: Duration = Duration::from_secs(30);
+
+/// How long before the deadline of a turn its member is told that the platform does not take the answer.
+const RESCUE_BEFORE: Duration = Duration::from_secs(10);
 
 /// The answer to a turn that was cut off after a tool that changes something may have run for it.
 pub(super) fn may_have_acted(turn: &Turn) -> Answer {
@@ -74,6 +78,7 @@ impl Journal {
             }
             Stage::Answered { answer, .. } => {
                 let drafted = answer.effort.drafted;
+                let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
                 let outgoing = Outgoing { apology: !answer.outcome.answers(), ..answer.outgoing.clone() };
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !self.events.streams(&id.door);
@@ -83,13 +88,38 @@ impl Journal {
                 // it was posted before the turn began.
                 let remembered = NONCE_TRUST.saturating_sub(self.clock.now().since(since));
                 let nonce_until = outgoing.reply_to.is_none().then(|| Instant::now() + remembered);
+                let refused = entry.refused.map(|refused| self.refused_before(refused));
                 let turn = id.clone();
                 let looks = again && outgoing.reply_to.is_none();
                 let others = if looks { state.alone.of_others(id).collect() } else { Vec::new() };
-                let deliver = OutboxMsg::Deliver { turn, outgoing, since, check: again, others, nonce_until, drafted };
+                let deliver = OutboxMsg::Deliver {
+                    turn,
+                    outgoing,
+                    since,
+                    check: again,
+                    others,
+                    nonce_until,
+                    drafted,
+                    refused,
+                    rescue,
+                };
                 entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }
         }
+    }
+
+    /// What is told of this turn in place of its answer, in good time before its deadline.
+    fn rescue(&self, turn: &Turn) -> Rescue {
+        let deadline = self.live.now().settings.turn.deadline;
+        let early = deadline.saturating_sub(RESCUE_BEFORE.min(deadline / 4));
+        let left = early.saturating_sub(self.clock.now().since(turn.at));
+        Rescue { at: Instant::now() + left, locale: turn.locale() }
+    }
+
+    /// The refusals that its record tells of, on the clock of this process.
+    fn refused_before(&self, Refusals { many, since }: Refusals) -> (u32, Instant) {
+        let now = Instant::now();
+        (many, now.checked_sub(self.clock.now().since(since)).unwrap_or(now))
     }
 
     /// What the failed actor may have held is offered again: to an outbox the answers of its door, to those who find answers

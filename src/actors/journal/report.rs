@@ -7,7 +7,7 @@ use super::entry::Entry;
 use crate::actors::messages::outbox::Delivery;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::ids;
-use crate::domain::turn::{Answer, Outcome, Turn};
+use crate::domain::turn::{Answer, Outcome, Times, Turn};
 use crate::domain::turn_event::TurnUpdate;
 
 /// Tells those who read along what the answer is.
@@ -35,22 +35,32 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
     let took = entry.taken.elapsed();
     let first_visible = delivery.first_visible.saturating_duration_since(entry.taken);
     let waited = Duration::from_millis(answer.effort.waited_ms);
+    let Times { lane_ms, permit_ms, model_ms, tools_ms } = answer.effort.times;
     let outcome = match &answer.outcome {
         Outcome::Refused(limit) => return refused(entry, "refused", limit.as_str()),
         Outcome::Replied => "replied",
         Outcome::Hinted => "hinted",
         Outcome::Apologised(why) => {
             let reason = why.as_str();
-            tracing::warn!(event = "turn.failed", turn = %turn.id, reason, "the member got an apology");
+            tracing::warn!(
+                event = "turn.failed", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
+                trigger = turn.trigger.as_str(), reason, lane_ms, permit_ms, model_ms, tools_ms,
+                model = answer.effort.model.as_deref(), "the member got an apology"
+            );
             "apologised"
         }
     };
+    let reason = match &answer.outcome {
+        Outcome::Apologised(why) => Some(why.as_str()),
+        _ => None,
+    };
     let words = answer.exchange.as_ref().map(|exchange| exchange.answered.split_whitespace().count());
     tracing::info!(
-        event = "turn.replied", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
-        ms = ids::millis(took), first_visible_ms = ids::millis(first_visible), model = answer.effort.model.as_deref(),
-        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion,
-        post_ms = ids::millis(entry.posting_for()), parts = delivery.posted.len(), words, "turn replied"
+        event = "turn.replied", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
+        trigger = turn.trigger.as_str(), outcome, reason, ms = ids::millis(took),
+        first_visible_ms = ids::millis(first_visible), lane_ms, permit_ms, model_ms, tools_ms,
+        post_ms = ids::millis(entry.posting_for()), model = answer.effort.model.as_deref(),
+        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion, parts = delivery.posted.len(), words, "turn replied"
     );
     count(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);
@@ -62,8 +72,8 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
 pub(super) fn refused(entry: &Entry, outcome: &'static str, reason: &str) {
     let turn = &entry.turn;
     tracing::info!(
-        event = "turn.refused", turn = %turn.id, door = %turn.id.door, trigger = turn.trigger.as_str(), outcome,
-        ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
+        event = "turn.refused", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
+        trigger = turn.trigger.as_str(), outcome, ms = ids::millis(entry.taken.elapsed()), reason, "the turn ends without an answer"
     );
     count(entry, outcome);
 }

@@ -20,6 +20,7 @@ use crate::actors::tree::ActorKind;
 use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
+use crate::domain::delivery::Form;
 use crate::domain::ending::{Ending, ModelErrorKind, OverLimit, Unposted};
 use crate::domain::ids::Door;
 use crate::domain::keys;
@@ -29,7 +30,7 @@ use crate::domain::outgoing::Part;
 use crate::domain::rejection::Rejection;
 use crate::domain::turn::Answer;
 use crate::domain::turn::Turn;
-use crate::domain::turn::{Custody, Effort, Exchange, Trigger};
+use crate::domain::turn::{Custody, Effort, Exchange, Times, Trigger};
 use crate::domain::turn_event::{NoAnswer, TurnUpdate};
 use crate::ports::{Fault, TurnEventLog as _};
 
@@ -156,7 +157,8 @@ impl World {
     }
 
     fn delivered(&self, id: &str) {
-        let delivery = Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false };
+        let delivery =
+            Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false, form: Form::Whole };
         self.journal.cast(JournalMsg::Delivered(turn_id(id), delivery)).unwrap();
     }
 
@@ -173,7 +175,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None };
+    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None, refused: None };
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 
@@ -242,12 +244,14 @@ async fn a_turn_goes_from_record_to_offer_to_delivery_to_its_end() {
 
 #[tokio::test(start_paused = true)]
 async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
+    let log = Log::capture();
     let mut world = world(MemoryStore::new()).await;
     let question = turn("10", "7", "42");
     world.accept(&question);
     world.offered().await;
     let usage = Usage { prompt: 100, completion: 10, ..Usage::default() };
-    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, ..Effort::default() };
+    let times = Times { lane_ms: 1, permit_ms: 2, model_ms: 3, tools_ms: 4 };
+    let effort = Effort { model: Some("main".to_owned()), usage, micros: 21, times, ..Effort::default() };
     let answer = Answer { effort, ..answer(&question, "hello") };
     world.journal.cast(JournalMsg::Answered(question.id.clone(), Box::new(answer))).unwrap();
     world.delivery().await;
@@ -258,6 +262,12 @@ async fn what_a_turn_used_is_counted_once_with_the_record_that_closes_it() {
     }
     world.journal.cast(JournalMsg::Undeliverable(question.id, Unposted::Nothing)).unwrap();
     settle().await;
+    // One line says who was answered where, and where the time went.
+    let [line] = &log.of("turn.replied")[..] else { panic!("{:?}", log.of("turn.replied")) };
+    let texts: Vec<_> = ["place", "member", "model"].iter().map(|name| line[*name].as_str()).collect();
+    assert_eq!(texts, ["discord:42", "discord:7", "main"]);
+    let times = ["lane_ms", "permit_ms", "model_ms", "tools_ms"].map(|name| line[name].as_str());
+    assert_eq!((times, line.contains_key("post_ms")), (["1", "2", "3", "4"], true));
     assert_eq!((world.record("10").as_str(), counted(&world).as_deref()), ("closed", Some("110")));
     let entries = world.store.entries.lock().clone();
     let counted: Vec<_> =
@@ -579,7 +589,8 @@ async fn what_nobody_asked_for_is_said_once_and_its_failures_are_silent() {
     let apology = ill.apology("sorry", Ending::Model(ModelErrorKind::Timeout));
     world.journal.cast(JournalMsg::Answered(ill.id.clone(), Box::new(apology))).unwrap();
     assert_eq!(world.delivery().await, Some(("11".into(), "forget".into(), false)));
-    let delivery = Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false };
+    let delivery =
+        Delivery { posted: vec![message("20")], first_visible: Instant::now(), doubled: false, form: Form::Whole };
     world.journal.cast(JournalMsg::Delivered(well.id.clone(), delivery)).unwrap();
     settle().await;
     let kept = world.store.json(&keys::answered(&message("20"))).unwrap();
@@ -657,6 +668,7 @@ async fn a_refused_turn_ends_with_its_reason_and_costs_nothing() {
     let lines = log.of("turn.refused");
     let told: Vec<_> = lines.iter().map(|line| (line["outcome"].as_str(), line["reason"].as_str())).collect();
     assert_eq!(told, [("refused", "message limit"), ("dropped", "message limit")]);
+    assert!(lines.iter().all(|line| (line["place"].as_str(), line["member"].as_str()) == ("discord:42", "discord:7")));
     assert!(log.of("turn.replied").is_empty());
 }
 

@@ -1,6 +1,7 @@
 //! What others may tell and ask the journal.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
@@ -22,6 +23,8 @@ pub enum JournalMsg {
     Answered(TurnId, Box<Answer>),
     /// The outbox posted an answer. The turn is closed.
     Delivered(TurnId, Delivery),
+    /// The outbox: the platform refused this answer so often, for so long; the outbox goes on trying.
+    Refused(TurnId, u32, Duration),
     /// The outbox will never be able to post this answer. The turn is closed.
     Undeliverable(TurnId, Unposted),
     /// The trigger was deleted. The turn is closed without an answer.

@@ -6,8 +6,10 @@ use tokio::time::Instant;
 
 use crate::actors::draft::Slot;
 use crate::actors::handle::Reply;
+use crate::domain::delivery::Form;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place, Timestamp, TurnId};
+use crate::domain::locale::Locale;
 use crate::domain::outgoing::Outgoing;
 use crate::ports::{PostError, PostRequest, PostResult};
 
@@ -33,6 +35,10 @@ pub enum OutboxMsg {
         nonce_until: Option<Instant>,
         /// Some of it was shown while it was being written.
         drafted: bool,
+        /// What the platform refused of it before: how often, and since when.
+        refused: Option<(u32, Instant)>,
+        /// What is posted in its place if the platform does not take it; none for what may stay unanswered.
+        rescue: Option<Rescue>,
     },
     /// From the gateway: a notice that belongs to no turn. Its outcome is not reported.
     Notify {
@@ -84,6 +90,15 @@ pub enum OutboxMsg {
     AccessChanged(Option<Place>),
 }
 
+/// What a member is told whose answer the platform does not take.
+#[derive(Debug, Clone, Copy)]
+pub struct Rescue {
+    /// The moment from which on they are told.
+    pub at: Instant,
+    /// The language of the sentence.
+    pub locale: Locale,
+}
+
 /// A turn that has text to show.
 #[derive(Clone)]
 pub struct Draft {
@@ -110,4 +125,6 @@ pub struct Delivery {
     pub first_visible: Instant,
     /// More than one message of ours answers the trigger.
     pub doubled: bool,
+    /// What of the answer the platform took.
+    pub form: Form,
 }

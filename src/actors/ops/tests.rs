@@ -27,6 +27,7 @@ impl Vitals for Signs {
             since: Timestamp(0),
             restarts: 0,
             last_error: None,
+            optional: false,
         };
         let configuration = Configuration { version: "1".to_owned(), rejected: Some("turn.lane".to_owned()) };
         Readiness {

@@ -4,10 +4,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::courier::Courier;
+use super::courier::{BESIDE, Courier};
+use super::job::Task;
 use super::pace::{Flight, Track, WAIT_MAX};
 use super::pacer::Slot;
+use crate::domain::delivery::{WARN_AT, lets_pass};
 use crate::domain::ending::Unposted;
+use crate::domain::ids;
 use crate::domain::outgoing::Piece;
 use crate::domain::rejection::Rejection;
 use crate::domain::restart::Backoff;
@@ -31,6 +34,8 @@ pub(super) enum PostFailure {
     Extras(Unposted),
     /// The message that it answers was deleted before any of it was posted.
     TriggerGone,
+    /// The platform refused it for now, and the answers behind it wait no longer.
+    Refused(Unposted),
     /// Nothing failed: the edits are done, and the rest is to be posted in its turn.
     Begun,
 }
@@ -103,16 +108,26 @@ impl Courier {
 
     /// Waits before the next try of a post, or says why there is none.
     pub(super) async fn wait_or_refuse(
-        &self,
+        &mut self,
         error: PostError,
         piece: &Piece,
         attempt: u32,
         until: Instant,
     ) -> Result<(), PostFailure> {
         if let PostError::Rejected { reason, message } = &error
-            && let Some(failure) = failure(*reason, message, piece, attempt)
+            && let Some(failure) = failure(*reason, message, piece, self.tries.refused.max(attempt))
         {
             return Err(failure);
+        }
+        if let Some(patience) = self.patience {
+            let refused = matches!(error, PostError::Unsure(_) | PostError::Rejected { .. });
+            if refused {
+                self.count_refusal(&error);
+            }
+            let beside = patience == BESIDE && !matches!(error, PostError::Limited { .. });
+            if beside || (refused && lets_pass(self.tries.refused, self.tries.refused_for(), patience)) {
+                return Err(PostFailure::Refused(Unposted::GaveUp(error.to_string())));
+            }
         }
         let pause = self.pause(&error, attempt);
         if Instant::now() + pause > until {
@@ -121,6 +136,25 @@ impl Courier {
         tracing::debug!(event = "outbox.retried", error = %error, attempt, "a post is tried again");
         tokio::time::sleep(pause).await;
         Ok(())
+    }
+
+    /// Counts a refusal. The second one is the line of the log that says why an answer is late.
+    fn count_refusal(&mut self, error: &PostError) {
+        self.tries.refused = self.tries.refused.saturating_add(1);
+        let since = *self.tries.since.get_or_insert_with(Instant::now);
+        if self.tries.refused == WARN_AT {
+            let turn = match &self.task {
+                Some(Task::Turn(turn)) => Some(tracing::field::display(turn)),
+                _ => None,
+            };
+            let (refused, ms) = (self.tries.refused, ids::millis(since.elapsed()));
+            tracing::warn!(event = "outbox.delayed", turn, error = %error, refused, ms, "the platform refuses a post; the answer is late");
+        }
+    }
+
+    /// The wait before the next round of an answer with so many refusals.
+    pub(super) fn pause_of_round(refused: u32, roll: f64) -> Duration {
+        RETRY.base + RETRY.delay(refused, roll)
     }
 
     fn pause(&self, error: &PostError, attempt: u32) -> Duration {

@@ -10,19 +10,25 @@ use tokio::time::Instant;
 use super::attempt::PostFailure;
 use super::drafts::Drawn;
 use super::found::{Anchor, Found, Shown};
-use super::job::{End, Job, Returned, Task};
+use super::job::{End, Job, Returned, Task, Tries};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::actors::messages::outbox::{Delivery, NONCE_TRUST};
+use crate::actors::running::Live;
+use crate::domain::delivery::{Form, Refusal};
 use crate::domain::draft::DRAFT_MESSAGES_MAX;
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Place};
 use crate::domain::layout::lay_out;
+use crate::domain::notice::{self, Apology};
 use crate::domain::outgoing::{Capabilities, File, Part, Piece};
 use crate::ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
-/// How long an answer is tried before it is given up.
-const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+/// How long an answer is tried before it is given up, counted from its first refusal, or else from its first try.
+pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+
+/// The patience with an answer that goes on beside those of its place: one try of each request in a round.
+pub(super) const BESIDE: u32 = 1;
 
 /// Posts one answer, or reads something, within the budgets.
 pub(super) struct Courier {
@@ -31,6 +37,14 @@ pub(super) struct Courier {
     pub dice: Arc<dyn Dice>,
     pub renderer: Arc<dyn Renderer>,
     pub pace: SharedPace,
+    /// What this process runs with.
+    pub live: Live,
+    /// What it carries; none for reads and drafts.
+    pub task: Option<Task>,
+    /// What was tried of it so far.
+    pub tries: Tries,
+    /// The refusals that the answers behind it wait for; none when nothing is counted.
+    pub patience: Option<u32>,
 }
 
 /// How far an answer has come.
@@ -39,6 +53,10 @@ struct Progress {
     /// There may be messages of a draft that could not be found.
     doubtful: bool,
     first_visible: Option<Instant>,
+    /// Its whole form has cards or files.
+    has_extras: bool,
+    /// The channel was looked at in this round.
+    looked: bool,
 }
 
 /// What became of an edit.
@@ -49,23 +67,35 @@ enum Edited {
 }
 
 impl Courier {
-    /// Posts an answer. One that was sent for edits alone comes back when the rest of it is to be posted in its turn.
-    pub(super) async fn deliver(mut self, mut job: Job, track: Track) -> Returned {
+    /// Posts an answer, or the best form of it that the platform takes. One that was sent for edits alone comes back when the rest of
+    /// it is to be posted in its turn.
+    pub(super) async fn deliver(mut self, mut job: Job, track: Option<Track>) -> Returned {
         let begun = Instant::now();
+        self.task = Some(job.task.clone());
+        self.tries = job.tries.clone();
+        self.tries.begun.get_or_insert(begun);
         let drawn = job.drawn.clone().unwrap_or_default();
         let found = Found { pieces: drawn.shown, doubled: false };
-        let mut progress = Progress { found, doubtful: drawn.doubtful, first_visible: drawn.first_visible };
-        let result = self.post(&job, track, &mut progress, begun + GIVE_UP_AFTER).await;
-        let Progress { found, doubtful, first_visible } = progress;
+        let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
+        let mut progress = Progress { found, doubtful, first_visible, has_extras: false, looked: false };
+        let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
+        let Progress { found, doubtful, first_visible, .. } = progress;
+        job.tries = self.tries.clone();
         let end = match result {
-            Ok(()) => {
+            Ok(form) => {
+                if form != Form::Whole {
+                    let place = tracing::field::display(&job.outgoing.place);
+                    tracing::warn!(
+                        event = "outbox.plain",
+                        place,
+                        ?form,
+                        "the platform refused the whole answer and took less"
+                    );
+                }
                 let posted = found.pieces.into_iter().map(|shown| shown.message).collect();
                 let first_visible = first_visible.unwrap_or(begun);
-                return Returned {
-                    job,
-                    track,
-                    end: End::Posted(Delivery { posted, first_visible, doubled: found.doubled }),
-                };
+                let delivery = Delivery { posted, first_visible, doubled: found.doubled, form };
+                return Returned { job, track, end: End::Posted(delivery) };
             }
             Err(PostFailure::Begun) => {
                 job.edited = true;
@@ -73,45 +103,104 @@ impl Courier {
             }
             Err(PostFailure::TriggerGone) => End::TriggerGone,
             Err(PostFailure::Place(reason, words)) => End::Closed(reason, words),
+            Err(PostFailure::Refused(reason)) => End::Refused(reason),
             Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
         };
         job.drawn = Some(Drawn { shown: found.pieces, doubtful, first_visible, ..Drawn::default() });
         Returned { job, track, end }
     }
 
+    /// Tries the forms of an answer, from the best to the least that is due. Gives the one that the platform took.
+    async fn round(&mut self, job: &Job, track: Track, progress: &mut Progress) -> Result<Form, PostFailure> {
+        let until = self.tries.begun.unwrap_or_else(Instant::now) + GIVE_UP_AFTER;
+        let mut form = self.tries.best;
+        let mut passing = None;
+        loop {
+            let result = match form {
+                Form::Whole | Form::Words | Form::Apology => self.post(job, form, (track, &mut *progress), until).await,
+                Form::Reaction => self.react(job).await,
+            };
+            let (refusal, reason) = match result {
+                Ok(()) => return Ok(form),
+                // No time is left for any form.
+                Err(PostFailure::Request(reason @ Unposted::GaveUp(_))) => return Err(PostFailure::Request(reason)),
+                Err(PostFailure::Refused(reason)) => (Refusal::Passing, reason),
+                Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => (Refusal::Lasting, reason),
+                Err(other) => return Err(other),
+            };
+            let next = job.standing(&self.tries, progress.has_extras).after(form, refusal);
+            match refusal {
+                Refusal::Passing => passing = Some(reason.clone()),
+                Refusal::Lasting if passing.is_none() => self.tries.best = next.unwrap_or(form),
+                Refusal::Lasting => {}
+            }
+            let Some(less) = next else {
+                return Err(passing.map_or(PostFailure::Request(reason), PostFailure::Refused));
+            };
+            tracing::debug!(event = "outbox.retried", %reason, from = ?form, to = ?less, "less of the answer is tried");
+            form = less;
+        }
+    }
+
     async fn post(
         &mut self,
         job: &Job,
-        track: Track,
-        progress: &mut Progress,
+        form: Form,
+        (track, progress): (Track, &mut Progress),
         until: Instant,
     ) -> Result<(), PostFailure> {
-        let door = self.poster.capabilities();
-        let mut pieces = lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door);
+        let pieces = self.pieces(job, form).await;
         if pieces.is_empty() {
             return Err(PostFailure::Request(Unposted::Nothing));
         }
+        if form == Form::Whole {
+            progress.has_extras = pieces.iter().any(|piece| !piece.is_plain());
+        }
         // While the platform remembers the nonces they decide: words may be those of another answer.
         let check = job.check && job.nonce_until.is_none_or(|until| until <= Instant::now());
-        if progress.found.pieces.is_empty() && (check || progress.doubtful) {
+        if progress.found.pieces.is_empty() && !progress.looked && (check || progress.doubtful) {
             progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
             if progress.found.pieces.is_empty() && check && self.trigger_is_gone(job).await {
                 return Err(PostFailure::TriggerGone);
             }
+            progress.looked = true;
         }
-        let mut result = self.bring(job, &pieces, (track, progress), until).await;
-        // What has buttons asks for a decision about all that it shows: it stands there whole or not at all.
-        let asks = job.outgoing.parts.iter().any(|part| matches!(part, Part::Buttons { .. }));
-        if let Err(PostFailure::Extras(reason)) = &result
-            && !asks
-        {
-            tracing::warn!(event = "outbox.plain", %reason, "cards or files were refused; words take their place");
-            pieces = lay_out(&job.outgoing.parts, &Capabilities::text_only(door.text_limit));
-            result = self.bring(job, &pieces, (track, progress), until).await;
-        }
-        result?;
+        self.bring(job, &pieces, (track, progress), until).await?;
         self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
         Ok(())
+    }
+
+    /// What each post of this form carries.
+    async fn pieces(&self, job: &Job, form: Form) -> Vec<Piece> {
+        let door = self.poster.capabilities();
+        let words = Capabilities::text_only(door.text_limit);
+        match (form, job.rescue) {
+            (Form::Whole, _) => lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door),
+            (Form::Words, _) => lay_out(&job.outgoing.parts, &words),
+            (Form::Apology, Some(rescue)) => {
+                let text = notice::apology(Apology::PostRefused, rescue.locale).to_owned();
+                let mut pieces = lay_out(&[Part::Text { text }], &words);
+                pieces.iter_mut().for_each(|piece| piece.apology = true);
+                pieces
+            }
+            (Form::Apology, None) | (Form::Reaction, _) => Vec::new(),
+        }
+    }
+
+    /// Reacts to the question in one try: no text was taken.
+    async fn react(&mut self, job: &Job) -> Result<(), PostFailure> {
+        let reaction = self.live.now().settings.rate_limiter.reaction.clone();
+        let (Some(message), Some(emoji)) = (job.outgoing.reply_to.clone(), reaction) else {
+            return Err(PostFailure::Request(Unposted::Nothing));
+        };
+        let request = PostRequest::React { place: job.outgoing.place.clone(), message, emoji };
+        match self.perform(&request).await {
+            Ok(_) => Ok(()),
+            Err(PostError::Rejected { reason, message }) => {
+                Err(PostFailure::Request(Unposted::Rejected(reason, message)))
+            }
+            Err(error) => Err(PostFailure::Refused(Unposted::GaveUp(error.to_string()))),
+        }
     }
 
     /// Whether the message that an answer is for was deleted, which nobody told us while we were away.
@@ -215,11 +304,10 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
-        let told = Piece { apology: job.outgoing.apology, ..piece.clone() };
+        let told = Piece { apology: job.outgoing.apology || piece.apology, ..piece.clone() };
         let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
-        let mut uncertain_since: Option<Instant> = None;
         for attempt in 0.. {
-            if uncertain_since.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
+            if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
                 let (place, anchor) = (&job.outgoing.place, job.anchor());
                 if matches!(anchor, Anchor::Nothing) {
                     // A plain message of no turn cannot be told from others of ours.
@@ -229,15 +317,18 @@ impl Courier {
                 if let Some(shown) = found.pieces.into_iter().nth(index) {
                     return Ok(shown.message);
                 }
-                uncertain_since = None;
+                self.tries.unsure = None;
             }
             let error = match self.perform(&request).await {
-                Ok(PostResult::Message(message)) => return Ok(message),
+                Ok(PostResult::Message(message)) => {
+                    self.tries.unsure = None;
+                    return Ok(message);
+                }
                 Ok(_) => return Err(PostFailure::Request(Unposted::Unnamed)),
                 Err(error) => error,
             };
             if matches!(error, PostError::Unsure(_)) {
-                uncertain_since.get_or_insert_with(Instant::now);
+                self.tries.unsure.get_or_insert_with(Instant::now);
             }
             let rejected = matches!(error, PostError::Rejected { .. });
             match self.wait_or_refuse(error, piece, attempt, until).await {

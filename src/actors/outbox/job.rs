@@ -1,11 +1,14 @@
 //! What waits in the queue of a place, and what comes of it.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use super::drafts::Drawn;
 use super::found::Anchor;
 use super::pace::Track;
-use crate::actors::messages::outbox::Delivery;
+use crate::actors::messages::outbox::{Delivery, Rescue};
+use crate::domain::delivery::{BESIDE_AFTER, Form, Standing, lets_pass};
 use crate::domain::ending::Unposted;
 use crate::domain::ids::{MessageId, Timestamp, TurnId};
 use crate::domain::outgoing::{Outgoing, Part};
@@ -31,6 +34,37 @@ pub(super) struct Job {
     pub edited: bool,
     /// A courier panicked with it.
     pub panicked: bool,
+    /// What was tried of it so far.
+    pub tries: Tries,
+    /// What is told in its place if the platform does not take it.
+    pub rescue: Option<Rescue>,
+}
+
+/// What was tried of an answer so far.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tries {
+    /// When its first courier left, or an earlier life of the process met the first refusal.
+    pub begun: Option<Instant>,
+    /// The refusals that may pass.
+    pub refused: u32,
+    /// When the first of them came.
+    pub since: Option<Instant>,
+    /// When a post first got no answer that says whether it stands; none once that is known.
+    pub unsure: Option<Instant>,
+    /// The best form that is not refused for good.
+    pub best: Form,
+}
+
+impl Tries {
+    /// Those of an answer that was refused before: how often, and since when.
+    pub(super) fn before((refused, since): (u32, Instant)) -> Self {
+        Self { begun: Some(since), refused, since: Some(since), ..Self::default() }
+    }
+
+    /// The time since the first refusal.
+    pub(super) fn refused_for(&self) -> Duration {
+        self.since.map_or(Duration::ZERO, |since| since.elapsed())
+    }
 }
 
 impl Job {
@@ -46,6 +80,8 @@ impl Job {
             drawn: None,
             edited: false,
             panicked: false,
+            tries: Tries::default(),
+            rescue: None,
         }
     }
 
@@ -56,6 +92,25 @@ impl Job {
             (None, Some(since)) => Anchor::Words(since, &self.others),
             (None, None) => Anchor::Nothing,
         }
+    }
+
+    /// What stands of its delivery. `has_extras` when its whole form has cards or files.
+    pub(super) fn standing(&self, tries: &Tries, has_extras: bool) -> Standing {
+        // What has buttons asks for a decision about all that it shows: it stands there whole or not at all.
+        let asks = self.outgoing.parts.iter().any(|part| matches!(part, Part::Buttons { .. }));
+        Standing {
+            refused: tries.refused,
+            refused_for: tries.refused_for(),
+            has_extras: has_extras && !asks,
+            sign_due: self.rescue.map(|rescue| rescue.at <= Instant::now()),
+            is_answer: !self.outgoing.apology,
+            has_message: matches!(self.task, Task::Turn(_)) && self.outgoing.reply_to.is_some(),
+        }
+    }
+
+    /// The answers of its place do not wait for it.
+    pub(super) fn goes_beside(&self) -> bool {
+        lets_pass(self.tries.refused, self.tries.refused_for(), BESIDE_AFTER)
     }
 
     /// Messages of it are known to stand in the channel, so it begins with edits, which wait for no other answer.
@@ -100,8 +155,8 @@ pub(super) fn subject(task: &Task, outgoing: &Outgoing) -> Subject {
 /// How a courier comes back.
 pub struct Returned {
     pub(super) job: Job,
-    /// The queue that sent it.
-    pub(super) track: Track,
+    /// The queue that sent it; none for one that goes on beside them.
+    pub(super) track: Option<Track>,
     pub(super) end: End,
 }
 
@@ -113,6 +168,8 @@ pub(super) enum End {
     Begun,
     /// The message that it answers was deleted, and nothing of it was posted.
     TriggerGone,
+    /// The platform refused it for now, for this reason.
+    Refused(Unposted),
     /// It cannot be posted, for this reason.
     Failed(Unposted),
     /// The place is closed to us, in the platform's words; the job knows what was posted before.
@@ -123,7 +180,7 @@ pub(super) enum End {
 
 impl Returned {
     /// A courier panicked. What it had posted by then is not known, so the one further try looks into the channel first.
-    pub(super) fn panicked(job: Job, track: Track, panic: String) -> Self {
+    pub(super) fn panicked(job: Job, track: Option<Track>, panic: String) -> Self {
         let drawn = job.drawn.map(|drawn| Drawn { shown: Vec::new(), doubtful: true, ..drawn });
         Self { job: Job { check: true, drawn, edited: false, ..job }, track, end: End::Panicked(panic) }
     }

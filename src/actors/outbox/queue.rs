@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::beside::Beside;
+use super::courier::Courier;
 use super::job::{End, Job, Returned, Task};
 use super::pace::{SharedPace, Track};
 use super::{Outbox, OutboxEvent, OutboxState};
@@ -27,6 +29,8 @@ pub(super) const PROBES_MAX: u32 = 3;
 pub(super) struct PlaceQueue {
     pub posts: Line,
     pub edits: Line,
+    /// What goes on beside them, because the platform refuses it.
+    pub beside: Beside,
     /// What the place allows.
     pub pace: SharedPace,
     /// The platform closed the place to us, and no answer was taken there since.
@@ -60,10 +64,10 @@ impl PlaceQueue {
 
     /// No answer is on its way or waits in this queue, and the place lets drafts through.
     pub(super) fn is_free(&mut self, track: Track, now: Instant) -> bool {
-        let open = self.closed.is_none();
+        let (open, stuck) = (self.closed.is_none(), self.beside.stuck);
         let may = self.pace.lock().may_draft(track, now);
         let line = self.line(track);
-        open && may && line.out.is_none() && line.jobs.is_empty()
+        open && may && !stuck && line.out.is_none() && line.jobs.is_empty()
     }
 
     /// A courier may leave from this queue. A closed place is probed by one alone.
@@ -73,26 +77,34 @@ impl PlaceQueue {
             Some(closed) if now < closed.until => false,
             Some(_) => self.line(track.other()).out.is_none(),
         };
-        probe && self.line(track).out.is_none()
+        probe && !self.beside.stuck && self.line(track).out.is_none()
     }
 
     /// Nothing waits here, and nothing has to be remembered.
     pub(super) fn is_idle(&self, now: Instant) -> bool {
         let lines = [&self.posts, &self.edits];
         let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
-        lines.iter().all(|line| line.out.is_none() && line.jobs.is_empty()) && !closed && self.pace.lock().is_over(now)
+        let idle = lines.iter().all(|line| line.out.is_none() && line.jobs.is_empty()) && self.beside.is_empty();
+        idle && !closed && self.pace.lock().is_over(now)
     }
 
     fn holds(&self, task: &Task) -> bool {
         let lines = [&self.posts, &self.edits];
         lines.iter().any(|line| line.out.as_ref() == Some(task) || line.jobs.iter().any(|job| job.task == *task))
+            || self.beside.holds(task)
     }
 }
 
 impl Outbox {
     pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
         let queue = state.lanes.entry(place.clone()).or_default();
-        if !queue.holds(&job.task) {
+        if queue.holds(&job.task) {
+            // It is on its way.
+        } else if job.goes_beside() {
+            // An earlier life met the refusals.
+            queue.beside.add(job);
+            self.sweep_after(ctx, state, place, Duration::ZERO);
+        } else {
             // An edit of its draft that is under way comes before the edit that finishes it.
             let begun = matches!(&job.task, Task::Turn(turn) if state.drafts.is_shown(place, turn));
             let track = if begun { Track::Edits } else { Track::Posts };
@@ -131,15 +143,25 @@ impl Outbox {
                 continue;
             }
             queue.line(track).out = Some(job.task.clone());
-            let courier = self.courier(queue.pace.clone());
-            let spare = job.clone();
-            let (there, back) = (place.clone(), place.clone());
-            let deliver =
-                async move { OutboxEvent::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
-            ctx.task(deliver, move |panic| {
-                OutboxEvent::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
-            });
+            let patience = queue.beside.patience();
+            let courier = Courier { patience: Some(patience), ..self.courier(queue.pace.clone()) };
+            Self::send(ctx, place, courier, (job, Some(track)));
         }
+    }
+
+    /// Sends a courier with an answer, from this queue or beside all of them.
+    pub(super) fn send(
+        ctx: &mut ActorContext<Outbox>,
+        place: &Place,
+        courier: Courier,
+        (job, track): (Job, Option<Track>),
+    ) {
+        let spare = job.clone();
+        let (there, back) = (place.clone(), place.clone());
+        let deliver = async move { OutboxEvent::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
+        ctx.task(deliver, move |panic| {
+            OutboxEvent::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
+        });
     }
 
     pub(super) fn courier_returned(
@@ -151,10 +173,17 @@ impl Outbox {
     ) {
         let Returned { mut job, track, end } = returned;
         let queue = state.lanes.entry(place.clone()).or_default();
-        queue.line(track).out = None;
+        let wanted = match track {
+            Some(track) => {
+                queue.line(track).out = None;
+                true
+            }
+            None => queue.beside.returned(&job.task),
+        };
         match end {
             End::Posted(delivery) => {
                 self.opened(state, place);
+                self.taken(state, place);
                 if let (Task::Turn(turn), None) = (&job.task, &job.outgoing.reply_to) {
                     state.alone.note(turn, &delivery.posted);
                 }
@@ -172,7 +201,13 @@ impl Outbox {
                 self.opened(state, place);
                 self.report(state, job.task, Err(reason));
             }
-            End::Closed(rejection, words) => self.closed_again(ctx, state, place, (job, track), (rejection, words)),
+            // Its turn was closed meanwhile.
+            End::Refused(_) if !wanted => {}
+            End::Refused(reason) => self.refused(ctx, state, place, (job, track), reason),
+            End::Closed(rejection, words) => {
+                let track = track.unwrap_or(Track::Posts);
+                self.closed_again(ctx, state, place, (job, track), (rejection, words));
+            }
             End::Panicked(reason) if !job.panicked => {
                 tracing::error!(event = "outbox.retried", place = %place, reason, "a courier panicked");
                 job.panicked = true;
@@ -181,6 +216,9 @@ impl Outbox {
             End::Panicked(panic) => {
                 self.report(state, job.task, Err(Unposted::Panicked(panic)));
             }
+        }
+        if track.is_none() {
+            self.sweep_on(ctx, state, place);
         }
         self.send_couriers(ctx, state, place);
     }
@@ -202,7 +240,8 @@ impl Outbox {
         queue.line(track).jobs.push_front(job);
         self.closed.close(place, until);
         if rejection == Rejection::PlaceGone || refusals >= PROBES_MAX {
-            let jobs: Vec<Job> = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..)).collect();
+            let waiting = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..));
+            let jobs: Vec<Job> = waiting.chain(queue.beside.drain()).collect();
             for job in jobs {
                 self.report(state, job.task, Err(Unposted::Rejected(rejection, words.clone())));
             }
@@ -235,7 +274,7 @@ impl Outbox {
         }
     }
 
-    fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
+    pub(super) fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
         // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
         match (task, result) {
             (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),

@@ -1,6 +1,7 @@
 mod closing;
 mod drawing;
 mod pieces;
+mod refused;
 
 use super::courtesy::SPARES;
 use super::pace::{Pace, Track};
@@ -21,6 +22,7 @@ struct World {
     poster: Arc<ScriptedPoster>,
     pacer: Arc<Mutex<Pacer>>,
     closed: Arc<ClosedPlaces>,
+    board: Arc<Board>,
     journal: Inbox<JournalMsg>,
     faults: Arc<ScriptedFaults>,
     _tree: Tree,
@@ -44,7 +46,10 @@ async fn world_with(pacer: Pacer, after: &str) -> World {
     let dice = Arc::new(FixedDice::new(0.5));
     let renderer = Arc::new(Sketches);
     let closed = Arc::new(ClosedPlaces::default());
+    let board = Arc::new(Board::default());
     let actor = Outbox {
+        door: place("42").door,
+        board: Arc::clone(&board),
         poster: Arc::clone(&poster) as _,
         pacer: Arc::clone(&pacer),
         closed: Arc::clone(&closed),
@@ -60,7 +65,7 @@ async fn world_with(pacer: Pacer, after: &str) -> World {
     };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;
-    World { outbox, poster, pacer, closed, journal: heard, faults, _tree: tree }
+    World { outbox, poster, pacer, closed, board, journal: heard, faults, _tree: tree }
 }
 
 impl World {
@@ -80,13 +85,19 @@ impl World {
                 others: Vec::new(),
                 nonce_until: None,
                 drafted: false,
+                refused: None,
+                rescue: None,
             })
             .unwrap();
     }
 
     /// What the journal is told next: the turn, and the number of messages or the reason.
     async fn told(&mut self) -> (String, Result<usize, String>) {
-        match self.journal.next().await {
+        let mut told = self.journal.next().await;
+        while matches!(told, JournalMsg::Refused(..)) {
+            told = self.journal.next().await;
+        }
+        match told {
             JournalMsg::Delivered(turn, delivery) => (turn.id.into(), Ok(delivery.posted.len())),
             JournalMsg::Undeliverable(turn, reason) => (turn.id.into(), Err(reason.to_string())),
             _ => panic!("an outbox does not say this"),
@@ -161,6 +172,8 @@ async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() 
             others: Vec::new(),
             nonce_until,
             drafted: false,
+            refused: None,
+            rescue: None,
         };
         world.outbox.cast(deliver).unwrap();
         assert_eq!(world.told().await, (id.to_owned(), Ok(1)));
@@ -175,7 +188,18 @@ async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_i
         let turn = turn(id, "7", "42");
         let outgoing = Outgoing { reply_to: None, ..turn.reply_with("The build is red.") };
         let (since, nonce_until) = (turn.at, Some(Instant::now()));
-        OutboxMsg::Deliver { turn: turn.id, outgoing, since, check: true, others, nonce_until, drafted: false }
+        let (refused, rescue) = (None, None);
+        OutboxMsg::Deliver {
+            turn: turn.id,
+            outgoing,
+            since,
+            check: true,
+            others,
+            nonce_until,
+            drafted: false,
+            refused,
+            rescue,
+        }
     };
     // An earlier life posted the first one, and knows so; the second was not posted.
     world.outbox.cast(deliver("10", Vec::new())).unwrap();

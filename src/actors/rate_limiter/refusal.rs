@@ -66,7 +66,8 @@ impl RateLimiter {
             let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
         }
         let window = self.live.now().limits.window;
-        if !notices.may_tell(member, !breach, &turn.id, window) {
+        // A program that sent the whole conversation waits for an answer to each request.
+        if turn.given.is_none() && !notices.may_tell(member, !breach, &turn.id, window) {
             self.react(turn);
             return self.drop_turn(turn.id.clone(), limit);
         }

@@ -6,6 +6,7 @@ use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedFaults, ScriptedModels};
 use crate::actors::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, message, row, turn};
 use crate::domain::completion::Usage;
+use crate::domain::delivery::Form;
 use crate::domain::ending::Unposted;
 use crate::domain::ledger;
 use crate::domain::rejection::Rejection;
@@ -76,7 +77,8 @@ impl World {
 
 impl Post {
     fn done(self) {
-        let delivery = Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false };
+        let delivery =
+            Delivery { posted: vec![message("900")], first_visible: Instant::now(), doubled: false, form: Form::Whole };
         assert!(self.reply.send(Ok(delivery)).is_ok());
     }
 }

@@ -50,6 +50,8 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
         row(LEAF),
         &outbox,
         Outbox {
+            door: crate::actors::testing::DOOR,
+            board: Arc::default(),
             poster: Arc::clone(&poster) as _,
             pacer,
             closed: Arc::default(),

@@ -73,6 +73,8 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
     let heard = stage.probe(&gateway);
     let pacer = Arc::new(parking_lot::Mutex::new(crate::actors::outbox::Pacer::new(50, 1000)));
     let posting = crate::actors::outbox::Outbox {
+        door: crate::actors::testing::DOOR,
+        board: Arc::default(),
         poster: Arc::clone(&poster) as _,
         pacer,
         closed: Arc::default(),

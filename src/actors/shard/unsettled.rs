@@ -8,7 +8,7 @@ use super::{ShardActor, ShardEvent, ShardState};
 use crate::actors::messages::gateway::GatewayMsg;
 use crate::actors::receipt::{Outcome, Receipt};
 use crate::actors::supervisor::ActorContext;
-use crate::domain::ids::{MessageId, Timestamp};
+use crate::domain::ids::{MessageId, Person, Place, Timestamp};
 use crate::domain::incoming::{Incoming, Posted};
 use crate::domain::shed::Shed;
 
@@ -43,9 +43,12 @@ impl ShardActor {
         sequence: Option<u64>,
     ) {
         if state.unsettled.len() >= UNSETTLED_MAX {
+            let (place, member) = asked_by(&incoming).unzip();
             tracing::warn!(
                 event = "turn.shed",
                 r#where = Shed::Shard.as_str(),
+                place = place.map(tracing::field::display),
+                member = member.map(tracing::field::display),
                 "too many unsettled events; one was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
@@ -120,9 +123,12 @@ impl ShardState {
     pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
+            let (place, member) = asked_by(&pending.incoming).unzip();
             tracing::error!(
                 event = "turn.shed",
                 r#where = Shed::Shard.as_str(),
+                place = place.map(tracing::field::display),
+                member = member.map(tracing::field::display),
                 "an event came back too often; it was dropped"
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
@@ -150,5 +156,13 @@ impl ShardState {
             let mark = self.watermarks.entry(guild).or_insert(at);
             *mark = (*mark).max(at);
         }
+    }
+}
+
+/// Where a message was said, and by whom; none for events of other kinds.
+fn asked_by(incoming: &Incoming) -> Option<(&Place, &Person)> {
+    match incoming {
+        Incoming::Posted(posted) => Some((&posted.place, &posted.author.person)),
+        _ => None,
     }
 }

@@ -350,6 +350,8 @@ pub struct ScriptedPoster {
     roles: Mutex<VecDeque<Go>>,
     typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
+    /// Requests of this kind are refused with a 5xx.
+    pub refuses: Mutex<Option<fn(&PostRequest) -> bool>>,
     /// What each of our messages carries beside its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
     /// What the platform shows.
@@ -367,6 +369,7 @@ impl ScriptedPoster {
             roles: Mutex::default(),
             typing: Mutex::default(),
             slow: Mutex::default(),
+            refuses: Mutex::default(),
             carried: Mutex::default(),
             shows: Mutex::new(Capabilities::text_only(100)),
         }
@@ -534,6 +537,9 @@ impl Poster for ScriptedPoster {
         };
         let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
         tokio::time::sleep(takes).await;
+        if self.refuses.lock().is_some_and(|refuses| refuses(request)) {
+            return Err(PostError::Unsure("discord answered 503".to_owned()));
+        }
         let go = script.and_then(|script| script.lock().pop_front());
         match go {
             Some(Go::Fail(error)) => Err(error),

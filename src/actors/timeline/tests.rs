@@ -5,7 +5,7 @@ use crate::domain::completion::{Item, Request, Role};
 use crate::domain::ending::Ending;
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::limits::Limits;
-use crate::domain::turn::{Policy, Trigger};
+use crate::domain::turn::{Effort, Policy, Times, Trigger};
 use crate::ports::turn_detail::TextAccess;
 
 const DOOR: Door = Door::new("discord");
@@ -57,7 +57,8 @@ async fn each_step_of_a_turn_has_its_moment() {
     pass(200).await;
     let usage = Usage { prompt: 30, completion: 4, cached: 10, estimated: false };
     timeline.called(&called(&turn.id, Ok(usage), Some(0.25)));
-    timeline.answered(&turn.id);
+    let times = Times { lane_ms: 10, permit_ms: 5, model_ms: 300, tools_ms: 0 };
+    timeline.answered(&turn.id, &Effort { times, model: Some("fast".to_owned()), ..Effort::default() });
     pass(20).await;
     let visible = Instant::now();
     pass(30).await;
@@ -78,7 +79,10 @@ async fn each_step_of_a_turn_has_its_moment() {
     );
     let steps: Vec<_> = line.steps.iter().map(|step| (step.from_ms, step.to_ms, step.failed.as_deref())).collect();
     assert_eq!(steps, [(15, Some(115), Some("timeout")), (115, Some(315), None)]);
-    assert_eq!(line.message.as_deref(), Some("7"));
+    let named = [&line.message, &line.place, &line.member].map(|id| id.as_deref().unwrap());
+    assert_eq!(named, ["7", "discord:424242", "discord:646464"]);
+    assert_eq!((line.lane_ms, line.permit_ms, line.model_ms), (Some(10), Some(5), Some(300)));
+    assert_eq!((line.tools_ms, line.post_ms, line.model.as_deref()), (Some(0), Some(50), Some("fast")));
     let cost = StepCost { prompt_tokens: 30, completion_tokens: 4, dollars: Some(0.25) };
     assert_eq!((line.steps[0].cost.as_ref(), line.steps[1].cost.as_ref()), (None, Some(&cost)));
     let spent = &shown.spent[0];
@@ -113,10 +117,17 @@ async fn only_the_newest_turns_are_remembered_and_each_keeps_its_number() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_tells_who_asked_what_and_where() {
+async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_never() {
     let timeline = Timeline::default();
     let turn = turn(757_575);
     timeline.accepted(&turn);
+    let shown = serde_json::to_string(&timeline.turns(Timestamp(0))).unwrap();
+    for (private, told) in
+        [("424242", true), ("646464", true), ("757575", true), ("secret", false), ("Adalbert", false)]
+    {
+        assert_eq!(shown.contains(private), told, "{private}: {shown}");
+    }
+    timeline.forget_texts();
     timeline.posted(&turn.id, &Outcome::Apologised(Ending::Deadline), Instant::now());
     let permits = Arc::new(Semaphore::new(4));
     timeline.limit("model calls", 4, Arc::clone(&permits));

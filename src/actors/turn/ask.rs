@@ -1,5 +1,5 @@
 //! One question to a model: a permit for each call, a few tries for each row, then the row's fallbacks, all within the turn's
-//! deadline. After text was shown there is no further try: people would see it begin anew.
+//! deadline. After text was shown there is no further try, because members would see it begin again: a fallback is asked for the rest.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::actors::draft::Slot;
 use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::messages::outbox::{Draft, OutboxMsg};
 use crate::domain::completion::{Completion, Request, Usage};
-use crate::domain::dialogue::{Asked, Dialogue};
+use crate::domain::dialogue::{Begun, Dialogue, Event};
 use crate::domain::ending::Ending;
 use crate::domain::model::Row;
 use crate::domain::partial::{Partial, Plain};
@@ -46,15 +46,20 @@ const WATCHED_CHARS: usize = 160;
 
 impl Thinking<'_> {
     /// Asks until a model answers, each row with the request for it. The error is the last failure.
-    pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<(Completion, Asked), Ending> {
+    pub(super) async fn ask(&self, dialogue: &Dialogue) -> Result<Event, Ending> {
         let Self { parts, turn, slot, deadline, .. } = *self;
         let mut tried: Vec<String> = Vec::new();
         // Rows whose providers refused tools just now.
         let mut without_tools: HashSet<String> = HashSet::new();
         let mut tries = 0;
         let mut last_failure = Ending::NoModel;
+        // What was shown of an answer that broke off.
+        let mut broken: Option<Begun> = None;
         loop {
-            let lease = match permit(parts, turn, &tried, deadline).await {
+            let waits = self.tally.waits_for_permit();
+            let leased = permit(parts, turn, &tried, deadline).await;
+            drop(waits);
+            let lease = match leased {
                 Some(Ok(lease)) => lease,
                 Some(Err(NoModel::Exhausted)) => return Err(last_failure),
                 Some(Err(NoModel::Open)) => return Err(Ending::BreakersOpen),
@@ -68,40 +73,95 @@ impl Thinking<'_> {
             let row = lease.row.clone();
             parts.timeline.asked(&turn.id, "model", &row.key);
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
-            let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
-            let (request, asked) = dialogue.request(&row, takes_tools, facts);
+            let (request, asked) = match &broken {
+                Some(begun) => dialogue.rest(&row, begun),
+                None => {
+                    let facts = if dialogue.offers_recall(&row, takes_tools) { None } else { self.facts().await };
+                    dialogue.request(&row, takes_tools, facts)
+                }
+            };
             let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
             let flow = Flow::default();
             let (begun, over) = (Instant::now(), false);
             let sent = (&request, asked.tool_bytes);
             let call = Underway { thinking: self, row: &row, sent, tries, begun, flow: flow.clone(), over };
-            let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
-            let result = self.complete(&row.key, &request, shown, flow).await;
+            let result = match &broken {
+                Some(begun) => self.complete_rest(&row.key, &request, begun, flow).await,
+                None => {
+                    let shown = (asked.may_answer(turn.policy.reply), dialogue.goes_on());
+                    self.complete(&row.key, &request, shown, flow).await
+                }
+            };
             drop(lease);
             parts.timeline.completed(&turn.id, kept, &result);
             call.ended(&result);
-            let error = match result {
-                Ok(completion) => return Ok((completion, asked)),
-                Err(error) => error,
+            let error = match (result, broken.take()) {
+                (Ok(completion), Some(begun)) => return Ok(Event::WentOn(completion, begun)),
+                (Ok(completion), None) => return Ok(Event::Completed(completion, asked)),
+                (Err(error), _) => error,
             };
             last_failure = Ending::Model(error.kind);
             // What stands there is not of a clean call.
-            if self.depth == 0 && !slot.withdraw() {
-                return Err(last_failure);
-            }
-            // Not a failure of the model: the same row is asked again, for the same thing without tools.
-            if error.kind == ModelErrorKind::ToolsRefused && without_tools.insert(row.key.clone()) {
+            let shown = self.depth == 0 && !slot.withdraw();
+            if shown {
+                broken = self.begun(dialogue, error.kind);
+                if broken.is_none() {
+                    return Err(last_failure);
+                }
+            } else if error.kind == ModelErrorKind::ToolsRefused && without_tools.insert(row.key.clone()) {
+                // Not a failure of the model: the same row is asked again, for the same thing without tools.
                 tries -= 1;
                 continue;
             }
-            match pause(parts, &error, tries) {
-                Some(pause) if Instant::now() + pause < deadline => tokio::time::sleep(pause).await,
+            // The row that broke off is not asked for the rest.
+            match pause(parts, &error, tries).filter(|_| !shown) {
+                Some(pause) if Instant::now() + pause < deadline => {
+                    tokio::time::sleep(pause).await;
+                    self.tally.modelled(pause);
+                }
                 _ => {
                     tried.push(row.key);
                     tries = 0;
                 }
             }
         }
+    }
+
+    /// What was shown of an answer that broke off, if another row can go on with it.
+    fn begun(&self, dialogue: &Dialogue, kind: ModelErrorKind) -> Option<Begun> {
+        let may = kind.is_about_the_model() && dialogue.may_go_on();
+        self.slot.visible().filter(|_| may).and_then(|shown| Begun::of(&shown))
+    }
+
+    /// One call for the rest of an answer. Where a growing message is edited, the rest is shown as it grows.
+    async fn complete_rest(
+        &self,
+        row: &str,
+        request: &Request,
+        begun: &Begun,
+        flow: Flow,
+    ) -> Result<Completion, ModelError> {
+        let Self { parts, turn, slot, .. } = *self;
+        tracing::info!(event = "llm.went_on", turn = %turn.id, model = row, "an answer that broke off is continued");
+        let heard: DeltaSink = if parts.events.streams(&turn.place.door) {
+            Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
+        } else {
+            let (slot, begun, reading) = (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
+            Arc::new(move |delta: Delta<'_>| {
+                flow.add(delta.chars());
+                let Delta::Text(more) = delta else { return };
+                let (rest, written_at) = &mut *reading.lock();
+                rest.push(more);
+                if written_at.is_some_and(|at| at.elapsed() < WRITE_EVERY) {
+                    return;
+                }
+                if let Some(text) = begun.growing(rest.visible()) {
+                    *written_at = Some(Instant::now());
+                    slot.write(&text);
+                }
+            })
+        };
+        self.running.models.stream(row, request, heard).await
     }
 
     /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
@@ -271,6 +331,7 @@ impl Underway<'_> {
     /// The call ended by itself.
     fn ended(mut self, result: &Result<Completion, ModelError>) {
         self.over = true;
+        self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = match result {
             Ok(completion) => {
                 let took = (self.begun.elapsed(), self.tool_tokens(completion.usage));
@@ -317,6 +378,7 @@ impl Drop for Underway<'_> {
         if self.over {
             return;
         }
+        self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = self.cut_off();
         if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.has_message()) {
             // What comes all at once may have been written already: the prompt at least was read.

@@ -75,6 +75,7 @@ impl Thinking<'_> {
             return None;
         }
         let began = Instant::now();
+        let _waits = self.tally.waits_for_tools();
         let told = match left.remove(0) {
             planned @ Planned::Run(_) => {
                 let ran = self.run_one(planned, began, Leave::Decision(going_on)).await;
@@ -93,7 +94,6 @@ impl Thinking<'_> {
                 end.told(Effect::Changes)
             }
         };
-        self.tally.waited(began.elapsed());
         Some(told)
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use crate::domain::completion::{Completion, Finish, Usage};
 use crate::domain::ending::Ending;
@@ -81,10 +82,32 @@ impl Tally {
         effort.waited_ms += ids::millis(took);
     }
 
-    /// The turn waited so long for tools.
-    pub(super) fn waited(&self, took: Duration) {
+    /// The turn waits for tools until the stopwatch is dropped.
+    pub(super) fn waits_for_tools(&self) -> Stopwatch<'_> {
+        self.watch(|effort, took| {
+            effort.waited_ms += took;
+            effort.times.tools_ms += took;
+        })
+    }
+
+    /// The turn waits for a permit to ask a model until the stopwatch is dropped.
+    pub(super) fn waits_for_permit(&self) -> Stopwatch<'_> {
+        self.watch(|effort, took| effort.times.permit_ms += took)
+    }
+
+    fn watch(&self, add: fn(&mut Effort, u64)) -> Stopwatch<'_> {
+        Stopwatch { tally: self, began: Instant::now(), add }
+    }
+
+    /// The turn waited so long in its lane.
+    pub(super) fn queued(&self, took: Duration) {
+        self.spent.effort.lock().times.lane_ms += ids::millis(took);
+    }
+
+    /// The turn was with models for so long, whatever came of it.
+    pub(super) fn modelled(&self, took: Duration) {
         if !self.beside {
-            self.spent.effort.lock().waited_ms += ids::millis(took);
+            self.spent.effort.lock().times.model_ms += ids::millis(took);
         }
     }
 
@@ -104,6 +127,21 @@ fn add(effort: &mut Effort, row: &Row, (usage, tool_tokens): (Usage, u64)) {
     ledger::charge(effort, row.price, usage);
     effort.usage += usage;
     effort.tool_tokens = effort.tool_tokens.saturating_add(tool_tokens);
+}
+
+/// Adds the time until it is dropped, also by the turn's deadline.
+pub(super) struct Stopwatch<'a> {
+    tally: &'a Tally,
+    began: Instant,
+    add: fn(&mut Effort, u64),
+}
+
+impl Drop for Stopwatch<'_> {
+    fn drop(&mut self) {
+        if !self.tally.beside {
+            (self.add)(&mut self.tally.spent.effort.lock(), ids::millis(self.began.elapsed()));
+        }
+    }
 }
 
 /// How many characters of one call's answer came so far. Clones are the same count.

@@ -162,6 +162,7 @@ impl Thinking<'_> {
     /// the calls, behind those that are `done`. A call that a person has to approve ends it.
     pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
         let began = Instant::now();
+        let _waits = self.tally.waits_for_tools();
         let mut left: VecDeque<Planned> = planned.into();
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
@@ -173,7 +174,6 @@ impl Thinking<'_> {
                     continue;
                 }
                 let approvers = self.tools.access.approvers(decided).to_vec();
-                self.tally.waited(began.elapsed());
                 return Round::Ask(Asking { done, left: left.into(), approvers });
             }
             let reads = |planned: &Planned| effect(planned) == Effect::Reads;
@@ -183,7 +183,6 @@ impl Thinking<'_> {
             let group: Vec<Ran> = group.buffered(at_once).collect().await;
             done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
         }
-        self.tally.waited(began.elapsed());
         Round::Ran(done)
     }
 

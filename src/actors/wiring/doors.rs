@@ -25,6 +25,8 @@ impl Wiring {
     pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
         let Pacing { requests_per_second, refusals } = record.pacing;
         Outbox {
+            door: record.door.clone(),
+            board: Arc::clone(&self.parts.board),
             poster: Arc::clone(&record.poster),
             pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
             closed: Arc::clone(&self.turn_parts.closed),

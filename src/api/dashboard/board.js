@@ -5,10 +5,11 @@ import { detailOf } from "./detail.js";
 import { ago, duration, make, rove, set } from "./dom.js";
 import { pastOf, treeAt, turnAt } from "./past.js";
 import { dotsOn } from "./path.js";
-import { figuresNow, showMoney, tilesOn } from "./tiles.js";
+import { counters, figuresNow, showMoney, tilesOn } from "./tiles.js";
 import { travelOn } from "./travel.js";
 import { CHILDREN, treeView } from "./tree.js";
 import { STRETCHES, turnsView } from "./turns.js";
+import { useOf } from "./use.js";
 
 const PERIOD = 1000;
 /** Where the tree is read: there may be many thousands of one kind. */
@@ -34,6 +35,9 @@ const FEWEST = 6;
 const FEW = 12;
 const TWO_COLUMNS = 860;
 const MANY = 200;
+const NO_TURN = "No turn yet. Mention the bot and watch it here.";
+/** How turns end, or that one did not. */
+const OUTCOMES = ["open", "replied", "hinted", "refused", "dropped", "apologised", "failed", "cancelled"];
 const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key", AwayError: "away" };
 const REMEDIES = { KeyError: "load the page again to give it", AwayError: "the bot's process is started again" };
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
@@ -48,11 +52,17 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   board.tree = treeView(board.treeList, { nameOf, menu, detail: (path) => detailOf(path, board.past) });
   board.figures = tilesOn(board.tiles);
   board.turns = turnsView(board.turnList, board.axis);
+  board.use = useOf(read, nameOf);
+  board.money.append(board.use.element);
   board.dots = dotsOn(board.treeBox, board.tree.nameOf);
   Object.assign(board, { told, summed, followed, many: false, round: 0, last: null, haste: 0, quick: 0, patience: AWAY_FIRST_MS / 2 });
   rove(board.treeList, "button.name");
   rove(board.turnList, ".turn-head");
   board.tree.opened(() => showDetail(board));
+  board.find.addEventListener("input", () => {
+    board.found = null;
+    look(board);
+  });
   board.travel = travelOn(() => travelled(board));
   board.top.firstElementChild.append(board.travel.label);
   board.top.append(board.travel.element);
@@ -134,7 +144,10 @@ function build(root) {
   const treeBox = make("div", "tree-box", treeList);
   const axis = make("p", "axis");
   const turnList = make("ol", "turns");
-  const none = make("p", "none", "No turn yet. Mention the bot and watch it here.");
+  const none = make("p", "none", NO_TURN);
+  const find = make("input", "find");
+  Object.assign(find, { type: "search", placeholder: "id of a channel, member or message; or apologised", autocomplete: "off", spellcheck: false, maxLength: 128 });
+  find.ariaLabel = `Show some turns: those of a channel, a member or a message by its id, or of an outcome (${OUTCOMES.join(", ")})`;
   const all = make("button", "quiet all", "Show all");
   all.type = "button";
   all.hidden = true;
@@ -142,7 +155,7 @@ function build(root) {
   const key = make("p", "key", ...STRETCHES.map(([kind, label, title]) => entry(kind, label, title)), entry("visible", "first words", "from here on members can read along"));
   state.title = "ready, or degraded when it answers although the store, a model or a tool server is down; down when no shard is connected";
   const tree = section("Supervision tree", "who exists, who watches whom, and how each is; click an actor for its history", [], treeBox, legend());
-  const turns = section("Last turns", "each bar is a turn, from its acceptance to the last part of its answer; click one for its path", [], key, axis, none, turnList, all);
+  const turns = section("Last turns", "each bar is a turn, from its acceptance to the last part of its answer; click one for its path", [], find, key, axis, none, turnList, all);
   const about = section("Parts", "what readiness looks at: doors, shards, models, the store, tool servers", [], parts);
   const money = section("Limits and costs", "how much of each bound is in use, and what models took", [], meters, spent);
   // Where there is one column only, what happens now comes first.
@@ -152,7 +165,7 @@ function build(root) {
   root.classList.add("board");
   const top = make("div", "top-of-board", make("div", "status-row", status));
   root.append(make("div", "board-inner", top, tiles, make("div", "grid", left, right)));
-  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, parts, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
+  return { root, top, state, stateNote, tiles, meters, spent, treeList, treeBox, axis, turnList, none, all, find, parts, money: money.element, treeSum: tree.sum, turnSum: turns.sum, partSum: about.sum };
 }
 
 function entry(kind, label, title) {
@@ -190,15 +203,25 @@ async function look(board) {
     board.last = readiness;
     board.metrics = metrics;
     await readSamples(board);
+    board.found = await readFound(board);
     returned(board);
     Object.assign(board, { liveTree: tree, liveTurns: turns });
     showState(board, readiness);
     showMoney(board, turns);
-    board.followed(turns.turns);
+    board.use.look();
+    board.followed(turns.turns.filter((turn) => !turn.earlier));
     showMoment(board);
   } catch (error) {
     lost(board, FAILURES[error.name] ?? "cannot be reached", REMEDIES[error.name] ?? "trying again");
   }
+}
+
+/** The turns that are searched for; null where none are. */
+async function readFound(board) {
+  const wanted = board.find.value.trim();
+  if (!wanted) return null;
+  const by = OUTCOMES.includes(wanted.toLowerCase()) ? { outcome: wanted.toLowerCase() } : { id: wanted };
+  return read(`/api/v1/turns?${new URLSearchParams({ ...by, limit: MANY })}`);
 }
 
 /** Nothing is known of the program any more: what was known last stays in sight, in other colours. */
@@ -272,8 +295,8 @@ function showMoment(board) {
     board.figures.show(sample.figures, board.past, span(board));
   } else {
     showTree(board, board.liveTree);
-    showTurns(board, board.liveTurns);
-    board.dots.show(board.liveTurns.turns.slice(0, FEW));
+    showTurns(board, board.found ?? board.liveTurns);
+    board.dots.show(board.liveTurns.turns.filter((turn) => !turn.earlier).slice(0, FEW));
     board.figures.show(figuresNow(board.liveTurns, board.metrics), board.past, span(board));
   }
   showDetail(board);
@@ -321,15 +344,20 @@ function showState(board, readiness) {
 
 function showTree(board, root, still = false) {
   const total = board.tree.show(root, still);
-  board.treeSum.textContent = `${total.nodes} actors, ${total.restarts} ${total.restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
+  // Actors that are gone take their own counts along; the metric keeps them.
+  const restarts = still ? total.restarts : Math.max(total.restarts, counters(board.metrics ?? "").staffai_actor_restarts_total ?? 0);
+  board.treeSum.textContent = `${total.nodes} actors, ${restarts} ${restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
   if (!still) board.summed(total);
 }
 
 function showTurns(board, { turns, accepted }) {
   const few = board.root.clientWidth < TWO_COLUMNS ? FEWEST : FEW;
+  const found = turns.length;
   if (!board.many) turns = turns.slice(0, few);
   board.none.hidden = turns.length > 0;
-  board.all.hidden = accepted <= few;
-  board.turnSum.textContent = turns.length ? `${turns.length} of ${accepted}` : "";
+  board.none.textContent = board.found ? "No turn of the last 200 is like this." : NO_TURN;
+  const all = board.found ? found : Math.max(found, accepted);
+  board.all.hidden = all <= few;
+  board.turnSum.textContent = turns.length ? `${turns.length} of ${all}` : "";
   board.turns.show(turns);
 }

@@ -6,20 +6,22 @@ const MINUTE = 60_000;
 
 /** Keeps the samples that were read. They outlive the process that took them: a bot that was killed is still seen. */
 export function pastOf() {
-  const past = { samples: [], every: 2000, kept: 300 };
+  const past = { samples: [], breaks: [], every: 2000, kept: 300 };
   return {
     /** Moment of the newest sample, in milliseconds since 1970; zero when there is none. */
     newest: () => past.samples.at(-1)?.at ?? 0,
     every: () => past.every,
     /** Adds what the program answered. */
-    take: ({ every_ms: every, kept, actors, samples }) => {
-      Object.assign(past, { every, kept });
+    take: ({ every_ms: every, kept, actors, samples, breaks }) => {
+      Object.assign(past, { every, kept, breaks: breaks ?? [] });
       const after = past.samples.at(-1)?.at ?? 0;
       past.samples.push(...samples.filter((sample) => sample.at > after).map((sample) => read(sample, actors)));
       const oldest = (past.samples.at(-1)?.at ?? 0) - every * kept;
       past.samples = past.samples.filter((sample) => sample.at > oldest);
     },
     all: () => past.samples,
+    /** When the program ended and began again: `{from, to, kind}`, as far as the samples reach. */
+    breaks: () => past.breaks.filter((one) => one.to >= (past.samples[0]?.at ?? 0)),
     /** The index of the last sample at or before a moment; -1 when there is none. */
     indexAt: (moment) => past.samples.findLastIndex((sample) => sample.at <= moment),
     /** How each value of a figure went: `[moment, value]`. */

@@ -66,7 +66,7 @@ export function figuresNow({ turns, accepted, spent }, page) {
 }
 
 /** The counters of a page of metrics, summed over their labels. */
-function counters(page) {
+export function counters(page) {
   const sums = {};
   for (const line of page.split("\n")) {
     const match = line.match(/^(staffai_[a-z_]+_total)(?:\{[^}]*\})? ([0-9.e+-]+)$/);

@@ -1,6 +1,6 @@
 // Going back in time: a slider over the last minutes, and a button back to now.
 
-import { ago, make } from "./dom.js";
+import { ago, make, set } from "./dom.js";
 import { restartsOf, rises } from "./past.js";
 import { draw, spark } from "./spark.js";
 
@@ -15,7 +15,9 @@ export function travelOn(went) {
   back.type = "button";
   back.hidden = true;
   const element = make("div", "travel-box", line, slider);
-  const label = make("p", "travel-label", moment, back);
+  const ended = make("span", "travel-breaks");
+  ended.hidden = true;
+  const label = make("p", "travel-label", ended, moment, back);
   element.hidden = true;
   label.hidden = true;
   // The moment itself, and not its number: samples go out of the window while somebody looks at one.
@@ -57,11 +59,18 @@ export function travelOn(went) {
       slider.max = String(Math.max(0, samples.length - 1));
       slider.value = String(n);
       const reach = { from: samples[0]?.at ?? 0, to: samples.at(-1)?.at ?? 0, every: past.every() };
-      draw(line, rises(past.figures((one) => one.turns)), { ...reach, sum: true, marks: restartsOf(samples) });
+      draw(line, rises(past.figures((one) => one.turns)), { ...reach, sum: true, marks: [...restartsOf(samples), ...past.breaks().map((one) => [one.to, 1])] });
+      set(ended, past.breaks().map(toldOf).join("; "));
       const words = state.at === null ? "now" : `${new Date(state.at).toLocaleTimeString([], { hour12: false })}, ${ago(Math.max(0, span.to - state.at))} ago`;
       if (moment.textContent !== words) moment.textContent = words;
       slider.setAttribute("aria-valuetext", words);
       tell();
     },
   };
+}
+
+/** One end of a life of the program, in words. */
+function toldOf({ from, to, kind }) {
+  const time = (at) => new Date(at).toLocaleTimeString([], { hour12: false });
+  return `${kind} ${time(from)}, back ${time(to)}`;
 }

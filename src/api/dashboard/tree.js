@@ -24,7 +24,9 @@ export function treeView(list, { nameOf, detail, menu }) {
      * An actor was struck, by a `crash`, a `freeze` or a `flood`: it is red for a moment, or, when it is frozen, until it was
      * restarted, and tells what becomes of it.
      */
-    wound: (node, word, kind) => {
+    wound: (clicked, word, kind) => {
+      // The menu that was clicked may have been drawn before an earlier strike: what came of that is no news.
+      const node = (view.last && find(view.last, clicked.path)) ?? clicked;
       const now = performance.now();
       view.wounds.set(node.path, { word, node, kind, red: now + RED_MS, until: now + TOLD_MS * (kind === "freeze" ? 2 : 1) });
       view.open.add(`${above(node.path)}/${kindOf(node)}:*`);
@@ -55,6 +57,15 @@ export function treeView(list, { nameOf, detail, menu }) {
     /** What is open below an actor; nothing when nothing is. */
     detailed: () => view.detailed,
   };
+}
+
+function find(node, path) {
+  if (node.path === path) return node;
+  for (const child of node.children) {
+    const found = path.startsWith(child.path) && find(child, path);
+    if (found) return found;
+  }
+  return null;
 }
 
 function above(path) {

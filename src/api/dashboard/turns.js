@@ -43,7 +43,7 @@ export function turnsView(list, axis) {
 function show(view, turns) {
   const full = scale(turns);
   drawAxis(view.axis, full, turns.length > 0);
-  const kept = new Set(turns.map((turn) => turn.number));
+  const kept = new Set(turns.map(keyOf));
   for (const [number, row] of view.rows) {
     if (kept.has(number)) continue;
     row.element.remove();
@@ -51,16 +51,21 @@ function show(view, turns) {
   }
   let after = null;
   for (const turn of turns) {
-    let row = view.rows.get(turn.number);
+    let row = view.rows.get(keyOf(turn));
     if (!row) {
       row = newRow(turn);
-      view.rows.set(turn.number, row);
+      view.rows.set(keyOf(turn), row);
     }
     fill(row, turn, full);
     const next = after ? after.nextSibling : view.list.firstChild;
     if (next !== row.element) view.list.insertBefore(row.element, next);
     after = row.element;
   }
+}
+
+/** What tells a turn from all others: each life of the program numbers its own. */
+function keyOf(turn) {
+  return turn.earlier ? `${turn.at} ${turn.number}` : turn.number;
 }
 
 function endOf(turn) {
@@ -97,14 +102,14 @@ function newRow(turn) {
     more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
-  number.title = "its place among the turns since this process of the bot started";
+  number.title = turn.earlier ? "its place among the turns of an earlier process of the bot" : "its place among the turns since this process of the bot started";
   parts.trigger.title = "why it is answered: a mention, a reply, a direct message, a timer";
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
   const details = make("details", "turn", head, parts.more, parts.texts);
   const row = { element: make("li", "arrived", details), details, parts, told: "", message: turn.message, turn };
-  const read = () => details.open && showTexts(parts.texts, row.turn);
+  const read = () => details.open && !row.turn.earlier && showTexts(parts.texts, row.turn);
   details.addEventListener("toggle", () => {
     read();
     // The last lines of the log come a moment after the end.
@@ -121,7 +126,7 @@ function fill(row, turn, full) {
   const told = `${turn.at} ${full} ${turn.ended_ms ? "" : turn.age_ms} ${turn.outcome} ${turn.steps.length} ${turn.answered_ms} ${turn.visible_ms} ${turn.counted?.tokens}`;
   if (told === row.told) return;
   row.told = told;
-  details.className = `turn ${turn.outcome}`;
+  details.className = `turn ${turn.outcome}${turn.earlier ? " of-earlier-life" : ""}`;
   parts.sign.textContent = SIGNS[turn.outcome] ?? "?";
   parts.sign.title = turn.outcome;
   parts.trigger.textContent = turn.trigger;
@@ -143,7 +148,7 @@ function fill(row, turn, full) {
   parts.bar.classList.toggle("over", endOf(turn) > full);
   parts.bar.title = stretches(turn).map((piece) => `${piece.label}: ${duration(piece.to - piece.from)}`).join("\n");
   parts.more.replaceChildren(...explained(turn));
-  if (details.open) showTexts(parts.texts, turn);
+  if (details.open && !turn.earlier) showTexts(parts.texts, turn);
 }
 
 /** The parts of a turn's time; they may overlap where tools run side by side. */
@@ -168,5 +173,20 @@ function explained(turn) {
   const ends = [];
   if (turn.visible_ms !== null) ends.push(make("p", "", make("i", "swatch visible"), `first words visible after ${duration(turn.visible_ms)}`));
   ends.push(make("p", "", `${turn.outcome}${turn.reason ? `: ${turn.reason}` : ""}, ${new Date(turn.at).toLocaleTimeString()}`));
+  ends.push(make("p", "", spentWhere(turn)), make("p", "ids", idsOf(turn)));
   return [pathLines(turn), ...ends];
+}
+
+/** Where the time of a turn went, in one line. */
+function spentWhere(turn) {
+  const parts = [["lane", turn.lane_ms], ["permit", turn.permit_ms], ["model", turn.model_ms], ["tools", turn.tools_ms], ["posting", turn.post_ms]];
+  const told = parts.filter(([, took]) => typeof took === "number").map(([part, took]) => `${part} ${duration(took)}`);
+  if (turn.model) told.push(`answered by ${turn.model}`);
+  return told.join(", ");
+}
+
+/** What the turn is found by. */
+function idsOf(turn) {
+  const ids = [["message", turn.message], ["channel", turn.place], ["member", turn.member]];
+  return ids.filter(([, id]) => id).map(([what, id]) => `${what} ${id}`).join(", ");
 }

@@ -1,6 +1,9 @@
 //! `staffai mcp login`: lets a person log in at a tool server.
 
+use std::io::{IsTerminal as _, Write as _};
 use std::time::Duration;
+
+use reqwest::Url;
 
 use super::{logins, wrong};
 use crate::app::commands::{self, Reading};
@@ -8,16 +11,42 @@ use crate::app::servers::{self, Tried};
 use crate::app::system::random_bits;
 use crate::app::tools::harmless;
 use crate::app::{Cli, exit, reload};
-use crate::mcp::oauth::flow::{self, Chance, Client};
+use crate::mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use crate::ports::tools::Transport;
 
 /// How long a person may take.
 const PERSON_WITHIN: Duration = Duration::from_secs(10 * 60);
 
+/// The operator's options for a login.
+#[derive(Default)]
+pub(super) struct Wish<'a> {
+    /// The client that is registered there already.
+    pub known: Option<Client>,
+    /// The variable that holds the secret of that.
+    pub secret: Option<&'a str>,
+    /// Origins that are allowed besides that of the authorization server.
+    pub origins: &'a [String],
+}
+
 /// Does it.
-pub(super) async fn run(cli: &Cli, name: &str, known: Option<Client>) -> u8 {
+pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let lookup = commands::lookup(&loaded);
+    let origins: Result<Vec<String>, String> = wish.origins.iter().map(|origin| origin_of(origin)).collect();
+    let origins = match origins {
+        Ok(origins) => origins,
+        Err(mistake) => return wrong(&mistake, exit::USAGE),
+    };
+    let mut known = wish.known;
+    if let (Some(client), Some(variable)) = (&mut known, wish.secret) {
+        client.secret = lookup(variable);
+        if client.secret.is_none() {
+            return wrong(
+                &format!("the variable {} of --client-secret-env is not set", harmless(variable)),
+                exit::USAGE,
+            );
+        }
+    }
     let entries = match reload::servers(&loaded.settings, &lookup) {
         Ok((configured, _)) => configured.servers.entries,
         Err(mistake) => return wrong(&mistake, exit::USAGE),
@@ -36,14 +65,16 @@ pub(super) async fn run(cli: &Cli, name: &str, known: Option<Client>) -> u8 {
         );
     };
     let chance = Chance { verifier: random_bits(), state: random_bits() };
-    let begun = match flow::begin(endpoint, &chance, known).await {
+    let trust = Trust { origins: &origins, ask: &confirmed };
+    let begun = match flow::begin(endpoint, &chance, known, &trust).await {
         Ok(begun) => begun,
         Err(mistake) => return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE),
     };
     say!("Open this address in a browser on this machine, and log in there:\n\n{}\n", harmless(begun.url()));
     let logins = logins(&loaded.settings);
-    if let Err(mistake) = begun.finish(&logins, &entry.name, PERSON_WITHIN).await {
-        return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE);
+    match begun.finish(&logins, &entry.name, PERSON_WITHIN).await {
+        Ok(made) => tell_end(made),
+        Err(mistake) => return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE),
     }
     let tried = servers::try_one(entry, Some(&logins)).await;
     let Tried { outcome, .. } = &tried;
@@ -59,4 +90,41 @@ pub(super) async fn run(cli: &Cli, name: &str, known: Option<Client>) -> u8 {
     };
     servers::close(&[tried]).await;
     code
+}
+
+/// Says so if a login cannot be renewed.
+fn tell_end(made: Made) {
+    match made {
+        Made { renewable: true, .. } => {}
+        Made { lasts: Some(seconds), .. } => {
+            say!(
+                "This login gave no refresh token: it ends in {} minutes, and then you have to log in again",
+                seconds / 60
+            );
+        }
+        Made { lasts: None, .. } => {
+            say!("This login gave no refresh token: when it ends, you have to log in again");
+        }
+    }
+}
+
+/// Asks the operator about an origin that an authorization server names; no without a terminal.
+fn confirmed(issuer: &str, key: &str, origin: &str) -> bool {
+    if !std::io::stdin().is_terminal() {
+        return false;
+    }
+    let (issuer, key, origin) = (harmless(issuer), harmless(key), harmless(origin));
+    eprint!(
+        "The authorization server {issuer} has its {key} on another origin, {origin}. Send the login there? [y/N] "
+    );
+    let mut answer = String::new();
+    let asked = std::io::stderr().flush().and_then(|()| std::io::stdin().read_line(&mut answer));
+    asked.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// An origin as it is compared.
+fn origin_of(text: &str) -> Result<String, String> {
+    let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    let url = url.ok_or_else(|| format!("--allow-origin {} is no origin; write https://host", harmless(text)))?;
+    Ok(url.origin().ascii_serialization())
 }

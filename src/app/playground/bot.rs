@@ -8,9 +8,12 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use rustix::process::{Signal, getpid, kill_process};
+use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
+use super::log_to;
 use super::link::{Birth, Heard, Link, Order, Says, Told};
+use super::log_to;
 use crate::app::assemble::Launch;
 use crate::app::commands::{self, Reading};
 use crate::app::system::SystemClock;
@@ -20,7 +23,7 @@ use crate::config::sources::Sources;
 use crate::config::triggers::Triggers;
 use crate::domain::tool::ServerName;
 use crate::playground::chaos::{BotOrder, Counted, Strikes};
-use crate::playground::demo_model::MODEL;
+use crate::playground::demo_model::{MODEL, SPARE};
 use crate::playground::example_server;
 use crate::playground::neighbours::Choice;
 use crate::ports::Clock;
@@ -35,7 +38,7 @@ const DEMO_RESTS: Duration = Duration::from_secs(2);
 const SAID: usize = 64;
 
 /// Runs it. It is started by the playground alone, which is on the other side of its standard input.
-pub async fn run(cli: &Cli) -> u8 {
+pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let Some((mut link, birth)) = born().await else {
         eprintln!("this is a part of staffai playground, which starts it");
         return exit::USAGE;
@@ -49,10 +52,13 @@ pub async fn run(cli: &Cli) -> u8 {
         if let Some(Choice { url, model }) = asked.lock().clone() {
             // A key is for the address that it was set with.
             (settings.llm.url, settings.llm.model, settings.llm.key) = (url, Some(model), None);
+            // The demo never answers in the name of a real model.
+            settings.llm.brought.clear();
         }
     });
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let Ok(log) = commands::log(&loaded, &reading) else { return exit::USAGE };
+    let Some(to) = log_to(&loaded.settings, verbose) else { return exit::USAGE };
+    let Ok(log) = commands::log(&loaded, &reading, to) else { return exit::USAGE };
     let strikes = Strikes::new(Arc::new(|| SystemClock.now().0));
     let launch = Launch { faults: Arc::clone(&strikes) as _, ..commands::launch(loaded, reading, None) };
     let (say, said) = mpsc::channel(SAID);
@@ -92,9 +98,19 @@ fn adapt(settings: &mut Settings, birth: &Birth) {
         settings.llm.url.clone_from(url);
         settings.llm.model = Some(MODEL.to_owned());
         settings.llm.rest = DEMO_RESTS;
+        if let Some(spare) = &birth.spare_url {
+            settings.llm.brought = rows(url, spare);
+        }
     }
     // The playground has the address that was set, and asks here.
     settings.http.addr = (std::net::Ipv4Addr::LOCALHOST, 0).into();
+    settings.http.behind = true;
+}
+
+/// The rows of the demo: the model, and what answers when it cannot.
+fn rows(demo: &str, spare: &str) -> Map<String, Value> {
+    let rows = [(MODEL, json!({"host": demo, "fallback": [SPARE]})), (SPARE, json!({"host": spare}))];
+    rows.into_iter().map(|(key, row)| (key.to_owned(), row)).collect()
 }
 
 /// The example of a tool server: this program once more. What it says of its own tools is believed.

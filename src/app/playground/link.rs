@@ -22,6 +22,9 @@ pub(super) struct Birth {
     pub owners: Vec<String>,
     /// The demo model, unless another one is configured.
     pub demo_url: Option<String>,
+    /// The one that answers when the demo model cannot.
+    #[serde(default)]
+    pub spare_url: Option<String>,
     /// The model that somebody chose in its place.
     #[serde(default)]
     pub model: Option<Choice>,

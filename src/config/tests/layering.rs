@@ -6,7 +6,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::super::address::secrets_of_address;
-use super::super::edges::{LogFormat, Shards};
+use super::super::edges::{DirectMessages, LogFormat, Shards};
 use super::super::load;
 use super::super::problem::Layer;
 use super::{good, settings, sources};
@@ -171,6 +171,10 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
                    discord.token, redis.host";
     assert_eq!(loaded.warnings, [format!("the playground ignores {ignored}")]);
     let servers = load(&sources(&[], &[("mcp.json", "{}")]).for_playground()).expect("it is not read");
+    let (discord, limits) = (&servers.settings.discord, &servers.settings.rate_limiter);
+    assert_eq!(discord.direct_messages, DirectMessages::Answer);
+    assert_eq!((limits.messages, limits.tokens), (30, 1_000_000), "wide, unless the operator sets them");
+    assert_eq!(servers.origins["rate_limiter.tokens"].layer, Layer::Default);
     assert_eq!(servers.warnings, ["the playground ignores mcp.json"]);
 }
 

@@ -103,6 +103,11 @@ impl Dialogue {
         tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default()
     }
 
+    /// The bytes of all results of tools in this turn.
+    pub(super) fn result_bytes(&self) -> usize {
+        self.rounds.iter().flat_map(|round| &round.results).map(String::len).sum()
+    }
+
     /// The request for this row, with the member's facts before the question. `takes_tools`: its provider does not refuse them at
     /// present.
     #[must_use]
@@ -122,8 +127,7 @@ impl Dialogue {
             // Providers cache what begins alike, so what may change stands as late as it can.
             messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
         }
-        let results = self.rounds.iter().flat_map(|round| &round.results).map(String::len);
-        let mut tool_bytes = results.sum::<usize>();
+        let mut tool_bytes = self.result_bytes();
         if brought.is_none() {
             tool_bytes += specs.iter().map(|spec| spec.bytes()).sum::<usize>();
         }

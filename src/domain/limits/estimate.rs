@@ -3,6 +3,9 @@
 //!
 //! The length of an answer is learned for each member, else for each place, else for all. What a member did counts once where
 //! others are estimated by it, and the longest is always left out: so no single member makes another one's estimate longer.
+//!
+//! An estimate is at most twice the mean of what such turns really took. So a member who asks short questions is not refused by
+//! estimates that one long answer, or one question that called tools, left behind.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -33,6 +36,10 @@ const EXCEPTION_OF: usize = 20;
 /// Sizes of answers that are told apart: two for each doubling.
 const SIZES: usize = 64;
 
+/// The last prompts of a conversation that are remembered. A turn that calls tools has several prompts, which are summed; the
+/// smallest of these is near the length of one.
+const PROMPTS: usize = 4;
+
 /// Conversations, members and places in each of two generations. The older one goes when the younger one is full.
 const CONVERSATIONS: usize = 8_192;
 const MEMBERS: usize = 8_192;
@@ -40,8 +47,8 @@ const PLACES: usize = 1_024;
 
 /// What was learned of turns.
 pub struct Learned {
-    /// The last prompt of each conversation.
-    prompts: Generations<u64>,
+    /// The last prompts of each conversation.
+    prompts: Generations<Prompts>,
     members: Generations<Lengths>,
     places: Generations<Lengths>,
     all: Lengths,
@@ -61,54 +68,97 @@ impl Default for Learned {
 impl Learned {
     /// A turn of a conversation has ended: it had a prompt of so many tokens and an answer of so many.
     pub fn learn(&mut self, person: &Person, place: &Place, prompt: u64, output: u64) {
-        let (size, member) = (size(output), number(person));
-        let by = Some(short(member));
-        self.prompts.update(number((person, place)), |last| *last = prompt);
-        self.members.update(member, |lengths| lengths.add(None, size, OUTPUTS_NARROW));
-        self.places.update(number(place), |lengths| lengths.add(by, size, OUTPUTS_NARROW));
-        self.all.add(by, size, OUTPUTS_ALL);
+        let member = number(person);
+        let sizes = Sizes { by: None, output: size(output), whole: size(prompt.saturating_add(output)) };
+        let by = Sizes { by: Some(short(member)), ..sizes };
+        self.prompts.update(number((person, place)), |last| last.add(prompt));
+        self.members.update(member, |lengths| lengths.add(sizes, OUTPUTS_NARROW));
+        self.places.update(number(place), |lengths| lengths.add(by, OUTPUTS_NARROW));
+        self.all.add(by, OUTPUTS_ALL);
     }
 
-    /// The tokens that a turn of a conversation will take: its last prompt or at least the fixed part of every prompt, tools
-    /// included, the question, and the length of an answer.
+    /// The tokens that a turn of a conversation will take: the smallest of its last prompts or at least the fixed part of every
+    /// prompt, tools included, plus the question and the length of an answer. At most twice what turns took on average, or that
+    /// average and the question, where it is long.
     #[must_use]
     pub fn estimate(&self, person: &Person, place: &Place, fixed: u64, question: &str) -> u64 {
-        let before = self.prompts.get(number((person, place))).copied().unwrap_or(0);
+        let before = self.prompts.get(number((person, place))).map_or(0, Prompts::smallest);
         let asked = question.chars().count() as u64 / CHARS_A_TOKEN;
-        fixed.max(before).saturating_add(asked).saturating_add(self.output(person, place))
+        let output = self.of(person, place, Lengths::usual_output).unwrap_or(OUTPUT_AT_FIRST);
+        let estimate = fixed.max(before).saturating_add(asked).saturating_add(output);
+        match self.of(person, place, Lengths::mean_whole) {
+            Some(mean) => estimate.min(mean.saturating_add(mean.max(asked))),
+            None => estimate,
+        }
     }
 
-    /// What most answers stay below.
-    fn output(&self, person: &Person, place: &Place) -> u64 {
-        let member = self.members.get(number(person)).and_then(Lengths::usual);
-        let known = member.or_else(|| self.places.get(number(place)).and_then(Lengths::usual));
-        known.or_else(|| self.all.usual()).unwrap_or(OUTPUT_AT_FIRST)
+    /// What is known of the member, else of the place, else of all.
+    fn of(&self, person: &Person, place: &Place, what: fn(&Lengths) -> Option<u64>) -> Option<u64> {
+        let member = self.members.get(number(person)).and_then(what);
+        let known = member.or_else(|| self.places.get(number(place)).and_then(what));
+        known.or_else(|| what(&self.all))
     }
 }
 
-/// The sizes of the last answers, the oldest first, each with the member whose it was where several are learned from.
+/// The last prompts of a conversation, each one more than its tokens.
 #[derive(Default)]
-struct Lengths(Vec<(Option<NonZeroU32>, u8)>);
+struct Prompts([Option<NonZeroU32>; PROMPTS]);
+
+impl Prompts {
+    fn add(&mut self, tokens: u64) {
+        self.0.rotate_right(1);
+        self.0[0] = Some(NonZeroU32::MIN.saturating_add(u32::try_from(tokens).unwrap_or(u32::MAX)));
+    }
+
+    fn smallest(&self) -> u64 {
+        self.0.iter().flatten().min().map_or(0, |tokens| u64::from(tokens.get()) - 1)
+    }
+}
+
+/// The sizes of one answer and of all that its turn took, with the member whose it was where several are learned from.
+#[derive(Clone, Copy)]
+struct Sizes {
+    by: Option<NonZeroU32>,
+    output: u8,
+    whole: u8,
+}
+
+/// The sizes of the last turns, the oldest first.
+#[derive(Default)]
+struct Lengths(Vec<Sizes>);
 
 impl Lengths {
     /// Of a member only the last one is kept.
-    fn add(&mut self, member: Option<NonZeroU32>, size: u8, most: usize) {
-        let before = self.0.iter().position(|(known, _)| member.is_some() && *known == member);
+    fn add(&mut self, sizes: Sizes, most: usize) {
+        let before = self.0.iter().position(|known| sizes.by.is_some() && known.by == sizes.by);
         if let Some(before) = before.or_else(|| (self.0.len() >= most).then_some(0)) {
             self.0.remove(before);
         }
-        self.0.push((member, size));
+        self.0.push(sizes);
     }
 
-    /// The largest that is no exception; none while too few were seen.
-    fn usual(&self) -> Option<u64> {
+    /// All but the exceptions, the smallest first; none while too few were seen.
+    fn usual(&self, of: fn(&Sizes) -> u8) -> Option<Vec<u8>> {
         if self.0.len() < OUTPUTS_FEW {
             return None;
         }
-        let mut sizes: Vec<u8> = self.0.iter().map(|(_, size)| *size).collect();
+        let mut sizes: Vec<u8> = self.0.iter().map(of).collect();
         sizes.sort_unstable();
         let exceptions = (sizes.len() / EXCEPTION_OF).max(1);
-        Some(most(sizes[sizes.len() - 1 - exceptions]))
+        sizes.truncate(sizes.len() - exceptions);
+        Some(sizes)
+    }
+
+    /// The largest answer that is no exception.
+    fn usual_output(&self) -> Option<u64> {
+        self.usual(|sizes| sizes.output)?.last().map(|size| most(*size))
+    }
+
+    /// The mean of what turns took, without exceptions, and never above what they really took.
+    fn mean_whole(&self) -> Option<u64> {
+        let sizes = self.usual(|sizes| sizes.whole)?;
+        let sum: u128 = sizes.iter().map(|size| u128::from(least(*size))).sum();
+        u64::try_from(sum / sizes.len().max(1) as u128).ok()
     }
 }
 
@@ -165,6 +215,14 @@ fn size(tokens: u64) -> u8 {
     u8::try_from(size).unwrap_or(u8::MAX)
 }
 
+/// The smallest number of a size.
+fn least(size: u8) -> u64 {
+    match size {
+        0 | 1 => u64::from(size),
+        _ => (1_u64 << (size / 2 - 1)) * (u64::from(size) % 2 + 2),
+    }
+}
+
 /// The largest number of a size.
 fn most(size: u8) -> u64 {
     match size {
@@ -178,6 +236,9 @@ fn most(size: u8) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
     use super::*;
     use crate::domain::ids::Door;
 
@@ -192,7 +253,7 @@ mod tests {
         let mut before = 0;
         for tokens in 0..100_000 {
             let size = size(tokens);
-            assert!(tokens <= most(size) && size >= before, "{tokens}");
+            assert!(least(size) <= tokens && tokens <= most(size) && size >= before, "{tokens}");
             assert!(size == 0 || tokens > most(size - 1), "{tokens}");
             before = size;
         }
@@ -213,7 +274,47 @@ mod tests {
         }
         assert_eq!(learned.estimate(&person, &place, 0, ""), 511);
         learned.learn(&person, &place, u64::MAX, u64::MAX);
-        assert_eq!(learned.estimate(&person, &place, 0, ""), u64::MAX);
+        assert_eq!(learned.estimate(&person, &place, 0, ""), 511, "one is an exception");
+    }
+
+    #[test]
+    fn a_question_that_called_tools_makes_the_next_estimate_no_longer() {
+        let (person, place) = (person(7), Place::new(DOOR, "42"));
+        let mut learned = Learned::default();
+        for prompt in [700, 720, 740, 3_800] {
+            learned.learn(&person, &place, prompt, 40);
+        }
+        assert_eq!(learned.estimate(&person, &place, 600, "and then?"), 700 + 2 + 47);
+    }
+
+    #[test]
+    fn a_long_question_is_added_to_what_turns_take() {
+        let (person, place) = (person(7), Place::new(DOOR, "42"));
+        let mut learned = Learned::default();
+        for _ in 0..OUTPUTS_FEW {
+            learned.learn(&person, &place, 1_000, 24);
+        }
+        let long = "word ".repeat(8_000);
+        assert_eq!(learned.estimate(&person, &place, 0, &long), 1_024 + 10_000);
+    }
+
+    proptest! {
+        /// The promise about short questions, over every order of short, long and tool-calling turns.
+        #[test]
+        fn a_short_question_is_estimated_at_no_more_than_twice_what_turns_took(
+            turns in vec((100_u64..20_000, 1_u64..6, 0_u64..8_000), OUTPUTS_FEW..40),
+            fixed in 0_u64..100_000, question in "[a-z ?]{0,80}",
+        ) {
+            let (person, place) = (person(7), Place::new(DOOR, "42"));
+            let mut learned = Learned::default();
+            for (prompt, calls, output) in &turns {
+                learned.learn(&person, &place, prompt * calls, *output);
+            }
+            let last = &turns[turns.len().saturating_sub(OUTPUTS_NARROW)..];
+            let took: u64 = last.iter().map(|(prompt, calls, output)| prompt * calls + output).sum();
+            let estimate = learned.estimate(&person, &place, fixed, &question);
+            prop_assert!(estimate <= 2 * took / last.len() as u64, "{estimate} for turns of {took}");
+        }
     }
 
     #[test]

@@ -24,6 +24,7 @@ use super::template::countdown;
 use crate::domain::command::kept::Wiped;
 use crate::domain::command::overview::{Overview, Usage};
 use crate::domain::command::{CommandKind, Tooling};
+use crate::domain::daily::{DayUse, ToolUse};
 use crate::domain::ledger::Tally;
 use crate::domain::locale::Locale;
 
@@ -269,6 +270,28 @@ pub fn usage(usage: &Usage, whose: Option<&str>, locale: Locale) -> String {
         lines.push(format!("{when}: {}", used(tally, words)));
     }
     lines.join("\n")
+}
+
+/// The most members and tools that [`usage_of_all`] names.
+const NAMED_OF_ALL: usize = 5;
+
+/// What all members and tools of a day took, for operators.
+#[must_use]
+pub fn usage_of_all(day: &DayUse, locale: Locale) -> String {
+    let words = words(locale);
+    let mut text = format!("{}: {}", words.all_today, used(&day.ledger.total, words));
+    for (person, tally) in day.ledger.members.iter().take(NAMED_OF_ALL) {
+        let _ = write!(text, "\n- <@{}>: {}", person.id, used(tally, words));
+    }
+    if !day.tools.is_empty() {
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let line =
+            |tool: &ToolUse| format!("`{}`: {}", tool.tool, (words.calls)(count(tool.calls), count(tool.failed)));
+        let lines: Vec<String> = day.tools.iter().take(NAMED_OF_ALL).map(line).collect();
+        text.push('\n');
+        text.push_str(&list(words.tools_today, &lines));
+    }
+    text
 }
 
 fn used(tally: &Tally, words: &Words) -> String {

@@ -11,6 +11,7 @@ pub(super) const WORDS: Words = Words {
     too_long: "Sorry, that is more than I can read at once; please ask again with less text.",
     filtered: "Sorry, I may not answer that; please ask me something else.",
     not_posted: "Sorry, I was not allowed to write here for a moment; please ask me again.",
+    post_refused: "Sorry, I have an answer, but it could not be posted here; please ask me again.",
     interrupted: "Sorry, I was interrupted while I worked on your message; please ask me again.",
     may_have_acted: "Sorry, I was interrupted; what you asked me to do may have happened, so please look before you ask again.",
     internal: "Sorry, something went wrong on my side; please ask me again.",

@@ -11,6 +11,7 @@ pub(super) const WORDS: Words = Words {
     too_long: "Entschuldige, das ist mehr, als ich auf einmal lesen kann; frag bitte mit weniger Text.",
     filtered: "Entschuldige, darauf darf ich nicht antworten; frag mich bitte etwas anderes.",
     not_posted: "Entschuldige, ich durfte hier gerade nicht schreiben; frag mich bitte noch einmal.",
+    post_refused: "Entschuldige, ich habe eine Antwort, aber sie ließ sich hier nicht senden; frag mich bitte noch einmal.",
     interrupted: "Entschuldige, ich wurde bei deiner Nachricht unterbrochen; frag mich bitte noch einmal.",
     may_have_acted: "Entschuldige, ich wurde unterbrochen; was ich tun sollte, kann geschehen sein: Sieh bitte erst nach.",
     internal: "Entschuldige, bei mir ist etwas schiefgegangen; frag mich bitte noch einmal.",

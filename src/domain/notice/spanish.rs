@@ -11,6 +11,7 @@ pub(super) const WORDS: Words = Words {
     too_long: "Lo siento, es más de lo que puedo leer de una vez; pregunta con menos texto.",
     filtered: "Lo siento, no puedo responder a eso; pregúntame otra cosa.",
     not_posted: "Lo siento, por un momento no he podido escribir aquí; pregúntame de nuevo.",
+    post_refused: "Lo siento, tengo una respuesta, pero no se ha podido publicar aquí; pregúntame de nuevo.",
     interrupted: "Lo siento, me interrumpieron mientras preparaba tu respuesta; pregúntame de nuevo.",
     may_have_acted: "Lo siento, me interrumpieron; lo que pediste puede estar hecho: compruébalo antes de volver a pedirlo.",
     internal: "Lo siento, algo ha fallado por mi parte; pregúntame de nuevo.",

@@ -88,8 +88,9 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
         let _ = match left {
             0 => write!(out, "now"),
             1..=119 => write!(out, "in {left} s"),
-            120..=7_199 => write!(out, "in {} min", left.div_ceil(60)),
-            _ => write!(out, "in {} h", left.div_ceil(3_600)),
+            // Rounded, as Discord does: a quarter of an hour and some seconds is 15 min.
+            120..=7_199 => write!(out, "in {} min", (left + 30) / 60),
+            _ => write!(out, "in {} h", (left + 1_800) / 3_600),
         };
         rest = after;
     }
@@ -126,7 +127,8 @@ mod tests {
         assert_eq!(countdown(Timestamp(1_800_000_000_001)), "<t:1800000001:R>");
         let spelled = |text: &str| spelled_out(text, Timestamp(1_800_000_000_500));
         assert_eq!(spelled("a <t:1800000042:R>, <t:1800000000:R> b"), "a in 42 s, now b");
-        assert_eq!(spelled("<t:1800000121:R> <t:1800007201:R>"), "in 3 min in 3 h");
+        assert_eq!(spelled("<t:1800000121:R> <t:1800007201:R>"), "in 2 min in 2 h");
+        assert_eq!(spelled("<t:1800000913:R> <t:1800000931:R>"), "in 15 min in 16 min");
         assert_eq!(spelled("<t:x:R> <t:<t:1800000001:R> <t:"), "<t:x:R> <t:in 1 s <t:");
     }
 

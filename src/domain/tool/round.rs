@@ -170,12 +170,25 @@ impl Ready {
     pub fn bind(call: &ToolCall, catalogue: &Catalogue, visible: impl Fn(&Entry) -> bool) -> Result<Self, Problem> {
         let entry = catalogue.get(&call.name).filter(|entry| visible(entry));
         let entry = entry.ok_or_else(|| Problem::Unknown(call.name.chars().take(64).collect()))?;
-        let arguments = read(&call.arguments)?;
-        entry.check(&arguments).map_err(Problem::Misfit)?;
+        let mut arguments = read(&call.arguments)?;
+        if let Err(misfit) = entry.check(&arguments) {
+            // Many models write null for an argument that they leave out.
+            let fits = leave_out_nulls(&mut arguments, &entry.tool.input_schema) && entry.check(&arguments).is_ok();
+            fits.then_some(()).ok_or(Problem::Misfit(misfit))?;
+        }
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
         let hash = ArgumentsHash::of(entry, &arguments);
         Ok(Self { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
     }
+}
+
+/// Leaves out each null for an argument that is not required. True if there was one.
+fn leave_out_nulls(arguments: &mut Value, schema: &Value) -> bool {
+    let Value::Object(given) = arguments else { return false };
+    let required = schema.get("required").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let before = given.len();
+    given.retain(|name, value| !value.is_null() || required.iter().any(|needed| needed == name.as_str()));
+    given.len() < before
 }
 
 /// Arguments as models write them: an object, an object written as a string, or nothing at all.
@@ -229,6 +242,24 @@ mod tests {
         let told =
             plan(&mut Allowance::new(5, 10), &[("a__x", r#"{"n":1}"#), ("a__x", r#""{\"n\":2}""#), ("a__x", " ")]);
         assert_eq!(told, [r#"{"n":1}"#, r#"{"n":2}"#, "{}"]);
+    }
+
+    #[test]
+    fn null_for_an_optional_argument_is_left_out_and_for_a_required_one_refused() {
+        let told = plan(&mut Allowance::new(5, 10), &[("a__x", r#"{"n":null,"m":null}"#)]);
+        assert_eq!(told, ["{}"]);
+        let schema = json!({"type": "object", "required": ["n"], "properties": {
+            "n": {"type": "integer"}, "m": {"type": ["string", "null"]}}});
+        let mut given = json!({"n": null, "m": null, "o": null});
+        assert!(leave_out_nulls(&mut given, &schema));
+        assert_eq!(given, json!({"n": null}));
+        let entry = Tool { input_schema: Arc::new(schema), ..tool("a", "x", "") };
+        let offer = Offer { tools: vec![Arc::new(entry)], ..Offer::default() };
+        let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+        let bind = |arguments: &str| Ready::bind(&call("a__x", arguments), &catalogue, |_| true);
+        assert!(bind(r#"{"n":null}"#).unwrap_err().to_string().contains("/n: null is not of type"));
+        // What the schema allows is meant.
+        assert_eq!(bind(r#"{"n":1,"m":null}"#).unwrap().arguments.len(), 2);
     }
 
     #[test]

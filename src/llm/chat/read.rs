@@ -52,9 +52,11 @@ pub(super) fn message(
     let (content, refused_part) = text_of(raw.get("content"));
     let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
     let answer_chars = content.chars().count() + call_chars(&raw);
+    let calls = calls_of(&raw);
+    mend_arguments(&mut raw);
     Completion {
         finish,
-        calls: calls_of(&raw),
+        calls,
         usage: usage_of(usage, prompt_chars, answer_chars),
         refusal: refusal.or(refused_part),
         content,
@@ -133,6 +135,29 @@ fn name_calls(message: &mut Value) {
     {
         message.remove("tool_calls");
     }
+}
+
+/// Makes the arguments of each call the text of an object, as providers demand of a history. What the model wrote instead is answered by
+/// the result of its call.
+fn mend_arguments(message: &mut Value) {
+    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
+    for function in calls.iter_mut().filter_map(|call| call.get_mut("function")) {
+        let mended = match function.get("arguments") {
+            Some(Value::String(text)) => match serde_json::from_str(text) {
+                Ok(Value::Object(_)) => continue,
+                // Some models write the object as a text once more.
+                Ok(Value::String(inner)) if is_object(&inner) => inner,
+                _ => "{}".to_owned(),
+            },
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => "{}".to_owned(),
+        };
+        function["arguments"] = Value::String(mended);
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    matches!(serde_json::from_str(text), Ok(Value::Object(_)))
 }
 
 /// The tool calls of a message. Arguments that came parsed are serialised again.

@@ -8,6 +8,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::File;
+use super::comments::without_comments;
 
 /// The key under which servers are written.
 const SERVERS: &str = "mcpServers";
@@ -36,6 +37,11 @@ impl Document {
             return Ok(Self { keys: Ordered::default(), servers: Ordered::default(), at: None });
         }
         let wrong = |why: serde_json::Error| format!("{}: is no file of tool servers: {why}; mend it first", file.path);
+        if serde_json::from_str::<Ordered>(text).is_err()
+            && serde_json::from_str::<Ordered>(&without_comments(text)).is_ok()
+        {
+            return Err(format!("{}: has comments, which would be lost; write the entry by hand", file.path));
+        }
         let keys: Ordered = serde_json::from_str(text).map_err(wrong)?;
         let at = keys.0.iter().position(|(key, _)| super::holds_servers(key));
         let servers = at.map(|at| serde_json::from_str(keys.0[at].1.get()).map_err(wrong)).transpose()?;

@@ -22,9 +22,18 @@ const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 const SECRET_WORDS: [&str; 7] = ["key", "token", "secret", "password", "passwd", "credential", "auth"];
 
 const COMMAND: &str = "command";
-const ADDRESSES: [&str; 3] = ["url", "server_url", "serverUrl"];
+const ADDRESSES: [&str; 4] = ["url", "server_url", "serverUrl", HTTP_URL];
+/// The address of a server over streamable HTTP, where `url` is that of one over SSE.
+const HTTP_URL: &str = "httpUrl";
+/// Lists of the only tools that are offered, as other programs call them.
+const ALLOWS: [&str; 6] = ["allowed_tools", "includeTools", "include_tools", "enabledTools", "enabled_tools", "tools"];
+/// Lists of tools that are not offered.
+const DENIES: [&str; 4] = ["excludeTools", "exclude_tools", "disabledTools", "disabled_tools"];
+/// From so many on a number is milliseconds where the entry is written as programs write it that count in them.
+const MILLISECONDS_FROM: u64 = 1_000;
 const TYPES: [&str; 2] = ["type", "transport"];
 const KNOWN: [&str; 15] = [
+    "environment",
     COMMAND,
     "args",
     "env",
@@ -33,7 +42,6 @@ const KNOWN: [&str; 15] = [
     "authorization",
     "server_description",
     "require_approval",
-    "allowed_tools",
     "timeout",
     "trusted",
     "side_effects",
@@ -43,7 +51,7 @@ const KNOWN: [&str; 15] = [
 ];
 const SWITCHES: [&str; 2] = ["enabled", "disabled"];
 /// Keys that allow less than there is without them.
-const RESTRICTS: [&str; 5] = ["require_approval", "allowed_tools", "side_effects", "enabled", "disabled"];
+const RESTRICTS: [&str; 4] = ["require_approval", "side_effects", "enabled", "disabled"];
 
 /// What an entry comes to.
 pub(super) struct Draft {
@@ -103,7 +111,7 @@ impl Fields<'_, '_> {
         }
         let transport = self.transport()?;
         let timeout = self.timeout()?;
-        let allowed_tools = self.texts("allowed_tools")?;
+        let (allowed_tools, denied_tools) = self.tools()?;
         let description = self.text("server_description")?;
         let always_ask = self.approval()?;
         let side_effects = self.flag("side_effects")?;
@@ -112,6 +120,7 @@ impl Fields<'_, '_> {
         Ok(Some(Box::new(move |name| ServerEntry {
             timeout,
             allowed_tools,
+            denied_tools,
             description,
             always_ask,
             side_effects,
@@ -124,13 +133,13 @@ impl Fields<'_, '_> {
     /// Warns of keys that are not known. One that was meant to restrict the server is a mistake: left alone, more would be allowed
     /// than was meant.
     fn unknown(&mut self) -> Result<(), String> {
-        let known = || KNOWN.into_iter().chain(ADDRESSES).chain(TYPES).chain(SWITCHES);
+        let known = || KNOWN.into_iter().chain(ADDRESSES).chain(TYPES).chain(SWITCHES).chain(ALLOWS).chain(DENIES);
         let (mut others, mut slips) = (Vec::new(), Vec::new());
         for key in self.map.keys().filter(|key| known().all(|known| known != key.as_str())) {
             // Other programs write their keys in other cases.
             let plainly = snake_case(key);
             match near::nearest(&plainly, known()) {
-                Some(meant) if RESTRICTS.contains(&meant) => {
+                Some(meant) if RESTRICTS.contains(&meant) || ALLOWS.contains(&meant) || DENIES.contains(&meant) => {
                     return Err(format!(
                         "{} is not known; did you mean {meant}? The server stays off until that is mended, since more would be allowed \
                          than was meant",
@@ -151,34 +160,91 @@ impl Fields<'_, '_> {
     fn transport(&mut self) -> Result<Transport, String> {
         let kind = self.first(&TYPES)?;
         let url = self.first(&ADDRESSES)?;
-        let command = self.text(COMMAND)?;
+        let command = self.program()?;
         let protocol = match kind.as_deref() {
-            None | Some("stdio") => HttpProtocol::Either,
+            None if self.map.contains_key(HTTP_URL) => HttpProtocol::Streamable,
+            None | Some("stdio" | "local" | "remote") => HttpProtocol::Either,
             Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => HttpProtocol::Streamable,
             Some("sse") => HttpProtocol::Sse,
             Some(other) => {
-                return Err(format!("type {} is none of stdio, http, streamable-http, sse", plain(other)));
+                return Err(format!(
+                    "type {} is none of stdio, http, streamable-http, sse, local, remote",
+                    plain(other)
+                ));
             }
         };
-        let stdio = kind.as_deref() == Some("stdio");
+        let stdio = matches!(kind.as_deref(), Some("stdio" | "local"));
         match (command, url) {
             (Some(_), Some(_)) => Err("has both a command and a url; keep one of them".to_owned()),
             (None, None) => Err("has neither a command nor a url; write one of them".to_owned()),
             (Some(_), None) if kind.is_some() && !stdio => Err("has a command, which goes with type stdio".to_owned()),
-            (Some(command), None) => self.command(&command).map(Transport::Stdio),
+            (Some((command, args)), None) => self.command(&command, args).map(Transport::Stdio),
             (None, Some(_)) if stdio => Err("is of type stdio and has no command".to_owned()),
             (None, Some(url)) => self.endpoint(&url, protocol).map(Transport::Http),
         }
     }
 
-    fn command(&mut self, program: &str) -> Result<Command, String> {
+    /// The program, and arguments that stand in one list with it.
+    fn program(&self) -> Result<Option<(String, Vec<String>)>, String> {
+        if !self.map.get(COMMAND).is_some_and(Value::is_array) {
+            return Ok(self.text(COMMAND)?.map(|program| (program, Vec::new())));
+        }
+        let mut words = self.texts(COMMAND)?.into_iter();
+        let program = words.next().ok_or("command is empty; write the name or path of a program")?;
+        Ok(Some((program, words.collect())))
+    }
+
+    /// The names of the only tools that are offered (empty: all), and of those that are not.
+    fn tools(&self) -> Result<(Vec<String>, Vec<String>), String> {
+        let mut allowed: Option<Vec<String>> = None;
+        let mut denied = Vec::new();
+        for key in ALLOWS {
+            if let Some(Value::Object(switches)) = self.map.get(key) {
+                denied.extend(switched_off(key, switches)?);
+                continue;
+            }
+            let names = self.names(key)?;
+            if names.is_empty() && key == "tools" && self.map.get(key).is_some_and(Value::is_array) {
+                return Err(r#"tools is empty, so nothing would be offered; write ["*"] for all, or "enabled": false"#
+                    .to_owned());
+            }
+            if names.is_empty() || names.iter().any(|name| name == "*") {
+                continue;
+            }
+            // Two lists allow what both do.
+            let before = allowed.take();
+            let both =
+                names.into_iter().filter(|name| before.as_ref().is_none_or(|before| before.contains(name))).collect();
+            allowed = Some(both);
+        }
+        for key in DENIES {
+            denied.extend(self.names(key)?);
+        }
+        match allowed {
+            Some(names) if names.is_empty() => {
+                Err("its lists of allowed tools have no tool in common; keep one of them".to_owned())
+            }
+            allowed => Ok((allowed.unwrap_or_default(), denied)),
+        }
+    }
+
+    /// A list of names of tools. A pattern would be taken for a name that no tool has, so it is a mistake.
+    fn names(&self, key: &str) -> Result<Vec<String>, String> {
+        let names = self.texts(key)?;
+        match names.iter().find(|name| name.contains('*') && (*name != "*" || DENIES.contains(&key))) {
+            Some(pattern) => Err(format!("{key} has the pattern {}; name each tool", plain(pattern))),
+            None => Ok(names),
+        }
+    }
+
+    fn command(&mut self, program: &str, words: Vec<String>) -> Result<Command, String> {
         let program = self.variables.expand(program)?;
         if program.trim().is_empty() {
             return Err("command is empty; write the name or path of a program".to_owned());
         }
         let mut args = Vec::new();
         let mut names_secret = false;
-        for arg in self.texts("args")? {
+        for arg in words.into_iter().chain(self.texts("args")?) {
             let value = self.variables.expand(&arg)?;
             // `--api-key X` and `--api-key=X`.
             if names_secret {
@@ -196,7 +262,7 @@ impl Fields<'_, '_> {
             }
         }
         env.entry("PATH".to_owned()).or_insert_with(|| PATH.into());
-        for (name, value) in self.pairs("env")? {
+        for (name, value) in self.pairs("env")?.into_iter().chain(self.pairs("environment")?) {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
                 return Err(format!("env: {} is no name of a variable", plain(&name)));
             }
@@ -234,7 +300,7 @@ impl Fields<'_, '_> {
             self.hide_credential(&value);
             headers.insert("Authorization".to_owned(), value.into());
         }
-        for key in ["args", "env", "cwd"].iter().filter(|key| self.map.contains_key(**key)) {
+        for key in ["args", "env", "environment", "cwd"].iter().filter(|key| self.map.contains_key(**key)) {
             self.warnings.push(format!("{key} goes with a command and is left alone"));
         }
         let allow_http = self.flag("allow_http")?.unwrap_or_default();
@@ -271,7 +337,7 @@ impl Fields<'_, '_> {
         let mistake = || r#"timeout must be a duration up to one hour, such as "20s" or 20"#.to_owned();
         let timeout = match self.map.get("timeout") {
             None | Some(Value::Null) => return Ok(None),
-            Some(Value::Number(number)) => number.as_u64().map(Duration::from_secs),
+            Some(Value::Number(number)) => number.as_u64().map(|number| self.spoken(number)),
             Some(Value::String(text)) => match text.trim().parse::<u64>() {
                 Ok(seconds) => Some(Duration::from_secs(seconds)),
                 Err(_) => humantime::parse_duration(text.trim()).ok(),
@@ -280,6 +346,20 @@ impl Fields<'_, '_> {
         };
         let timeout = timeout.filter(|timeout| !timeout.is_zero() && *timeout <= TIMEOUT_MAX).ok_or_else(mistake)?;
         Ok(Some(timeout))
+    }
+
+    /// A number without a unit: seconds. Programs that write `httpUrl`, `type: "local"` or `type: "remote"` count in milliseconds, and so does
+    /// whatever would be longer than an hour.
+    fn spoken(&mut self, number: u64) -> Duration {
+        let kind = self.map.get("type").and_then(Value::as_str);
+        let in_milliseconds = self.map.contains_key(HTTP_URL) || matches!(kind, Some("local" | "remote"));
+        if number > TIMEOUT_MAX.as_secs() || (in_milliseconds && number >= MILLISECONDS_FROM) {
+            self.warnings
+                .push(format!("timeout {number} is read as milliseconds; write \"{}s\" to be sure", number / 1_000));
+            Duration::from_millis(number)
+        } else {
+            Duration::from_secs(number)
+        }
     }
 
     fn kind(&mut self) -> Result<ToolKind, String> {
@@ -337,6 +417,28 @@ impl Fields<'_, '_> {
             Some(_) => Err(mistake()),
         }
     }
+}
+
+/// The tools that an object of switches leaves out: `{"name": false}` or `{"name": {"enabled": false}}`.
+fn switched_off(key: &str, switches: &Map<String, Value>) -> Result<Vec<String>, String> {
+    let mut off = Vec::new();
+    for (name, switch) in switches {
+        let on = match switch {
+            Value::Bool(on) => *on,
+            Value::Object(more) => {
+                more.get("enabled").and_then(Value::as_bool) != Some(false)
+                    && more.get("disabled").and_then(Value::as_bool) != Some(true)
+            }
+            _ => return Err(format!("{key}: {} must be true or false", plain(name))),
+        };
+        if name.contains('*') && !on {
+            return Err(format!("{key} has the pattern {}; name each tool", plain(name)));
+        }
+        if !on {
+            off.push(name.clone());
+        }
+    }
+    Ok(off)
 }
 
 /// A text, or a number or flag as one.

@@ -90,6 +90,64 @@ fn keys_of_other_programs_are_read_or_warned_of() {
 }
 
 #[test]
+fn restrictions_of_other_programs_mean_what_they_mean_there() {
+    let listed = |entry: &str| {
+        let entry = one(entry);
+        (entry.allowed_tools.join(" "), entry.denied_tools.join(" "))
+    };
+    let of = |allowed: &str, denied: &str| (allowed.to_owned(), denied.to_owned());
+    for (entry, expected) in [
+        (r#"{"command": "x", "includeTools": ["a", "b"], "excludeTools": ["b"]}"#, of("a b", "b")),
+        (r#"{"command": "x", "enabled_tools": ["a"], "disabled_tools": ["b"]}"#, of("a", "b")),
+        (r#"{"command": "x", "disabledTools": ["a"]}"#, of("", "a")),
+        (r#"{"command": "x", "tools": ["*"]}"#, of("", "")),
+        (r#"{"command": "x", "tools": ["a", "b"], "allowed_tools": ["b", "c"]}"#, of("b", "")),
+        (
+            r#"{"command": "x", "tools": {"a": false, "b": true, "c": {"enabled": false}, "d": {"disabled": true}}}"#,
+            of("", "a c d"),
+        ),
+        (r#"{"command": "x", "includeTools": []}"#, of("", "")),
+    ] {
+        assert_eq!(listed(entry), expected, "{entry}");
+    }
+    for (entry, says) in [
+        (r#"{"command": "x", "tools": []}"#, "nothing would be offered"),
+        (r#"{"command": "x", "excludeTools": ["delete_*"]}"#, "name each tool"),
+        (r#"{"command": "x", "excludeTools": ["*"]}"#, "name each tool"),
+        (r#"{"command": "x", "includeTools": ["a"], "tools": ["b"]}"#, "no tool in common"),
+        (r#"{"command": "x", "exclude_tool": ["a"]}"#, "did you mean exclude_tools"),
+        (r#"{"command": "x", "tools": {"a": 1}}"#, "must be true or false"),
+    ] {
+        let line = mistake(entry);
+        assert!(line.contains(says), "{entry}: {line}");
+    }
+}
+
+#[test]
+fn entries_of_other_programs_are_read_as_they_are_written() {
+    let entry = one(
+        r#"{"type": "local", "command": ["npx", "-y", "x"], "environment": {"PORT": 80, "ON": true}, "timeout": 5000}"#,
+    );
+    let Command { program, args, env, .. } = command(&entry);
+    let args: Vec<&str> = args.iter().map(ExposeSecret::expose_secret).collect();
+    assert_eq!((program.as_str(), &args[..]), ("npx", &["-y", "x"][..]));
+    assert_eq!((env["PORT"].expose_secret(), env["ON"].expose_secret()), ("80", "true"));
+    assert_eq!(entry.timeout, Some(std::time::Duration::from_secs(5)));
+    let entry = one(r#"{"httpUrl": "https://a.example/mcp", "timeout": 30000}"#);
+    assert_eq!(
+        (endpoint(&entry).protocol, entry.timeout),
+        (HttpProtocol::Streamable, Some(std::time::Duration::from_secs(30)))
+    );
+    assert_eq!(endpoint(&one(r#"{"type": "remote", "url": "https://a.example/mcp"}"#)).protocol, HttpProtocol::Either);
+    let seconds =
+        |written: &str| one(&format!(r#"{{"command": "x", "timeout": {written}}}"#)).timeout.unwrap().as_secs();
+    assert_eq!([seconds("20"), seconds("3600"), seconds("60000"), seconds("\"90s\"")], [20, 3600, 60, 90]);
+    let Configured { servers, .. } =
+        of("{ // servers\n \"mcpServers\": {\"a\": {\"command\": \"x\", /* one */ \"args\": [\"//\",],},},\n}");
+    assert_eq!(command(&servers.entries[0]).args[0].expose_secret(), "//");
+}
+
+#[test]
 fn a_misspelt_key_is_told_and_switches_the_server_off_where_more_would_be_allowed() {
     let Configured { servers, .. } = of(r#"{"mcpServers": {"x": {"comand": "x", "command": "y", "Args": []}}}"#);
     let told = servers.warnings.join("\n");

@@ -78,7 +78,7 @@ fn many_long_blocks_keep_head_and_tail() {
 #[test]
 fn an_answer_that_is_too_large_shows_how_it_begins_and_ends() {
     let head = br#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"begin\nof it"#.to_vec();
-    let frame = Oversized { head, tail: br#"end of it"}]}}"#.to_vec(), bytes: 500_000_000 };
+    let frame = Oversized { head, tail: br#"end of it"}]}}"#.to_vec(), bytes: 500_000_000, crowded: false };
     let result = oversized(&frame, ResultLimits::default());
     assert!(result.to_text().starts_with("begin\nof it"), "{}", result.to_text());
     assert!(result.to_text().contains("end of it"));
@@ -89,7 +89,7 @@ fn an_answer_that_is_too_large_shows_how_it_begins_and_ends() {
 fn what_is_shown_of_an_answer_that_is_too_large_has_no_escapes() {
     let head =
         br#"{"jsonrpc":"2.0","id":3,"result":{"content":[{"type":"text","text":"\u4f60\u597d\n\ud83d\ude00"#.to_vec();
-    let frame = Oversized { head, tail: br#"\u00e4"}]}}"#.to_vec(), bytes: 9_000_000 };
+    let frame = Oversized { head, tail: br#"\u00e4"}]}}"#.to_vec(), bytes: 9_000_000, crowded: false };
     let text = oversized(&frame, ResultLimits::default()).to_text();
     assert!(text.starts_with("你好\n😀") && text.contains('ä'), "{text}");
 }
@@ -107,7 +107,12 @@ fn a_result_costs_no_more_than_its_length() {
 fn an_oversized_answer_costs_no_more_than_what_is_kept() {
     cost::grows_linearly(
         8 * 1024,
-        |size| Oversized { head: b"\"text\":".repeat(size / 7), tail: b"\\u00e4".repeat(size / 6), bytes: size as u64 },
+        |size| Oversized {
+            head: b"\"text\":".repeat(size / 7),
+            tail: b"\\u00e4".repeat(size / 6),
+            bytes: size as u64,
+            crowded: false,
+        },
         |frame| drop(oversized(&frame, ResultLimits::default())),
     );
 }

@@ -13,7 +13,7 @@ struct Rig {
 impl Rig {
     fn new() -> Self {
         let (sender, changes) = watch::channel(0);
-        Self { exchanges: Exchanges::new(ServerName::new("s"), sender), changes }
+        Self { exchanges: Exchanges::new(ServerName::new("s"), sender, Room::default()), changes }
     }
 
     fn send(&self, id: i64, request: impl Into<ClientRequest>) {
@@ -29,7 +29,7 @@ impl Rig {
     }
 
     fn receive(&self, text: &str) -> usize {
-        self.exchanges.incoming(Frame::Whole(text.as_bytes().to_vec()), None).len()
+        self.exchanges.incoming(Frame::Whole(text.as_bytes().to_vec().into()), None).len()
     }
 }
 
@@ -125,7 +125,7 @@ fn an_answer_that_is_too_large_is_still_an_answer() {
     let rig = Rig::new();
     let (one, two) = (rig.call(1), rig.call(2));
     let oversized = |head: &str, tail: &str| {
-        Frame::Oversized(Oversized { head: head.into(), tail: tail.into(), bytes: 500_000_000 })
+        Frame::Oversized(Oversized { head: head.into(), tail: tail.into(), bytes: 500_000_000, crowded: false })
     };
     let frame = oversized(r#"{"jsonrpc":"2.0","id":2,"result":{"content":[{"type":"text","text":"be"#, "gin\"}]}}");
     assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
@@ -133,6 +133,19 @@ fn an_answer_that_is_too_large_is_still_an_answer() {
     let frame = oversized(r#"{"result":{"content":[{"type":"text","text":"x"#, r#"x"}]},"jsonrpc":"2.0","id": 1}"#);
     assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
     assert!(text(&one).starts_with('x'));
+}
+
+#[test]
+fn an_answer_without_room_is_an_error_of_its_call() {
+    let rig = Rig::new();
+    let call = rig.call(1);
+    let head = br#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"text","text":"be"#.to_vec();
+    let frame = Frame::Oversized(Oversized { head, tail: Vec::new(), bytes: 8_000_000, crowded: true });
+    assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
+    let failure = call.take().unwrap().unwrap_err();
+    assert_eq!(failure, Failure::Crowded(8_000_000));
+    let error = failure.of_call(&ServerName::new("s"));
+    assert!(error.message.contains("no room for its reply of 8000000 bytes"), "{error}");
 }
 
 #[test]
@@ -157,7 +170,7 @@ fn what_a_server_of_the_newer_generation_says_of_itself_reaches_the_library() {
     rig.send(0, ClientRequest::PingRequest(PingRequest::default()));
     let answer = r#"{"jsonrpc":"2.0","id":0,"result":{"cacheScope":"private","capabilities":{"tools":{"listChanged":false}},
         "resultType":"complete","supportedVersions":["2026-07-28"],"ttlMs":0}}"#;
-    let messages = rig.exchanges.incoming(Frame::Whole(answer.as_bytes().to_vec()), None);
+    let messages = rig.exchanges.incoming(Frame::Whole(answer.as_bytes().to_vec().into()), None);
     let [ServerJsonRpcMessage::Response(response)] = &messages[..] else { panic!("{messages:?}") };
     assert!(matches!(response.result, rmcp::model::ServerResult::DiscoverResult(_)), "{response:?}");
 }
@@ -182,7 +195,7 @@ fn two_messages_on_a_line_and_broken_characters_are_read() {
     assert_eq!(rig.receive(both), 2);
     assert_eq!([text(&one), text(&two)], ["a\u{fffd}", "b"]);
     let call = rig.call(3);
-    let frame = Frame::Whole(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":\"caf\xe9\"}}".to_vec());
+    let frame = Frame::Whole(b"{\"jsonrpc\":\"2.0\",\"id\":3,\"result\":{\"content\":\"caf\xe9\"}}".to_vec().into());
     assert_eq!(rig.exchanges.incoming(frame, None).len(), 1);
     assert_eq!(text(&call), "caf\u{fffd}");
 }
@@ -211,7 +224,7 @@ proptest! {
         let rig = Rig::new();
         let call = rig.call(1);
         for bytes in noise {
-            rig.exchanges.incoming(Frame::Whole(bytes), None);
+            rig.exchanges.incoming(Frame::Whole(bytes.into()), None);
         }
         // Noise that happens to be an answer of its own to the only call is one.
         if let Some(early) = call.take() {

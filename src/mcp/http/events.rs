@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 
 use super::{Frame, Framer};
-use crate::mcp::frame::Lines;
+use crate::mcp::frame::{Lines, Message};
+use crate::mcp::room::Room;
 
 /// The longest name or id of an event that is kept, in bytes.
 const FIELD_BYTES: usize = 1_024;
@@ -26,12 +27,13 @@ pub(in crate::mcp) struct Events {
     response: reqwest::Response,
     lines: Lines,
     reader: Reader,
+    room: Room,
 }
 
 impl Events {
     /// Begins to read.
-    pub(in crate::mcp) fn new(response: reqwest::Response) -> Self {
-        Self { response, lines: Lines::default(), reader: Reader::default() }
+    pub(in crate::mcp) fn new(response: reqwest::Response, room: Room) -> Self {
+        Self { response, lines: Lines::default(), reader: Reader::default(), room }
     }
 
     /// The next event; none when the stream is over.
@@ -40,7 +42,11 @@ impl Events {
             if let Some(event) = self.reader.ready.pop_front() {
                 return Some(event);
             }
-            let piece = self.response.chunk().await.ok().flatten()?;
+            // Of a line, or of the lines of one event: one of them is large.
+            let read = self.reader.data.next(self.lines.framer.next(self.response.chunk()));
+            let piece = read.await.ok().flatten()?;
+            self.lines.framer.prepare(piece.len(), &self.room).await;
+            self.reader.data.prepare(piece.len(), &self.room).await;
             let reader = &mut self.reader;
             self.lines.push_all(&piece, |line| reader.line(line));
         }
@@ -60,12 +66,12 @@ impl Reader {
         match line {
             Frame::Whole(mut line) => {
                 if line.last() == Some(&b'\r') {
-                    line.pop();
+                    line.bytes.pop();
                 }
                 if line.is_empty() {
                     self.end();
                 } else {
-                    self.field(&line);
+                    self.field(line);
                 }
             }
             Frame::Oversized(mut line) => {
@@ -76,7 +82,8 @@ impl Reader {
         }
     }
 
-    fn field(&mut self, line: &[u8]) {
+    fn field(&mut self, message: Message) {
+        let line: &[u8] = &message;
         let (name, value) = match memchr::memchr(b':', line) {
             Some(at) => (&line[..at], &line[at + 1..]),
             None => (line, &[][..]),
@@ -84,12 +91,14 @@ impl Reader {
         let value = value.strip_prefix(b" ").unwrap_or(value);
         let short = || (value.len() <= FIELD_BYTES).then(|| String::from_utf8_lossy(value).into_owned());
         match name {
-            b"data" => {
-                if self.has_data {
-                    self.data.push(b"\n");
-                }
-                self.has_data = true;
+            b"data" if self.has_data => {
+                self.data.push(b"\n");
                 self.data.push(value);
+            }
+            b"data" => {
+                self.has_data = true;
+                let skip = line.len() - value.len();
+                self.data.begin(message, skip);
             }
             b"event" => self.event.name = short().filter(|name| !matches!(name.as_str(), "" | "message")),
             b"id" => self.event.id = short(),
@@ -120,7 +129,7 @@ mod tests {
             lines.push_all(piece, |line| reader.line(line));
         }
         let text = |data: Option<Frame>| match data {
-            Some(Frame::Whole(bytes)) => String::from_utf8(bytes).unwrap(),
+            Some(Frame::Whole(message)) => String::from_utf8(message.bytes).unwrap(),
             Some(Frame::Oversized(_)) => panic!("too large"),
             None => String::new(),
         };

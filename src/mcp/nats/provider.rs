@@ -17,6 +17,7 @@ use crate::domain::ids;
 use crate::domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
 use crate::mcp::content;
 use crate::mcp::failure::{MESSAGE_MAX, one_line, root_cause};
+use crate::mcp::frame::MESSAGE_BYTES;
 use crate::nats::{LOST, Session};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{ProgressSink, ToolServer};
@@ -97,6 +98,9 @@ impl Provider {
             }
         })?;
         let (limits, bytes) = (request.limits, answer.payload.len());
+        if bytes > MESSAGE_BYTES {
+            return Err(self.failed(CallErrorKind::TooLarge, &format!("the answer of {bytes} bytes is too large")));
+        }
         let result = move || {
             let raw: &RawValue = serde_json::from_slice(&answer.payload).map_err(|error| error.to_string())?;
             content::result(raw, limits)

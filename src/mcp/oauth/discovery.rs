@@ -2,10 +2,13 @@
 //! (RFC 8414, or `OpenID` Connect Discovery 1.0).
 
 use reqwest::Url;
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::reach::Reach;
 use super::request::{self, safe};
 
+/// The scope that some authorities want for a refresh token.
+pub(super) const OFFLINE: &str = "offline_access";
 /// The most places that are asked for one document.
 const SOURCES_MAX: usize = 4;
 
@@ -24,49 +27,126 @@ pub(super) struct Authority {
     pub names_itself: bool,
     /// What is to be asked for; empty leaves it to the authority.
     pub scopes: Vec<String>,
+    /// The client authentication methods at `token`; empty if it does not name them.
+    pub methods: Vec<String>,
+    /// The server as it names itself (RFC 9728), for RFC 8707.
+    pub resource: Option<String>,
 }
 
-/// Finds the authority of a server. `clear` lets addresses be unencrypted, as its entry has it.
+/// Decides about origins that an authorization server names for its endpoints besides its own.
+pub struct Trust<'a> {
+    /// Origins that the operator named before.
+    pub origins: &'a [String],
+    /// Asks the operator: the authorization server, the key of the endpoint, its origin.
+    pub ask: &'a (dyn Fn(&str, &str, &str) -> bool + Send + Sync),
+}
+
+impl Trust<'_> {
+    /// Only the authorization server's own origin.
+    pub const NONE: Trust<'static> = Trust { origins: &[], ask: &|_, _, _| false };
+}
+
+/// Finds the authority of a server, and where its login may send requests. `clear` lets addresses be unencrypted, as its entry has it.
 ///
 /// # Errors
 /// In words, what is missing.
-pub(super) async fn discover(server: &Url, clear: bool) -> Result<Authority, String> {
-    let challenge = request::challenge(server).await?;
+pub(super) async fn discover(server: &Url, clear: bool, trust: &Trust<'_>) -> Result<(Authority, Reach), String> {
+    let (challenge, zone) = request::challenge(server).await?;
+    let mut reach = Reach { zone, confirmed: trust.origins.to_vec() };
     let named = challenge.as_deref().and_then(|header| parameter(header, "resource_metadata"));
-    let resource = match resource_document(server, named.as_deref(), clear).await? {
-        Some(document) => document,
-        // Servers of the first revision are their own authority.
-        None => serde_json::json!({"authorization_servers": [server.origin().ascii_serialization()]}),
-    };
+    let found = resource_document(server, named.as_deref(), (clear, &reach)).await?;
+    // Servers of the first revision are their own authority, and need not describe it.
+    let own = server.origin().ascii_serialization();
+    let first = found.is_none();
+    let resource = found.unwrap_or_else(|| json!({"authorization_servers": [own]}));
     let issuer = resource["authorization_servers"][0]
         .as_str()
         .ok_or("the server names no authorization server (RFC 9728)")?
         .to_owned();
-    let document = authority_document(&issuer, clear).await?;
-    let asked = challenge.as_deref().and_then(|header| parameter(header, "scope"));
-    let scopes = match asked {
-        Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
-        None => texts(&resource["scopes_supported"]),
+    let document = match authority_document(&issuer, (clear, &reach)).await? {
+        Some(document) => document,
+        None if first => first_revision(&issuer),
+        None => return Err(format!("the authorization server {issuer} says nothing of itself (RFC 8414)")),
     };
-    let endpoint = |key: &str| document[key].as_str().map(|address| safe(address, clear)).transpose();
-    let needed = |key: &str| endpoint(key)?.ok_or_else(|| format!("the authorization server {issuer} has no {key}"));
     if !texts(&document["code_challenge_methods_supported"]).iter().any(|method| method == "S256") {
         return Err(format!(
             "the authorization server {issuer} does not offer PKCE with S256, without which no login is safe"
         ));
     }
-    Ok(Authority {
-        authorize: needed("authorization_endpoint")?,
-        token: needed("token_endpoint")?,
-        register: endpoint("registration_endpoint")?,
+    let mut endpoint = |key: &str| -> Result<Option<Url>, String> {
+        let Some(address) = document[key].as_str() else { return Ok(None) };
+        let url = safe(address, clear)?;
+        confirm((&issuer, key), &url, trust, &mut reach.confirmed)?;
+        Ok(Some(url))
+    };
+    let missing = |key: &str| format!("the authorization server {issuer} has no {key}");
+    let authorize = endpoint("authorization_endpoint")?.ok_or_else(|| missing("authorization_endpoint"))?;
+    let token = endpoint("token_endpoint")?.ok_or_else(|| missing("token_endpoint"))?;
+    let register = endpoint("registration_endpoint")?;
+    let asked = challenge.as_deref().and_then(|header| parameter(header, "scope"));
+    let authority = Authority {
+        authorize,
+        token,
+        register,
         names_itself: document["authorization_response_iss_parameter_supported"].as_bool() == Some(true),
+        scopes: scopes(asked.as_deref(), &resource, &document),
+        methods: texts(&document["token_endpoint_auth_methods_supported"]),
+        resource: resource["resource"].as_str().map(str::to_owned),
         issuer,
-        scopes,
+    };
+    Ok((authority, reach))
+}
+
+/// Lets an endpoint be on its authorization server's origin, or on one that the operator confirms. That is then reached wherever it is.
+fn confirm(
+    (issuer, key): (&str, &str),
+    endpoint: &Url,
+    trust: &Trust<'_>,
+    confirmed: &mut Vec<String>,
+) -> Result<(), String> {
+    let origin = endpoint.origin().ascii_serialization();
+    let own = Url::parse(issuer).is_ok_and(|issuer| issuer.origin() == endpoint.origin());
+    if own || confirmed.contains(&origin) {
+        return Ok(());
+    }
+    if (trust.ask)(issuer, key, &origin) {
+        confirmed.push(origin);
+        return Ok(());
+    }
+    Err(format!(
+        "the authorization server {issuer} has its {key} on another origin, {origin}; if it is right, add --allow-origin {origin}"
+    ))
+}
+
+/// The scopes of a login: those that the server asks for, else all that it knows, and `offline_access` where that is needed for a
+/// refresh token.
+fn scopes(asked: Option<&str>, resource: &Value, authority: &Value) -> Vec<String> {
+    let mut scopes: Vec<String> = match asked {
+        Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
+        None => texts(&resource["scopes_supported"]),
+    };
+    let needed = texts(&authority["scopes_supported"]).iter().any(|scope| scope == OFFLINE);
+    if needed && !scopes.iter().any(|scope| scope == OFFLINE) {
+        scopes.push(OFFLINE.to_owned());
+    }
+    scopes
+}
+
+/// The endpoints of an authority that does not describe itself, as the first revision has them.
+fn first_revision(issuer: &str) -> Value {
+    let at = |path: &str| format!("{}{path}", issuer.trim_end_matches('/'));
+    json!({
+        "authorization_endpoint": at("/authorize"), "token_endpoint": at("/token"),
+        "registration_endpoint": at("/register"), "code_challenge_methods_supported": ["S256"],
     })
 }
 
 /// What the server says of itself.
-async fn resource_document(server: &Url, named: Option<&str>, clear: bool) -> Result<Option<Value>, String> {
+async fn resource_document(
+    server: &Url,
+    named: Option<&str>,
+    (clear, reach): (bool, &Reach),
+) -> Result<Option<Value>, String> {
     let mut places: Vec<Url> = Vec::new();
     if let Some(named) = named {
         let named = safe(named, clear)?;
@@ -82,7 +162,7 @@ async fn resource_document(server: &Url, named: Option<&str>, clear: bool) -> Re
         places.extend(server.join(&format!("/.well-known/oauth-protected-resource{path}")).ok());
     }
     for place in places.iter().take(SOURCES_MAX) {
-        let answer = request::get(place).await?;
+        let answer = request::get(place, reach).await?;
         if let (200, Some(document)) = (answer.status, answer.body) {
             let own = document["resource"].as_str().and_then(|own| Url::parse(own).ok());
             let is_own = |own: &Url| {
@@ -98,7 +178,7 @@ async fn resource_document(server: &Url, named: Option<&str>, clear: bool) -> Re
 }
 
 /// What the authorization server says of itself, under its own name.
-async fn authority_document(issuer: &str, clear: bool) -> Result<Value, String> {
+async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Result<Option<Value>, String> {
     let url = safe(issuer, clear)?;
     let path = url.path().trim_end_matches('/');
     let places = [
@@ -107,16 +187,16 @@ async fn authority_document(issuer: &str, clear: bool) -> Result<Value, String> 
         format!("{path}/.well-known/openid-configuration"),
     ];
     for place in places.iter().filter_map(|place| url.join(place).ok()) {
-        let answer = request::get(&place).await?;
+        let answer = request::get(&place, reach).await?;
         if let (200, Some(document)) = (answer.status, answer.body) {
             let plain = |text: &str| text.trim_end_matches('/').to_owned();
             if document["issuer"].as_str().map(plain) != Some(plain(issuer)) {
                 return Err(format!("what is found at {issuer} is another authorization server's (RFC 8414, 3.3)"));
             }
-            return Ok(document);
+            return Ok(Some(document));
         }
     }
-    Err(format!("the authorization server {issuer} says nothing of itself (RFC 8414)"))
+    Ok(None)
 }
 
 /// A parameter of a challenge (RFC 9110, 11.2), quoted or not.
@@ -143,6 +223,37 @@ fn texts(value: &Value) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoints_elsewhere_have_to_be_confirmed() {
+        let endpoint = |text: &str| Url::parse(text).unwrap();
+        let issuer = "https://login.example/tenant";
+        let mut confirmed = Vec::new();
+        let own = endpoint("https://login.example/token");
+        confirm((issuer, "token_endpoint"), &own, &Trust::NONE, &mut confirmed).unwrap();
+        for other in ["https://login.example:8443/token", "http://login.example/token", "https://tokens.example/"] {
+            let refused = confirm((issuer, "token_endpoint"), &endpoint(other), &Trust::NONE, &mut confirmed);
+            assert!(refused.unwrap_err().contains("--allow-origin http"), "{other}");
+        }
+        assert!(confirmed.is_empty());
+        let elsewhere = endpoint("https://tokens.example/token");
+        let asking = Trust {
+            origins: &[],
+            ask: &|_, key, origin| key == "token_endpoint" && origin == "https://tokens.example",
+        };
+        confirm((issuer, "token_endpoint"), &elsewhere, &asking, &mut confirmed).unwrap();
+        confirm((issuer, "registration_endpoint"), &elsewhere, &Trust::NONE, &mut confirmed).unwrap();
+        assert_eq!(confirmed, ["https://tokens.example"]);
+    }
+
+    #[test]
+    fn a_refresh_token_is_asked_for_where_it_has_to_be() {
+        let (resource, offered) =
+            (json!({"scopes_supported": ["a", "b"]}), json!({"scopes_supported": ["a", OFFLINE]}));
+        assert_eq!(scopes(None, &resource, &offered), ["a", "b", OFFLINE]);
+        assert_eq!(scopes(Some("c offline_access"), &resource, &offered), ["c", OFFLINE]);
+        assert_eq!(scopes(None, &json!({}), &json!({})), [""; 0]);
+    }
 
     #[test]
     fn parameters_of_a_challenge_are_read() {

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use http::header::ACCEPT;
+use http::HeaderValue;
+use http::header::{ACCEPT, AUTHORIZATION};
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use super::reach::{Reach, Rule, Zone};
 use crate::mcp::failure::{one_line, root_cause};
 use crate::mcp::http::is_loopback;
 
@@ -60,11 +62,13 @@ pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
     Err(format!("{} is not encrypted, or holds a login", one_line(address, WORDS)))
 }
 
-fn client(url: &Url) -> Result<reqwest::Client, String> {
+/// A client that asks this one address, as far as the rule allows that.
+fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
         .timeout(WITHIN)
         .redirect(Policy::none())
+        .dns_resolver(rule.resolver(url))
         .referer(false)
         .retry(reqwest::retry::never());
     let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
@@ -76,21 +80,30 @@ fn client(url: &Url) -> Result<reqwest::Client, String> {
 ///
 /// # Errors
 /// There is no answer.
-pub(super) async fn get(url: &Url) -> Result<Answer, String> {
-    let request = client(url)?.get(url.clone()).header(ACCEPT, "application/json");
+pub(super) async fn get(url: &Url, reach: &Reach) -> Result<Answer, String> {
+    let request = client(url, reach.rule(url)?)?.get(url.clone()).header(ACCEPT, "application/json");
     perform(url, request).await
 }
 
-/// Sends a form.
+/// Sends a form, with this header where a secret stands there.
 ///
 /// # Errors
 /// There is no answer.
-pub(super) async fn form(url: &Url, fields: &[(&str, &str)]) -> Result<Answer, String> {
+pub(super) async fn form(
+    url: &Url,
+    fields: &[(&str, &str)],
+    authorization: Option<HeaderValue>,
+    reach: &Reach,
+) -> Result<Answer, String> {
     // A query is written like a form.
     let mut body = Url::parse("form:/").map_err(|error| error.to_string())?;
     body.query_pairs_mut().extend_pairs(fields);
     let body = body.query().unwrap_or_default().to_owned();
-    let request = client(url)?.post(url.clone()).header(ACCEPT, "application/json");
+    let request = client(url, reach.rule(url)?)?.post(url.clone()).header(ACCEPT, "application/json");
+    let request = match authorization {
+        Some(header) => request.header(AUTHORIZATION, header),
+        None => request,
+    };
     let request = request.header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
     let secret = fields.iter().filter(|(name, value)| SECRET_FIELDS.contains(name) && !value.is_empty());
     let hidden = secret.map(|(_, value)| SecretString::from(*value)).collect();
@@ -101,19 +114,23 @@ pub(super) async fn form(url: &Url, fields: &[(&str, &str)]) -> Result<Answer, S
 ///
 /// # Errors
 /// There is no answer.
-pub(super) async fn json(url: &Url, document: &Value) -> Result<Answer, String> {
-    let request = client(url)?.post(url.clone()).header(ACCEPT, "application/json").json(document);
+pub(super) async fn json(url: &Url, document: &Value, reach: &Reach) -> Result<Answer, String> {
+    let request = client(url, reach.rule(url)?)?.post(url.clone()).header(ACCEPT, "application/json").json(document);
     perform(url, request).await
 }
 
-/// The header of a refusal that says how to log in; none when there is no refusal, or it does not say.
-pub(super) async fn challenge(url: &Url) -> Result<Option<String>, String> {
+/// The header of a refusal that says how to log in, none when there is no refusal or it does not say; and where the server is.
+pub(super) async fn challenge(url: &Url) -> Result<(Option<String>, Zone), String> {
     let ask = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let accepted = "application/json, text/event-stream";
-    let request = client(url)?.post(url.clone()).header(ACCEPT, accepted).json(&ask);
+    let (rule, zone) = Rule::find(url);
+    let request = client(url, rule)?.post(url.clone()).header(ACCEPT, accepted).json(&ask);
     let response = request.send().await.map_err(|error| told(url, &error))?;
     let header = response.headers().get(http::header::WWW_AUTHENTICATE);
-    Ok(header.and_then(|header| header.to_str().ok()).map(|header| header.chars().take(2_000).collect()))
+    let header = header.and_then(|header| header.to_str().ok()).map(|header| header.chars().take(2_000).collect());
+    // Behind the operator's own proxy nothing is known of it, which allows the least.
+    let zone = zone.lock().unwrap_or(Zone::Public);
+    Ok((header, zone))
 }
 
 async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, String> {
@@ -136,4 +153,51 @@ async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, 
 
 fn told(url: &Url, error: &reqwest::Error) -> String {
     format!("{}: {}", url.origin().ascii_serialization(), root_cause(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one request with this, and says whether one came.
+    async fn once(listener: TcpListener, answer: String) -> bool {
+        let Ok(Ok((mut stream, _))) = timeout(Duration::from_millis(500), listener.accept()).await else {
+            return false;
+        };
+        let _ = stream.read(&mut [0; 4096]).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        true
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_into_this_machine_for_a_server_elsewhere_and_no_redirect_is_followed() {
+        // Another test may have done it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let reach = |zone| Reach { zone, confirmed: Vec::new() };
+        for host in ["127.0.0.1", "localhost"] {
+            for (zone, reaches) in [(Zone::Public, false), (Zone::Private, false), (Zone::Loopback, true)] {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let port = listener.local_addr().unwrap().port();
+                let url = Url::parse(&format!("http://{host}:{port}/x")).unwrap();
+                let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
+                let came = tokio::spawn(once(listener, answer));
+                let got = get(&url, &reach(zone)).await;
+                assert_eq!((got.is_ok(), came.await.unwrap()), (reaches, reaches), "{host} {zone:?}");
+                if let Err(why) = got {
+                    assert!(why.contains("--allow-origin"), "{why}");
+                }
+            }
+        }
+        let (first, second) =
+            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let url = Url::parse(&format!("http://{}/", first.local_addr().unwrap())).unwrap();
+        let target = format!("http://{}/", second.local_addr().unwrap());
+        let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+        let (came, followed) = (tokio::spawn(once(first, redirect)), tokio::spawn(once(second, String::new())));
+        assert_eq!(get(&url, &reach(Zone::Loopback)).await.unwrap().status, 302);
+        assert_eq!((came.await.unwrap(), followed.await.unwrap()), (true, false));
+    }
 }

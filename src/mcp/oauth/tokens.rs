@@ -1,17 +1,25 @@
 //! The file of a login. Its owner alone may read it, as with the key of an SSH client.
 
-use std::fs;
+use std::fs::{self, TryLockError};
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Duration;
 
+use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde::{Deserialize, Serialize, Serializer};
+use tokio::time::{Instant, sleep};
 
+use super::reach::{Reach, Zone, zone_of};
 use crate::domain::ids::Timestamp;
 
 /// The largest file that is read, in bytes.
 const FILE_BYTES: u64 = 256 * 1024;
+/// The timeout of the lock of a renewal, which covers one request of another process.
+const ALONE_WITHIN: Duration = Duration::from_secs(15);
+/// The interval between two attempts to take the lock.
+const ALONE_EVERY: Duration = Duration::from_millis(25);
 
 /// What a login gave.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -34,6 +42,35 @@ pub(super) struct Tokens {
     pub refresh: Option<SecretString>,
     /// When the access token runs out; none when it was not told.
     pub ends: Option<Timestamp>,
+    /// The secret goes into a header (`client_secret_basic`), not into the form.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub basic: bool,
+    /// The server as it names itself, where that differs from `resource`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+    /// The zone of the server; none in a login of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Zone>,
+    /// Origins that the operator confirmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<String>,
+}
+
+impl Tokens {
+    /// Where requests with this login may go.
+    pub(super) async fn reach(&self) -> Reach {
+        let zone = match (self.zone, Url::parse(&self.resource)) {
+            (Some(zone), _) => zone,
+            (None, Ok(server)) => zone_of(&server).await,
+            (None, Err(_)) => Zone::Public,
+        };
+        let mut confirmed = self.confirmed.clone();
+        // A login of an earlier version was made before origins were confirmed, and its operator uses it.
+        if let (None, Ok(token)) = (self.zone, Url::parse(&self.token_endpoint)) {
+            confirmed.push(token.origin().ascii_serialization());
+        }
+        Reach { zone, confirmed }
+    }
 }
 
 fn exposed<S: Serializer>(secret: &SecretString, to: S) -> Result<S::Ok, S::Error> {
@@ -68,6 +105,20 @@ pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
     read.map(Some).map_err(|_| format!("{shown} is no login; run `staffai mcp login` again"))
 }
 
+/// Waits until no other process renews this login. The lock ends when it is dropped. Returns `None` if it is not free within its
+/// timeout: the login is then renewed without it, because a process that holds it for so long hangs.
+pub(super) async fn alone(file: &Path) -> Option<fs::File> {
+    let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file.with_extension("lock")).ok()?;
+    let until = Instant::now() + ALONE_WITHIN;
+    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        if Instant::now() >= until {
+            return None;
+        }
+        sleep(ALONE_EVERY).await;
+    }
+    Some(lock)
+}
+
 /// Writes a login in place of the one before, as a whole or not at all.
 ///
 /// # Errors
@@ -100,6 +151,10 @@ mod tests {
             access: SecretString::from("secret-access"),
             refresh: Some(SecretString::from("secret-refresh")),
             ends: Some(Timestamp(5)),
+            basic: false,
+            published: None,
+            zone: Some(Zone::Public),
+            confirmed: Vec::new(),
         }
     }
 
@@ -122,5 +177,14 @@ mod tests {
         fs::write(&file, r#"{"access": "secret-access", "#).unwrap();
         let mistake = read(&file).unwrap_err();
         assert!(mistake.contains("mcp login") && !mistake.contains("secret-"), "{mistake}");
+    }
+
+    #[tokio::test]
+    async fn a_login_of_an_earlier_version_is_read_and_renewed_where_it_was() {
+        let text = r#"{"resource":"http://127.0.0.1:1/mcp","issuer":"http://127.0.0.1:2","token_endpoint":"http://127.0.0.1:2/token",
+            "client_id":"c","access":"a","ends":null}"#;
+        let kept: Tokens = serde_json::from_str(text).unwrap();
+        let reach = kept.reach().await;
+        assert_eq!(reach, Reach { zone: Zone::Loopback, confirmed: vec!["http://127.0.0.1:2".to_owned()] });
     }
 }

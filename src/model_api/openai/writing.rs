@@ -147,9 +147,11 @@ pub(super) fn error(failure: &Failure) -> Value {
         Failure::NoPrevious(_) => ("invalid_request_error", Some("previous_response_not_found")),
         Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),
         Failure::Filtered(_) => ("invalid_request_error", Some("content_filter")),
-        Failure::OverLimit(..) => ("rate_limit_error", Some("rate_limit_exceeded")),
+        Failure::OverLimit(..) | Failure::UpstreamLimit => ("rate_limit_error", Some("rate_limit_exceeded")),
+        Failure::UpstreamRefused => ("server_error", Some("upstream_refused")),
         Failure::Late(_) => ("server_error", Some("timeout")),
-        Failure::Model(_) | Failure::Internal(_) => ("server_error", None),
+        Failure::Model(_) => ("server_error", Some("upstream_failed")),
+        Failure::Internal(_) => ("server_error", None),
     };
     let param = match failure {
         Failure::Bad { place, .. } => place.clone(),

@@ -5,6 +5,8 @@ mod calls;
 use serde_json::{Value, json};
 
 use super::wire::Said;
+use crate::domain::dialogue::GO_ON;
+use crate::playground::examples::{EXAMPLES, Example, Topic};
 
 /// The most letters of somebody's message that are quoted back.
 const QUOTE_LETTERS: usize = 120;
@@ -47,6 +49,9 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     let Some(last) = heard.said.iter().rev().find(|said| said.role != "system" && said.role != "developer") else {
         return text(heard.pick(&["over a demo harbour", "a small harbour town", "the tide tables"]));
     };
+    if last.text == GO_ON {
+        return heard.rest();
+    }
     if last.role == "tool" {
         let before = heard.said.iter().rposition(|said| said.role != "tool").map_or(0, |at| at + 1);
         let results: Vec<&str> = heard.said[before..].iter().map(|said| said.text.as_str()).collect();
@@ -81,7 +86,7 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
             "I am here, a demo model without a brain. Ask me for help to see what I can do.",
         ]));
     }
-    if has(&["help", "commands"]) {
+    if has(&["help", "commands"]) || ["what", "can", "you", "do"].iter().all(|word| has(&[*word])) {
         return text(heard.help());
     }
     if has(&["connect", "litellm", "openai", "ollama", "llm"]) || (has(&["real", "model"]) && !has(&["hello", "hi"])) {
@@ -92,6 +97,9 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     }
     if has(&["playground", "harbour", "harbor"]) || now.to_lowercase().contains("what is this") {
         return text(PLAYGROUND);
+    }
+    if has(&["tale"]) {
+        return text(heard.tale());
     }
     show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
 }
@@ -132,13 +140,13 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
     if has(&["link", "url", "address"]) {
         return Some(says("url", "A link, as a card.", LINK));
     }
-    if has(&["tale"]) {
-        return Some(text(TALE));
-    }
     if has(&["long", "story", "stream"]) {
         return Some(text(long()));
     }
-    if has(&["table", "format", "markdown", "bold"]) {
+    if has(&["table"]) {
+        return Some(says("output", "A table, as plain output shows it.", TABLE));
+    }
+    if has(&["format", "markdown", "bold"]) {
         return Some(text(
             "Text can be **bold**, *italic*, `code`, or > quoted. Links stay links: <https://example.com>",
         ));
@@ -149,8 +157,10 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
 impl Heard<'_> {
     /// One of several sentences. Which one depends on the transcript alone, so the same request gets the same answer.
     fn pick(&self, choices: &[&'static str]) -> &'static str {
-        let letters: usize = self.said.iter().map(|said| said.text.len()).sum();
-        choices[(letters + self.said.len()) % choices.len()]
+        // The instructions of one request may be longer than those of the next.
+        let said = || self.said.iter().filter(|said| said.role != "system");
+        let letters: usize = said().map(|said| said.text.len()).sum();
+        choices[(letters + said().count()) % choices.len()]
     }
 
     /// A status line of the kind that is asked for.
@@ -170,6 +180,28 @@ impl Heard<'_> {
     /// The instructions say that nobody asked.
     fn joins_in(&self) -> bool {
         self.said.iter().any(|said| said.role == "system" && said.text.contains("Nobody called you"))
+    }
+
+    /// The rest of an answer that broke off: of the answer to what was said before it, what is not shown yet.
+    fn rest(&self) -> DemoAnswer {
+        let before = &self.said[..self.said.len().saturating_sub(1)];
+        let Some((shown, before)) = before.split_last() else { return text("") };
+        let DemoAnswer::Says { kind, response, data } = answer(&Heard { said: before, tools: &[] }) else {
+            return text(LOST_THREAD);
+        };
+        match response.strip_prefix(shown.text.trim_end()) {
+            Some(rest) => says(kind, rest.trim_start(), &data),
+            None => text(LOST_THREAD),
+        }
+    }
+
+    /// A tale that is not in the transcript; when all are, the one that was told the longest ago.
+    fn tale(&self) -> &'static str {
+        let told = |tale: &str| {
+            let opening = tale.split_once('.').map_or(tale, |(opening, _)| opening);
+            self.said.iter().rposition(|said| said.role == "assistant" && said.text.contains(opening))
+        };
+        TALES.into_iter().min_by_key(|tale| told(tale)).unwrap_or(TALES[0])
     }
 
     fn wants_status(&self) -> bool {
@@ -219,8 +251,13 @@ impl Heard<'_> {
     /// What it can do, with the tools that are on offer.
     fn help(&self) -> String {
         let offered = |name: &str| self.tools.iter().any(|(tool, _)| tool.ends_with(name));
-        let asks: Vec<&str> = TOOL_ASKS.iter().filter(|(tool, _)| offered(tool)).map(|(_, asks)| *asks).collect();
-        if asks.is_empty() { HELP.to_owned() } else { format!("{HELP}\n- {}: tools", asks.join(", ")) }
+        let line = |topic: Topic| {
+            let inside = EXAMPLES.iter().filter(|example| example.help == Some(topic));
+            let asks: Vec<String> = inside.filter(|example| example.tool.is_none_or(offered)).map(shown).collect();
+            (!asks.is_empty()).then(|| format!("\n- {}: {}", asks.join(", "), topic.label()))
+        };
+        let lines: String = Topic::ALL.into_iter().filter_map(line).collect();
+        format!("I am the demo model. Try one of these:{lines}")
     }
 
     fn small_talk(&self, now: &str, has: &dyn Fn(&[&str]) -> bool) -> String {
@@ -294,6 +331,13 @@ fn says(kind: &'static str, response: impl Into<String>, data: &str) -> DemoAnsw
     DemoAnswer::Says { kind, response: response.into(), data: data.to_owned() }
 }
 
+/// An example as the help shows it.
+fn shown(example: &Example) -> String {
+    let mark = if example.ask.contains('$') { "`" } else { "**" };
+    let note = example.chip.filter(|note| !note.is_empty()).map(|note| format!(" ({note})")).unwrap_or_default();
+    format!("{mark}{}{mark}{note}", example.ask)
+}
+
 /// The words of a text in lower case, without marks.
 fn words(text: &str) -> Vec<String> {
     let split = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
@@ -340,7 +384,7 @@ fn long_code() -> String {
 
 /// A text that is too long for a single message.
 fn long() -> String {
-    let paragraphs = (1..=24).map(|n| {
+    let paragraphs = (1..=16).map(|n| {
         format!("**{n}.** The harbour bell rings {n} times, the tide turns, and the demo model adds one more paragraph so that you can watch a long answer grow.")
     });
     let told = paragraphs.collect::<Vec<_>>().join("\n\n");
@@ -348,29 +392,23 @@ fn long() -> String {
 }
 
 /// Long enough to be interrupted.
-const TALE: &str = "A sailor wrote a long letter in a storm. Halfway down the page a wave took the pen, the ink and the table.\n\n\
+const TALES: [&str; 3] = [
+    "A sailor wrote a long letter in a storm. Halfway down the page a wave took the pen, the ink and the table.\n\n\
 The lighthouse keeper had copied every word that left the harbour, so another sailor sat down, read what was there, and \
-wrote on. The letter arrived once, whole, and nobody who read it could tell where the wave had been.\n\n\
-That is all a supervision tree does: it lets things break where they break, and finishes the letter. The end.";
-
-const HELP: &str = "I am the demo model. Try one of these words:\n\
-- **code**, **run**, **output**, **formula**, **matrix**, **link**, **gif**: kinds of answers\n\
-- `$$ e^{i\\pi} + 1 = 0 $$`: your own formula, drawn\n\
-- **list**, **tale**, **long**, **file**: lists, a short story, and what is too long for one message\n\
-- **my name is …**, then **what is my name?**, or **remember**: history\n\
-- **playground**: what this is\n\
-- **connect**: how to use a real model";
-
-/// What leads to a call of each tool.
-const TOOL_ASKS: [(&str, &str); 7] = [
-    ("roll_dice", "**roll 2d6**"),
-    ("calculator", "**what is 17*23**"),
-    ("get_time", "**what time is it in Tokyo**"),
-    ("add_note", "**add a note: buy rope**, **list the notes**, **clear the notes** (a person is asked first)"),
-    ("remember", "**remember that I like tea**, **what do you know about me?**"),
-    ("draw_picture", "**draw a stormy evening**"),
-    ("wait", "**wait 5**"),
+wrote on. The letter arrived once, whole, and no reader could tell where the wave had been.\n\n\
+That is all a supervision tree does: it lets things break where they break, and finishes the letter. The end.",
+    "A baker promised forty loaves to a ship that left at dawn. At midnight the oven cracked from door to chimney.\n\n\
+On the wall hung a slate with every order, and a line through each loaf that was paid and carried out. The next baker read \
+the slate, lit the second oven, and baked exactly what had no line.\n\n\
+Forty loaves went aboard, not thirty-nine and not forty-one. The slate is what this program calls its journal. The end.",
+    "Three bell ringers shared one tower. Each had a rope of their own, so a slow song on one bell never kept the others waiting.\n\n\
+One evening a rope tore in the middle of a song. The tower keeper did not climb down to ask what had gone wrong in the other \
+two; she tied on a new rope, and the song went on where the town had last heard it.\n\n\
+In this program a rope is a lane, and the keeper is a supervisor. The end.",
 ];
+
+const LOST_THREAD: &str =
+    "… and there the demo model broke off. I am its spare, and I do not know how it would have gone on.";
 
 const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
 and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";
@@ -407,5 +445,11 @@ const RAN: &str = "tides = [4.2, 10.6, 16.9]\nprint(max(tides), \"m\")";
 const PRINTED: &str = "16.9 m";
 
 const CODE: &str = "fn main() {\n    let crew = [\"Ada\", \"Ben\", \"Chloe\"];\n    for name in crew {\n        println!(\"welcome aboard, {name}\");\n    }\n}";
+
+const TABLE: &str = "harbour    high water  low water\n\
+---------  ----------  ---------\n\
+North Bay  04:12       10:37\n\
+South Bay  04:55       11:20\n\
+Old Mole   05:03       11:41";
 
 const OUTPUT: &str = "tide    high 04:12  low 10:37\nwind    west, 4 knots\nberths  3 of 12 free";

@@ -37,6 +37,8 @@ pub struct Asked {
     model: String,
     /// Names of the offered tools, each with the schema of its arguments.
     tools: Vec<(String, Value)>,
+    /// The letters of all offered tools, as they were sent.
+    tool_letters: usize,
     /// The JSON schema the answer must have.
     schema: Option<Value>,
 }
@@ -65,6 +67,7 @@ impl Asked {
             stream_usage: body["stream_options"]["include_usage"] == true,
             model: body["model"].as_str().unwrap_or(MODEL).to_owned(),
             tools,
+            tool_letters: offered.iter().map(|tool| tool.to_string().chars().count()).sum(),
             schema: (format["type"] == "json_schema").then(|| format["json_schema"]["schema"].clone()),
         })
     }
@@ -118,7 +121,7 @@ impl Reply {
             }),
         };
         let letters: usize = asked.said.iter().map(|said| said.text.chars().count()).sum();
-        let prompt = letters / LETTERS_PER_TOKEN + asked.said.len() * MESSAGE_TOKENS;
+        let prompt = (letters + asked.tool_letters) / LETTERS_PER_TOKEN + asked.said.len() * MESSAGE_TOKENS;
         let written = match &body {
             Body::Text(text) => text.chars().count(),
             Body::Call { name, arguments } => name.len() + arguments.len(),

@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{Desk, actions};
+use crate::playground::examples::Offered;
 use crate::playground::guild::files::{FILE_BYTES, File};
 use crate::playground::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 use crate::playground::guild::{Channel, Guild, Member, Message, Role, permissions};
@@ -80,6 +81,8 @@ pub struct Shown {
     presence: Option<Value>,
     /// The commands that the bot registered.
     commands: Vec<Value>,
+    /// The questions that the page suggests.
+    examples: Offered,
 }
 
 #[derive(Serialize)]
@@ -109,6 +112,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
         typing: channels.iter().map(|channel| channel.id).filter(|id| service.typing(*id)).collect(),
         presence: service.shown(),
         commands: actions::commands(service),
+        examples: Offered::all(),
         channels,
         guild,
     })

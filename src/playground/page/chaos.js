@@ -24,10 +24,10 @@ const LOOK_MS = 1000;
 const SINCE = ", since the playground started, over all restarts of the bot";
 
 /**
- * Fills `root`. `say(text)` writes for the member who looks and tells the message, `wound(node, word, kind)` shows a strike in the
+ * Fills `root`. `say(text)` writes for the member who looks and tells the message, `tale()` is a question with a long answer, `wound(node, word, kind)` shows a strike in the
  * tree, `killed()` that the whole bot was ended, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
  */
-export function startChaos(root, { say, wound, killed, complain, bot }) {
+export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
   const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
   const buttons = make("div", "troubles");
   const count = (title) => Object.assign(make("strong", "", "0"), { title });
@@ -100,7 +100,7 @@ export function startChaos(root, { say, wound, killed, complain, bot }) {
   const midAnswer = async (wanted = () => true) => {
     show.disabled = true;
     try {
-      const said = await say(`<@${bot()}> tell me a tale`);
+      const said = await say(`<@${bot()}> ${tale()}`);
       await new Promise((done) => {
         chaos.waiting = { id: said.id, done };
         setTimeout(done, WORDS_MS);

@@ -47,6 +47,7 @@ export function watchTreePanel() {
     bot: () => world.bot,
     complain,
     say: (text) => say(text, null),
+    tale: () => world.examples.tour[1],
     wound: (...struck) => inside.board?.wound(...struck),
     killed: () => inside.board?.killed(),
   });

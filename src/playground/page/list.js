@@ -38,9 +38,6 @@ export function drawMessages() {
   toEnd();
 }
 
-/** What cannot be done without somebody's yes. */
-const ASKS_FIRST = "clear the notes";
-
 function welcome() {
   const bot = world.members.get(world.bot)?.name ?? "staffai";
   const channel = world.channels.find((channel) => channel.id === world.here)?.name ?? "";
@@ -48,11 +45,11 @@ function welcome() {
     const who = world.members.get(world.me)?.name ?? "you";
     return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`));
   }
-  const ideas = ["hello!", "roll 2d6", "draw a boat at sunset", "show me some code", "$$ e^{i\\pi} + 1 = 0 $$", "clear the notes", "help"].map((idea) => {
-    const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${idea}`);
+  const ideas = world.examples.chips.map(({ ask, note }) => {
+    const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${ask}`);
     button.type = "button";
-    if (idea === ASKS_FIRST) button.append(make("span", "idea-note", "asks you first"));
-    button.addEventListener("click", () => sayNow(`@${bot} ${idea}`));
+    if (note) button.append(make("span", "idea-note", note));
+    button.addEventListener("click", () => sayNow(`@${bot} ${ask}`));
     return button;
   });
   const crash = make("button", "idea first", "crash it while it answers");

@@ -35,6 +35,7 @@ async function load() {
   world.messages = new Map(Object.entries(state.messages));
   world.presence = state.presence;
   world.commands = state.commands;
+  world.examples = state.examples;
   world.typing = new Map();
   state.typing.forEach((channel) => startTyping(channel, state.bot));
   if (!world.channels.some((channel) => channel.id === world.here)) world.here = world.channels[0]?.id ?? "";

@@ -17,8 +17,8 @@ const LOOK_MS = 100;
 /** How long words stand before what they tell of happens, and those at the end. */
 const READ_MS = 1800;
 const END_MS = 12_000;
-/** More questions than a member may ask in a minute. */
-const TOO_MANY = 18;
+/** More questions than a member of the playground may ask in a minute. */
+const TOO_MANY = 33;
 
 /** The tour that goes on; nothing once somebody takes over. */
 let running = null;
@@ -28,11 +28,12 @@ let quiet = 0;
 const STOPS = [
   ["Two members ask at the same time. Each has a lane, so the short answer does not wait for the long one.", async (tour) => {
     const [ada, ben] = tour.people;
-    const asked = [await tour.says(ada, "tell me a tale"), await tour.says(ben, "roll 2d6")];
+    const [roll, tale] = world.examples.tour;
+    const asked = [await tour.says(ada, tale), await tour.says(ben, roll)];
     await tour.answers(asked);
   }],
-  ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], "$$ \\int_0^\\infty e^{-x^2}\\,dx = \\frac{\\sqrt{\\pi}}{2} $$")])],
-  ["Now the conversation crashes in the middle of an answer. Its supervisor starts it again, and the answer arrives all the same.", async (tour) => {
+  ["A formula. The bot draws it itself.", async (tour) => tour.answers([await tour.says(tour.people[0], world.examples.tour[2])])],
+  ["Now the conversation crashes in the middle of an answer. The journal hands its question to a new conversation, and the answer arrives whole.", async (tour) => {
     const said = await crashWhileItAnswers(tour.goesOn);
     if (said) await tour.answers([said]);
   }],

@@ -6,7 +6,7 @@ export const MANAGE_ROLES = 1n << 28n;
 export const at = (id) => document.getElementById(id);
 
 export const world = {
-  guild: null, bot: "", roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
+  guild: null, bot: "", examples: { chips: [], tour: [] }, roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
   /** The place that is shown, and the member who looks. */
   here: recall("channel"), me: recall("member"),
 };

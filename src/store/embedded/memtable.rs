@@ -65,6 +65,11 @@ impl Memtable {
         self.rows.range::<str, _>(from).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
+    /// All rows.
+    pub fn rows(&self) -> &BTreeMap<String, Row> {
+        &self.rows
+    }
+
     /// The last batch of increments in it.
     pub fn ticket(&self) -> Option<&Ticket> {
         self.ticket.as_ref()

@@ -475,3 +475,37 @@ async fn a_file_of_the_version_before_is_read_and_a_log_that_is_not_its_own_is_n
     let left = Killed::now(dir.path()).whole();
     assert_eq!(all(&opener(left.path()).0.open().unwrap()).await, [row("a", "1"), row("b", "2")]);
 }
+
+#[tokio::test]
+async fn a_copy_is_of_one_moment_while_others_write() {
+    let dir = TempDir::new().unwrap();
+    let store = Arc::new(Opener::new(dir.path(), Arc::new(TestClock::default())).open().unwrap());
+    // Two keys at the far ends that are only ever written together, and much between them.
+    let pair = |round: usize| vec![put("a", &round.to_string()), put("z", &round.to_string())];
+    store
+        .apply((0..2_000).map(|key| put(&format!("k{key}"), "x")).chain(pair(0)).collect::<Vec<_>>().into())
+        .await
+        .unwrap();
+    let writer = Arc::clone(&store);
+    let writing = tokio::spawn(async move {
+        for round in 1.. {
+            writer.apply(vec![put("a", &round.to_string()), put("z", &round.to_string())].into()).await.unwrap();
+        }
+    });
+    for _ in 0..5 {
+        let (to, mut rows) = tokio::sync::mpsc::channel(1);
+        let copying = Arc::clone(&store);
+        let copied = tokio::spawn(async move { copying.copy(to).await });
+        let mut kept = std::collections::BTreeMap::new();
+        while let Some(row) = rows.recv().await {
+            kept.insert(row.key, row.value);
+        }
+        copied.await.unwrap().unwrap();
+        assert_eq!((kept.len(), &kept["a"]), (2_002, &kept["z"]));
+    }
+    // A reader that goes away ends a copy.
+    let (to, rows) = tokio::sync::mpsc::channel(1);
+    drop(rows);
+    store.copy(to).await.unwrap();
+    writing.abort();
+}

@@ -14,7 +14,7 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::spans::attribute;
+use super::spans::{SCHEMA_URL, attribute};
 use super::{ExportError, Post, Source};
 use crate::domain::shed::Shed;
 
@@ -107,7 +107,7 @@ impl Exporter {
     }
 
     fn message(&self, spans: Vec<Span>) -> Bytes {
-        let scope = ScopeSpans { scope: Some(self.scope.clone()), spans, ..ScopeSpans::default() };
+        let scope = ScopeSpans { scope: Some(self.scope.clone()), spans, schema_url: SCHEMA_URL.to_owned() };
         let resource = ResourceSpans {
             resource: Some(self.resource.clone()),
             scope_spans: vec![scope],

@@ -14,9 +14,9 @@ use tracing::field::{Field, Visit};
 
 use crate::domain::ids::Timestamp;
 
-/// The fields that are looked at: names, labels and numbers. No other field can reach a collector, so no message, no
-/// prompt, and no id of a person, a channel or a guild.
-pub const KEPT: [&str; 19] = [
+/// The fields that are looked at: names, labels and numbers. No other field can reach a collector, so no message and no
+/// prompt. Of `place` and `member` a hash of both together is told, and neither id.
+pub const KEPT: [&str; 25] = [
     "event",
     "turn",
     "door",
@@ -36,13 +36,26 @@ pub const KEPT: [&str; 19] = [
     "duration_ms",
     "tool",
     "call",
+    "place",
+    "member",
+    "lane_ms",
+    "permit_ms",
+    "model_ms",
+    "tools_ms",
 ];
+
+/// The conventions that names follow: the last published schema that has those for generative AI. Later ones rename attributes, so
+/// a new one is a change of this program.
+pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
 /// No value is longer, in bytes; the rest is cut off.
 const VALUE_BYTES: usize = 256;
 
 /// The provider in the sense of the conventions, which ask for the protocol spoken where the provider behind it is unknown.
 const PROVIDER: &str = "openai";
+
+/// The name of the agent that turns are handed to.
+const AGENT: &str = "staffai";
 
 /// The fields of one event that are in [`KEPT`].
 #[derive(Debug, Default)]
@@ -114,7 +127,25 @@ fn turn_ended(fields: &Fields, turn: &str, now: Timestamp) -> Vec<Option<Span>> 
         {
             span.attributes.extend(text(name, fields.text(field)));
         }
-        span.attributes.extend(number("staffai.first_visible_ms", fields.number("first_visible_ms")));
+        span.attributes.extend(text("gen_ai.operation.name", Some("invoke_agent")));
+        span.attributes.extend(text("gen_ai.provider.name", Some(PROVIDER)));
+        span.attributes.extend(text("gen_ai.agent.name", Some(AGENT)));
+        // The second name is that of collectors that group traces by it.
+        let conversation = fields.text("place").zip(fields.text("member")).map(conversation);
+        for name in ["gen_ai.conversation.id", "session.id"] {
+            span.attributes.extend(text(name, conversation.as_deref()));
+        }
+        span.attributes.extend(text("gen_ai.request.model", fields.text("model")));
+        for (name, field) in [
+            ("staffai.first_visible_ms", "first_visible_ms"),
+            ("staffai.lane_ms", "lane_ms"),
+            ("staffai.permit_ms", "permit_ms"),
+            ("staffai.model_ms", "model_ms"),
+            ("staffai.tools_ms", "tools_ms"),
+            ("staffai.post_ms", "post_ms"),
+        ] {
+            span.attributes.extend(number(name, fields.number(field)));
+        }
         let failed = fields.text("outcome").filter(|outcome| matches!(*outcome, "apologised" | "failed"));
         fail(&mut span, failed);
         span
@@ -163,6 +194,12 @@ pub fn trace_parent(turn: &str, call: u64) -> String {
 
 fn tool_span(turn: &str, call: u64) -> u64 {
     hash(&("call of a tool", turn, call))
+}
+
+/// What turns of one member in one place have in common: a hash of both ids together.
+fn conversation((place, member): (&str, &str)) -> String {
+    let [first, second] = ["first", "second"].map(|half| hash(&("conversation", half, place, member)));
+    format!("{first:016x}{second:016x}")
 }
 
 fn trace(turn: &str) -> [u64; 2] {

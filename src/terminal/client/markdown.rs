@@ -130,6 +130,7 @@ impl Markdown {
                 let _ = write!(out, "{DIM}│{PLAIN} ");
                 ("", rest)
             }
+            Kind::Small(rest) => (DIM, rest),
             Kind::Rule => {
                 let _ = write!(out, "{DIM}{RULE}{PLAIN}");
                 ("", "")
@@ -176,6 +177,8 @@ enum Kind<'a> {
     Heading(&'a str),
     Item(&'a str),
     Quote(&'a str),
+    /// Small text, as platforms mark it with `-#`.
+    Small(&'a str),
     Rule,
     /// Code begins; the language is whole only when the line is.
     Fence(&'a str),
@@ -208,6 +211,13 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
             return Kind::Open;
         }
         return Kind::Quote(rest.strip_prefix(' ').unwrap_or(rest));
+    }
+    if let Some(rest) = text.strip_prefix("-#") {
+        return match rest.strip_prefix(' ') {
+            Some(rest) => Kind::Small(rest),
+            None if rest.is_empty() && !ended => Kind::Open,
+            None => Kind::Words,
+        };
     }
     let dashes = text.trim_end();
     if !dashes.is_empty() && dashes.bytes().all(|b| b == b'-') {
@@ -326,6 +336,7 @@ mod tests {
             ("#5 is no heading", "#5 is no heading"),
             ("- one\n  * two\n-3", "<dim>•</> one\n  <dim>•</> two\n-3"),
             ("1. one\n2. two", "1. one\n2. two"),
+            ("-# small `x` text\n-#5\n-#", "<dim>small <code>x</><dim> text</>\n-#5\n-#"),
             ("a **bold** and *so* `x*y`.", "a <b>bold</> and <i>so</> <code>x*y</>."),
             ("## A `b` c\n", "<h>A <code>b</><h> c</>\n"),
             ("2 * 3 * 4, a*b*c, snake_case_name", "2 * 3 * 4, a*b*c, snake_case_name"),

@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::{HeaderMap, Method, StatusCode};
 use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::{self, Stream};
@@ -19,7 +19,7 @@ use tokio::sync::OnceCell;
 use super::problem::refused;
 use super::submit::{Leaving, Stop};
 use super::{Parts, waiting};
-use crate::domain::api_key::Caller;
+use crate::domain::api_key::{Caller, Proven};
 use crate::domain::ids::{Place, Timestamp};
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
 use crate::ports::{Reading, TurnEventLog, TurnEventReader};
@@ -48,14 +48,23 @@ pub(super) struct Wanted {
 
 pub(super) async fn read_along(
     State(parts): State<Parts>,
-    (Extension(caller), Extension(answers)): (Extension<Caller>, Extension<Answers>),
+    (Extension(caller), Extension(proven), Extension(answers)): (
+        Extension<Caller>,
+        Extension<Proven>,
+        Extension<Answers>,
+    ),
     (stop, Path(session)): (Stop, Path<String>),
     wanted: Result<Query<Wanted>, QueryRejection>,
-    headers: HeaderMap,
+    (method, headers): (Method, HeaderMap),
 ) -> Response {
     let Ok(Query(Wanted { after, cancel_when_gone })) = wanted else {
         return refused(StatusCode::BAD_REQUEST, "after is a number, and cancel_when_gone true or false");
     };
+    // Any page can make a browser send a GET.
+    if cancel_when_gone && method != Method::POST && !proven.0 {
+        let why = "cancel_when_gone needs a bearer key with GET; without one, send the same as POST";
+        return refused(StatusCode::FORBIDDEN, why);
+    }
     // A browser that connects again names the last event that it has.
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.unwrap_or(after);

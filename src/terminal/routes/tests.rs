@@ -10,7 +10,7 @@ use tower::Service;
 use super::*;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use crate::api::form::{Refuse, in_form};
-use crate::domain::api_key::{ApiKey, KeyRing};
+use crate::domain::api_key::{ApiKey, KeyRing, Proven};
 use crate::domain::command::overview::Usage;
 use crate::domain::completion::{ToolSpec, WrittenJson};
 use crate::domain::gate::Decision;
@@ -131,6 +131,7 @@ async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Respons
         prompts: Arc::new(Fixed),
     })
     .layer(Extension(caller.clone()))
+    .layer(Extension(Proven(matches!(caller, Caller::Key(_)))))
     .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
     let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
     let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
@@ -161,6 +162,8 @@ async fn a_refusal_is_a_problem_with_its_status() {
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
         ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
         ("GET", "/api/v1/stream/a", "", 404),
+        ("GET", "/api/v1/stream/a?cancel_when_gone=true", "", 403),
+        ("POST", "/api/v1/stream/a?cancel_when_gone=true", "", 404),
         ("GET", "/api/v1/sessions/a", "", 404),
         ("DELETE", "/api/v1/sessions/101", "", 404),
         ("DELETE", "/api/v1/messages/1", "", 503),
@@ -242,6 +245,18 @@ async fn typed_commands_need_their_rights_and_are_answered_in_order() {
     let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
     let said = "You are staffai.\n\nmain: true\n\n101 a: 0 messages, quiet for 0 s";
     assert_eq!((&body["status"], &body["text"]), (&"complete".into(), &said.into()));
+}
+
+#[tokio::test]
+async fn a_statement_without_a_database_is_refused_with_the_fix() {
+    for text in ["!db select 1 from orders", "!tools\n!db select 1 from orders\nand tell me"] {
+        let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+        let answer = ask("POST", "/api/v1/submit", &body).await;
+        assert_eq!(answer.status(), 409, "{text}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.starts_with("!db needs a database") && detail.contains("[[tools.databases]]"), "{detail}");
+    }
 }
 
 #[tokio::test]

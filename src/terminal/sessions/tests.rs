@@ -114,6 +114,10 @@ async fn a_key_sees_its_own_sessions_and_an_operator_all() {
     }
     assert!(sessions.find(&operator, "main").await.is_none(), "a name is one's own");
     assert_eq!(sessions.open(&operator, "102").await, Err(NotTaken::NotTheirs));
+    for (caller, operates) in [(&laptop, false), (&operator, true), (&Caller::Local, true)] {
+        let command = sessions.runs(caller, &own.place, "status".to_owned(), Vec::new()).await;
+        assert_eq!(command.caller.operator, operates, "{}: as with !sysprompt", caller.name());
+    }
 }
 
 #[tokio::test]

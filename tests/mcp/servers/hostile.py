@@ -115,6 +115,11 @@ def call(ident, params):
         for _ in range(arguments["megabytes"]):
             write(piece)
         write('end"}]}}\n')
+    elif name == "nodes":
+        head = '{"jsonrpc":"2.0","id":%d,"result":{"structuredContent":[' % ident
+        write(head + "[],{}," * 1_300_000 + "0]}}\n")
+    elif name == "deep":
+        write('{"jsonrpc":"2.0","id":%d,"result":{"content":%s%s}}\n' % (ident, "[" * 4_000_000, "]" * 4_000_000))
     elif name == "blocks":
         write('{"jsonrpc":"2.0","id":%d,"result":{"content":[' % ident)
         block = '{"type":"text","text":"block"},' * 1000
@@ -186,6 +191,7 @@ def main():
         sys.exit(2)
     if mode == "stubborn":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    broken = False
     for line in lines():
         message = json.loads(line)
         ident, method, params = message.get("id"), message.get("method"), message.get("params") or {}
@@ -194,9 +200,22 @@ def main():
                 sys.exit(1)
             if mode == "silent":
                 continue
+            if mode == "stunned":
+                time.sleep(1000)
+            if mode == "empty":
+                # As with libraries that break at a request before the handshake.
+                broken = True
+                send({"id": ident, "result": {}})
+                continue
+            if mode == "picky":
+                send({"id": ident, "error": {"code": -32022, "message": "Unsupported", "data": {"supported": ["2025-06-18"]}}})
+                continue
             send({"id": ident, "error": {"code": -32601, "message": "Method not found"}})
         elif method == "initialize":
-            if mode == "hang-initialize":
+            if mode == "hang-initialize" or broken:
+                continue
+            if mode == "picky" and params["protocolVersion"] != "2025-06-18":
+                send({"id": ident, "error": {"code": -32022, "message": "Unsupported", "data": {"supported": ["2025-06-18"]}}})
                 continue
             about = {"name": "hostile", "version": "1"}
             announces = {"tools": {"listChanged": True}}

@@ -31,6 +31,8 @@ impl World {
                 others: Vec::new(),
                 nonce_until: None,
                 drafted: true,
+                refused: None,
+                rescue: None,
             })
             .unwrap();
     }

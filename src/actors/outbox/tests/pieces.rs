@@ -27,6 +27,8 @@ impl World {
                 others: Vec::new(),
                 nonce_until: None,
                 drafted: false,
+                refused: None,
+                rescue: None,
             })
             .unwrap();
     }

@@ -122,6 +122,12 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" for {}", many(count, "message", "messages")),
     unpriced: " and more that has no price",
+    all_today: "All members today",
+    tools_today: "Tools today",
+    calls: |calls, failed| {
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        format!("{}{failed}", many(calls, "call", "calls"))
+    },
 
     down: |part, why| format!("**{part} is down**: {why}"),
     rejected: |why| format!("**The changed files are not in force**: {why}"),

@@ -129,6 +129,12 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} Token"),
     for_messages: |count| format!(" für {}", many(count, "Nachricht", "Nachrichten")),
     unpriced: " und mehr, das keinen Preis hat",
+    all_today: "Alle Mitglieder heute",
+    tools_today: "Werkzeuge heute",
+    calls: |calls, failed| {
+        let failed = if failed > 0 { format!(", {failed} fehlgeschlagen") } else { String::new() };
+        format!("{}{failed}", many(calls, "Aufruf", "Aufrufe"))
+    },
 
     down: |part, why| format!("**{part} ist ausgefallen**: {why}"),
     rejected: |why| format!("**Die geänderten Dateien gelten nicht**: {why}"),

@@ -129,6 +129,12 @@ pub(super) const WORDS: Words = Words {
     tokens: |tokens| format!("{tokens} tokens"),
     for_messages: |count| format!(" por {}", many(count, "mensaje", "mensajes")),
     unpriced: " y más que no tiene precio",
+    all_today: "Todos los miembros hoy",
+    tools_today: "Herramientas hoy",
+    calls: |calls, failed| {
+        let failed = if failed > 0 { format!(", {failed} fallidas") } else { String::new() };
+        format!("{}{failed}", many(calls, "llamada", "llamadas"))
+    },
 
     down: |part, why| format!("**{part} no funciona**: {why}"),
     rejected: |why| format!("**Los archivos cambiados no están en vigor**: {why}"),

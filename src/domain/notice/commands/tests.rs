@@ -1,10 +1,11 @@
 use super::*;
 use crate::domain::command::Caller;
 use crate::domain::command::ToolServer;
+use crate::domain::daily::{DayUse, ToolUse};
 use crate::domain::gate::allowance::Allowance;
 use crate::domain::gate::{Clicker, Gate, GateId};
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
-use crate::domain::ledger::Sums;
+use crate::domain::ledger::{self, Sums};
 use crate::domain::limits::Standing;
 use crate::domain::tool::round::ArgumentsHash;
 use crate::domain::tool::server::ServerStatus;
@@ -53,6 +54,20 @@ fn forgetting_names_what_went_and_what_stays() {
     ");
     assert!(forgotten(&Wiped::default(), true, EN).starts_with("I kept nothing"));
     assert!(forgotten(&ONE_OF_EACH, false, EN).contains("run `/forget` again"));
+}
+
+#[test]
+fn operators_read_what_all_members_and_tools_took_today() {
+    let person = Person::new(Door::new("discord"), "7");
+    let tally = Tally { tokens: 1_200, messages: 3, ..Tally::default() };
+    let ledger = ledger::Overview { total: tally, members: vec![(person, tally); 7], ..ledger::Overview::default() };
+    let used = |tool: &str, calls, failed| ToolUse { tool: tool.to_owned(), calls, failed, ..ToolUse::default() };
+    let tools = vec![used("roll_dice", 12, 0), used("get_time", 1, 1)];
+    let day = DayUse::new(ledger::date(Timestamp(0)), ledger, tools);
+    let text = usage_of_all(&day, EN);
+    let ends = "\nTools today\n- `roll_dice`: 12 calls\n- `get_time`: 1 call, 1 failed";
+    assert!(text.starts_with("All members today: 1,200 tokens for 3 messages\n- <@7>: 1,200 tokens"), "{text}");
+    assert!(text.ends_with(ends) && text.matches("<@7>").count() == 5, "{text}");
 }
 
 #[test]

@@ -85,6 +85,11 @@ pub(super) struct Words {
     pub(super) tokens: fn(&str) -> String,
     pub(super) for_messages: fn(usize) -> String,
     pub(super) unpriced: &'static str,
+    /// Headlines of what all members together used today, and of the tools that were called.
+    pub(super) all_today: &'static str,
+    pub(super) tools_today: &'static str,
+    /// Calls of a tool, and how many of them failed.
+    pub(super) calls: fn(usize, usize) -> String,
 
     pub(super) down: fn(&str, &str) -> String,
     pub(super) rejected: fn(&str) -> String,

@@ -72,6 +72,25 @@ fn calls_are_read_however_their_arguments_come() {
 }
 
 #[test]
+fn a_history_holds_objects_for_arguments_and_the_call_what_the_model_wrote() {
+    for (written, as_read, echoed) in [
+        (json!("{\"n\":1}"), "{\"n\":1}", "{\"n\":1}"),
+        (json!("{\"n\":"), "{\"n\":", "{}"),
+        (json!("[1]"), "[1]", "{}"),
+        (json!("\"{\\\"n\\\":1}\""), "\"{\\\"n\\\":1}\"", "{\"n\":1}"),
+        (json!({"n": 1}), "{\"n\":1}", "{\"n\":1}"),
+        (json!(""), "", "{}"),
+        (Value::Null, "", "{}"),
+    ] {
+        let call = json!({"id": "c", "type": "function", "function": {"name": "roll", "arguments": written}});
+        let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]});
+        let completion = read(answer, &|| 0).unwrap();
+        assert_eq!(completion.calls[0].arguments, as_read, "{written}");
+        assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], echoed, "{written}");
+    }
+}
+
+#[test]
 fn vllm_cut_off() {
     let completion = reading(include_str!("../../fixtures/vllm.json"));
     assert_eq!((completion.content.as_str(), completion.finish), ("{\"type\":\"te", Finish::Length));

@@ -199,7 +199,7 @@ fn tokens(usage: &Usage) -> Value {
 /// A failure within a response: the words of this wire know few codes.
 fn failed(failure: &Failure) -> Value {
     let code = match failure {
-        Failure::OverLimit(..) => "rate_limit_exceeded",
+        Failure::OverLimit(..) | Failure::UpstreamLimit => "rate_limit_exceeded",
         Failure::Bad { .. } | Failure::ContextTooLong | Failure::Filtered(_) => "invalid_prompt",
         _ => "server_error",
     };

@@ -44,35 +44,35 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     let rest = now.split_once(char::is_whitespace).map_or("", |(_, rest)| rest.trim());
     if matches!(first, "use" | "call") {
         let (name, argument) = rest.split_once(char::is_whitespace).unwrap_or((rest, ""));
-        return one(tools, name, argument.trim());
+        return one(tools, (name, ""), argument.trim());
     }
     if has("roll") {
-        return one(tools, "roll_dice", notation(now).unwrap_or("1d6"));
+        return one(tools, ("roll_dice", "notation"), notation(now).unwrap_or("1d6"));
     }
     if let Some(sum) = sum(first, rest, now) {
-        return one(tools, "calculator", &sum);
+        return one(tools, ("calculator", "expression"), &sum);
     }
     if has("time") && (first == "time" || has("what") || has("whats")) {
-        return one(tools, "get_time", &zone(now));
+        return one(tools, ("get_time", "timezone"), &zone(now));
     }
     if first == "wait" {
         let seconds = words.iter().find_map(|word| word.parse::<u64>().ok()).unwrap_or(3);
         return call(tools, "wait", json!({"seconds": seconds.clamp(1, 10)}));
     }
     if first == "draw" || first == "paint" {
-        return one(tools, "draw_picture", if rest.is_empty() { "a calm morning" } else { rest });
+        return one(tools, ("draw_picture", "words"), if rest.is_empty() { "a calm morning" } else { rest });
     }
     if let Some(fact) = remembered(now) {
-        return one(tools, "remember", fact);
+        return one(tools, ("remember", "fact"), fact);
     }
     if has("me") && (has("know") || has("remember")) && has("what") {
         return call(tools, "search_memory", json!({}));
     }
     if first == "forget" && !rest.is_empty() {
-        return one(tools, "forget_fact", rest);
+        return one(tools, ("forget_fact", "id"), rest);
     }
     if has("note") && (has("add") || first == "note") {
-        return one(tools, "add_note", &note(now));
+        return one(tools, ("add_note", "text"), &note(now));
     }
     if has("notes") && (has("clear") || has("delete") || has("remove")) {
         return call(tools, "clear_notes", json!({}));
@@ -80,13 +80,17 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     (has("notes") && (has("list") || has("show") || has("what"))).then(|| call(tools, "list_notes", json!({})))?
 }
 
-/// A call with one argument: a JSON object as it is, else the text in the first required place.
-fn one(tools: Tools<'_>, name: &str, text: &str) -> Option<DemoAnswer> {
+/// A call with one argument: a JSON object as it is, else the text in the property of this name, or where the schema has none, in the
+/// first required property, or in the first that takes free text.
+fn one(tools: Tools<'_>, (name, property): (&str, &str), text: &str) -> Option<DemoAnswer> {
     let (_, schema) = find(tools, name)?;
+    let properties = schema["properties"].as_object();
     let required = schema["required"].as_array().and_then(|names| names.first()).and_then(Value::as_str);
-    let first = || schema["properties"].as_object().and_then(|places| places.keys().next()).map(String::as_str);
+    let free = |about: &Value| about["enum"].is_null() && about["type"].as_str().is_none_or(|kind| kind == "string");
+    let first = || properties.and_then(|all| all.iter().find(|(_, about)| free(about)).map(|(name, _)| name.as_str()));
+    let named = properties.and_then(|all| all.get_key_value(property)).map(|(name, _)| name.as_str());
     let given = serde_json::from_str::<Map<String, Value>>(text).ok();
-    let place = required.or_else(first).filter(|_| !text.is_empty() || required.is_some());
+    let place = named.or(required).or_else(first).filter(|_| !text.is_empty() || required.is_some());
     let arguments = given.unwrap_or_else(|| place.map(|place| (place.to_owned(), json!(text))).into_iter().collect());
     call(tools, name, Value::Object(arguments))
 }
@@ -225,7 +229,14 @@ mod tests {
         vec![
             one("roll_dice", "notation"),
             one("calculator", "expression"),
-            ("get_time".to_owned(), json!({"properties": {"timezone": {}}})),
+            (
+                "get_time".to_owned(),
+                json!({"properties": {"format": {"type": "string", "enum": ["full"]}, "timezone": {"type": "string"}}}),
+            ),
+            (
+                "moods".to_owned(),
+                json!({"properties": {"a": {"enum": ["good"]}, "b": {"type": "integer"}, "c": {"type": "string"}}}),
+            ),
             one("example__add_note", "text"),
             ("example__list_notes".to_owned(), json!({"properties": {}})),
             ("example__clear_notes".to_owned(), json!({"properties": {}})),
@@ -267,6 +278,7 @@ mod tests {
             ("what do you know about me?", "search_memory {}"),
             ("forget 0123456789ab", r#"forget_fact {"id":"0123456789ab"}"#),
             ("wait 5 seconds", r#"example__wait {"seconds":5}"#),
+            ("use moods anything goes", r#"moods {"c":"anything goes"}"#),
             ("use example__add_note {\"text\":\"x\"}", r#"example__add_note {"text":"x"}"#),
         ] {
             assert_eq!(called(now), call, "{now}");

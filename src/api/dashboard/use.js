@@ -1,0 +1,45 @@
+// What was used on the last days, by member and by tool. It is read when it is opened, and seldom after that.
+
+import { make, short } from "./dom.js";
+
+const SELDOM_MS = 60_000;
+/** Members and tools of a day that are shown. */
+const MOST = 8;
+
+/** Builds the part; `read(path)` asks the program, `nameOf(id)` may name a member. */
+export function useOf(read, nameOf) {
+  const list = make("ul", "spent by-day");
+  const box = make("details", "use", make("summary", "", "By day, member and tool"), list);
+  box.title = "what the usage ledger and the audit of tools have of the last seven days";
+  let last = -Infinity;
+  const look = async () => {
+    if (!box.open || performance.now() - last < SELDOM_MS) return;
+    last = performance.now();
+    try {
+      const { days } = await read("/api/v1/usage/days");
+      list.replaceChildren(...days.flatMap((day) => rows(day, nameOf)));
+    } catch {
+      last = -Infinity;
+    }
+  };
+  box.addEventListener("toggle", look);
+  return { element: box, look };
+}
+
+function rows({ day, all, members, tools }, nameOf) {
+  if (all.tokens === 0 && tools.count === 0) return [];
+  const head = row(day, `${all.messages} ${all.messages === 1 ? "message" : "messages"}`, `${short(all.tokens)} tokens`);
+  head.classList.add("day");
+  const who = ({ member }) => nameOf(member.slice(member.indexOf(":") + 1)) ?? member;
+  const ofMembers = members.most.slice(0, MOST).map((one) => row(who(one), `${one.messages} ${one.messages === 1 ? "message" : "messages"}`, `${short(one.tokens)} tokens`));
+  const ofTools = tools.most.slice(0, MOST).map((one) => row(one.tool, `${one.calls} ${one.calls === 1 ? "call" : "calls"}${one.failed ? `, ${one.failed} failed` : ""}`, `${one.members} ${one.members === 1 ? "member" : "members"}`));
+  return [head, ...ofMembers, ...more(members, "members"), ...ofTools, ...more(tools, "tools")];
+}
+
+function more({ count }, what) {
+  return count > MOST ? [row(`and ${count - MOST} more ${what}`, "", "")] : [];
+}
+
+function row(name, figure, price) {
+  return make("li", "", make("span", "name", name), make("span", "figure", figure), make("span", "price", price));
+}

@@ -1,0 +1,79 @@
+//! Places for requests whose bodies are read before it is known who sends them. One sender has a share of these, and all of them
+//! together leave the places of other requests alone.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use crate::api::guard::Link;
+use crate::api::places::{Share, network};
+
+/// The most of these requests at one time.
+const AT_ONCE: usize = 64;
+/// The most of one address; an IPv6 network of 64 bits counts as one.
+const OF_ONE_PEER: usize = 16;
+
+/// All of these places.
+#[derive(Clone, Default)]
+pub struct Rooms(Arc<Mutex<HashMap<IpAddr, usize>>>);
+
+/// One place, given back when this is dropped.
+pub struct Taken {
+    rooms: Rooms,
+    peer: IpAddr,
+}
+
+impl Rooms {
+    /// All places are free.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// A place for a request of this connection; none while all are taken, or all of its address.
+    pub fn take(&self, link: &Link) -> Option<Taken> {
+        let peer = network(link.peer);
+        let mut held = self.0.lock();
+        let own = held.get(&peer).copied().unwrap_or_default();
+        if link.share == Share::HealthOnly || own >= OF_ONE_PEER || held.values().sum::<usize>() >= AT_ONCE {
+            return None;
+        }
+        held.insert(peer, own + 1);
+        Some(Taken { rooms: self.clone(), peer })
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        let mut held = self.rooms.0.lock();
+        if let Some(own) = held.get_mut(&self.peer) {
+            *own -= 1;
+            if *own == 0 {
+                held.remove(&self.peer);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_has_a_share_and_all_together_have_a_bound() {
+        let rooms = Rooms::new();
+        let of = |last: u8| Link { peer: [10, 0, 0, last].into(), own: [10, 0, 0, 99].into(), share: Share::Whole };
+        let mut held: Vec<_> = (0..OF_ONE_PEER).map_while(|_| rooms.take(&of(1))).collect();
+        assert!(held.len() == OF_ONE_PEER && rooms.take(&of(1)).is_none(), "its share is taken");
+        for last in 2..=4 {
+            held.extend((0..OF_ONE_PEER).map_while(|_| rooms.take(&of(last))));
+        }
+        assert!(held.len() == AT_ONCE && rooms.take(&of(5)).is_none(), "all are taken");
+        held.pop();
+        assert!(rooms.take(&of(5)).is_some());
+        assert!(rooms.take(&Link { share: Share::HealthOnly, ..of(5) }).is_none());
+        drop(held);
+        assert!(rooms.0.lock().is_empty());
+    }
+}

@@ -1,0 +1,472 @@
+//! `staffai backup FILE` and `staffai restore FILE`: a copy of everything that is kept, made while the service runs, and back.
+//!
+//! The copy is text, one JSON object a line: a head with its version, a line for each key with its value and the moment it ends, a
+//! line for each file of the data directory that belongs to it, and a last line with the number of lines and their SHA-256. A copy
+//! without that line was cut off and is refused. Of the embedded store it is the state of one moment; of Redis each key is as it
+//! was when it was read.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::mpsc;
+
+use super::commands::{self, Reading};
+use super::system::SystemClock;
+use super::{Cli, STORE_WITHIN, assemble, chat, exit, files, keys, rows};
+use crate::config::{Loaded, Settings};
+use crate::domain::ids::{self, Timestamp};
+use crate::domain::keys::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
+use crate::ports::{Backups, Clock, Store, StoredRow, Write};
+
+/// The form of the file.
+const VERSION: u32 = 1;
+/// The longest line that is read back, in bytes: more than any value that is kept.
+const LINE_MAX: u64 = 64 * 1024 * 1024;
+/// Rows that are on their way from the store.
+const ROWS_AHEAD: usize = 256;
+/// Chunks that are on their way to the reader, each of about [`CHUNK`] bytes.
+const CHUNKS_AHEAD: usize = 4;
+const CHUNK: usize = 64 * 1024;
+/// Rows that are put back with one write.
+const ROWS_AT_ONCE: usize = 256;
+/// Bytes of values that are put back with one write.
+const BYTES_AT_ONCE: usize = 1024 * 1024;
+/// The folder of logins at tool servers, below the data directory.
+const LOGINS: &str = "mcp-logins";
+/// The most logins that are copied.
+const LOGINS_MAX: usize = 1_000;
+/// How long the running service may be silent while it copies.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+
+/// One line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Line {
+    Head {
+        staffai_backup: u32,
+        program: String,
+        at: u64,
+    },
+    Row {
+        key: String,
+        value: String,
+        #[serde(skip_serializing_if = "Option::is_none", default)]
+        end: Option<u64>,
+    },
+    File {
+        file: String,
+        text: String,
+    },
+    End {
+        lines: u64,
+        sha256: String,
+    },
+}
+
+/// Makes copies of a running program.
+pub(super) struct Copies {
+    pub store: Arc<dyn Store>,
+    pub clock: Arc<dyn Clock>,
+    /// The data directory.
+    pub dir: PathBuf,
+}
+
+impl Backups for Copies {
+    fn begin(&self) -> mpsc::Receiver<Vec<u8>> {
+        let (store, clock, dir) = (Arc::clone(&self.store), Arc::clone(&self.clock), self.dir.clone());
+        let (to, chunks) = mpsc::channel(CHUNKS_AHEAD);
+        tokio::spawn(async move {
+            let mut copying = Copying { to, chunk: Vec::new(), lines: 0, hash: Sha256::new() };
+            // Without its last line a copy is refused when it is read back.
+            if let Err(why) = copying.run(&*store, &*clock, &dir).await {
+                tracing::warn!(event = "backup.failed", reason = why, "a copy of the store was not finished");
+            } else {
+                tracing::info!(event = "backup.made", lines = copying.lines, "a copy of the store was made");
+            }
+        });
+        chunks
+    }
+}
+
+/// One copy under way.
+struct Copying {
+    to: mpsc::Sender<Vec<u8>>,
+    chunk: Vec<u8>,
+    lines: u64,
+    hash: Sha256,
+}
+
+impl Copying {
+    async fn run(&mut self, store: &dyn Store, clock: &dyn Clock, dir: &Path) -> Result<(), String> {
+        let at = clock.now();
+        let program = env!("CARGO_PKG_VERSION").to_owned();
+        self.line(&Line::Head { staffai_backup: VERSION, program, at: at.0 }).await?;
+        let (rows, mut copied) = mpsc::channel::<StoredRow>(ROWS_AHEAD);
+        let take = async {
+            while let Some(StoredRow { key, value, ttl }) = copied.recv().await {
+                let end = ttl.map(|ttl| clock.now().0.saturating_add(ids::millis(ttl)));
+                self.line(&Line::Row { key, value, end }).await?;
+            }
+            Ok(())
+        };
+        let (copied, taken): (Result<(), String>, Result<(), String>) = tokio::join!(store.copy(rows), take);
+        copied.and(taken)?;
+        for (file, text) in kept_files(dir)? {
+            self.line(&Line::File { file, text }).await?;
+        }
+        let sha256 = hex(&self.hash.clone().finalize());
+        self.line(&Line::End { lines: self.lines, sha256 }).await?;
+        self.flush().await
+    }
+
+    async fn line(&mut self, line: &Line) -> Result<(), String> {
+        let mut text = serde_json::to_vec(line).map_err(|error| error.to_string())?;
+        text.push(b'\n');
+        self.hash.update(&text);
+        self.lines += 1;
+        self.chunk.extend_from_slice(&text);
+        if self.chunk.len() >= CHUNK { self.flush().await } else { Ok(()) }
+    }
+
+    async fn flush(&mut self) -> Result<(), String> {
+        let chunk = std::mem::take(&mut self.chunk);
+        self.to.send(chunk).await.map_err(|_| "nothing reads it any more".to_owned())
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The files of the data directory that belong to what is kept, by their names below it.
+fn kept_files(dir: &Path) -> Result<Vec<(String, String)>, String> {
+    let mut names = vec![keys::FILE.to_owned(), rows::FILE.to_owned()];
+    if let Ok(entries) = fs::read_dir(dir.join(LOGINS)) {
+        let found = entries.flatten().take(LOGINS_MAX).filter_map(|entry| entry.file_name().into_string().ok());
+        let mut found: Vec<String> = found.filter(|name| is_login(name)).collect();
+        found.sort();
+        names.extend(found.into_iter().map(|name| format!("{LOGINS}/{name}")));
+    }
+    let mut kept = Vec::new();
+    for name in names {
+        if let Some(text) = files::read(&dir.join(&name))? {
+            kept.push((name, text));
+        }
+    }
+    Ok(kept)
+}
+
+/// True if a file of logins may have this name: nothing in it leads out of the folder.
+fn is_login(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && stem.chars().all(plain))
+}
+
+/// Writes a copy of what the running service keeps or, when none runs, of the store itself.
+pub(super) async fn make(cli: &Cli, to: &Path) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let runs = commands::ask_health(loaded.settings.http.addr).await.is_ok();
+    let made = if runs { of_service(&loaded, to).await } else { of_store(&loaded.settings, to).await };
+    match made {
+        Ok(lines) => {
+            say!(
+                "{}: {lines} lines; keep it where only you can read it: it holds conversations and keys",
+                to.display()
+            );
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+type Failed = (String, u8);
+
+async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
+    let address = commands::reachable(loaded.settings.http.addr);
+    let failed = |why: String| (format!("the service at http://{address}/ gave no copy: {why}"), exit::NEGATIVE);
+    let key = loaded.settings.http.api_keys.first();
+    if key.is_some() && !chat::is_own(address.ip()) {
+        return Err(failed("it is on another machine, and the key would go there unencrypted".to_owned()));
+    }
+    let client = reqwest::Client::builder().read_timeout(SILENT_MAX).no_proxy().build();
+    let client = client.map_err(|error| failed(error.to_string()))?;
+    let mut request = client.get(format!("http://{address}/api/v1/backup"));
+    if let Some(key) = key {
+        request = request.bearer_auth(key.expose_secret());
+    }
+    let answer = request.send().await.map_err(|error| failed(error.to_string()))?;
+    if matches!(answer.status(), reqwest::StatusCode::UNAUTHORIZED | reqwest::StatusCode::FORBIDDEN) {
+        return Err(failed("it needs a key that may operate; set STAFFAI_API_KEYS to one".to_owned()));
+    }
+    let answer = answer.error_for_status().map_err(|error| failed(error.to_string()))?;
+    let mut stream = answer.bytes_stream();
+    let (chunks, copied) = mpsc::channel(CHUNKS_AHEAD);
+    let take = async {
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| failed(error.to_string()))?;
+            if chunks.send(chunk.to_vec()).await.is_err() {
+                break;
+            }
+        }
+        drop(chunks);
+        Ok(())
+    };
+    let (written, taken) = tokio::join!(write(to, copied), take);
+    taken.and(written)
+}
+
+async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
+    if is_new(settings) {
+        let dir = settings.store.dir.display();
+        return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));
+    }
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = assemble::store(settings, &clock, None).await;
+    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
+    let copies = Copies { store: Arc::clone(&store), clock, dir: settings.store.dir.clone() };
+    let written = write(to, copies.begin()).await;
+    store.close(STORE_WITHIN).await;
+    written
+}
+
+/// True if the embedded store has no file yet. To make it here could give it to the wrong owner.
+fn is_new(settings: &Settings) -> bool {
+    settings.redis.address().is_none() && !settings.store.dir.join(crate::store::embedded::FILE).exists()
+}
+
+/// Writes a whole copy beside the file and then in its place. Returns how many lines it has.
+async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+    let failed = |error: std::io::Error| {
+        let to = to.display();
+        (format!("{to}: {error}; name a file in a directory that you may write to"), exit::NEGATIVE)
+    };
+    let mut name = to.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    name.push(format!(".{}", std::process::id()));
+    let beside = to.with_file_name(name);
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside).map_err(failed)?;
+    let mut done = Ok(());
+    while let Some(chunk) = chunks.recv().await {
+        done = file.write_all(&chunk);
+        if done.is_err() {
+            break;
+        }
+    }
+    let checked = done.and_then(|()| file.sync_all()).map_err(failed).and_then(|()| {
+        let copy = Copy::open(&beside).map_err(|why| (why, exit::NEGATIVE))?;
+        copy.check().map_err(|why| (why, exit::NEGATIVE))
+    });
+    if checked.is_ok() {
+        fs::rename(&beside, to).map_err(failed)?;
+    } else {
+        // What is left of it is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&beside);
+    }
+    checked
+}
+
+/// A file that is read back.
+struct Copy<'a> {
+    path: &'a Path,
+    file: BufReader<fs::File>,
+}
+
+impl<'a> Copy<'a> {
+    fn open(path: &'a Path) -> Result<Self, String> {
+        let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        Ok(Self { path, file: BufReader::new(file) })
+    }
+
+    /// The next line and its bytes; none at the end of the file.
+    fn next(&mut self) -> Result<Option<(Line, Vec<u8>)>, String> {
+        let mut bytes = Vec::new();
+        let mut bounded = std::io::Read::take(&mut self.file, LINE_MAX);
+        let read = bounded.read_until(b'\n', &mut bytes);
+        let broken = |why: String| format!("{}: is no whole copy of staffai: {why}", self.path.display());
+        read.map_err(|error| broken(error.to_string()))?;
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let line =
+            serde_json::from_slice(&bytes).map_err(|error| broken(format!("a line cannot be read ({error})")))?;
+        Ok(Some((line, bytes)))
+    }
+
+    /// Reads all of it. Returns how many lines there are.
+    fn check(mut self) -> Result<u64, String> {
+        let broken = |why: &str| format!("{}: is no whole copy of staffai: {why}", self.path.display());
+        let (cut, other) = (broken("its end is missing; make it again"), broken("it was changed or damaged"));
+        let (newer, head) = (broken("it is of a later version; use that program"), broken("its head is missing"));
+        match self.next()? {
+            Some((Line::Head { staffai_backup: VERSION, .. }, first)) => {
+                let (mut hash, mut count) = (Sha256::new(), 1);
+                hash.update(&first);
+                while let Some((line, bytes)) = self.next()? {
+                    if let Line::End { lines, sha256 } = line {
+                        let same = lines == count && sha256 == hex(&hash.finalize());
+                        return if same { Ok(count + 1) } else { Err(other) };
+                    }
+                    hash.update(&bytes);
+                    count += 1;
+                }
+                Err(cut)
+            }
+            Some((Line::Head { .. }, _)) => Err(newer),
+            _ => Err(head),
+        }
+    }
+}
+
+/// Puts a copy back into a store that is empty.
+pub(super) async fn restore(cli: &Cli, from: &Path) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    match put_back(&loaded.settings, from).await {
+        Ok(told) => {
+            say!("{told}");
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
+    let wrong = |why: String| (why, exit::USAGE);
+    Copy::open(from).and_then(Copy::check).map_err(wrong)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = assemble::store(settings, &clock, None).await;
+    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
+    let done = put_into(&*store, settings, from, clock.now()).await;
+    let saved = store.close(STORE_WITHIN).await;
+    match done {
+        Ok(_) if !saved => {
+            Err(("not everything could be written down; empty the store and try again".to_owned(), exit::NEGATIVE))
+        }
+        other => other.map_err(|why| (why, exit::NEGATIVE)),
+    }
+}
+
+async fn put_into(store: &dyn Store, settings: &Settings, from: &Path, now: Timestamp) -> Result<String, String> {
+    let away = "the store cannot be reached; staffai check says why";
+    if store.status() != crate::ports::StoreStatus::Ready {
+        return Err(away.to_owned());
+    }
+    if !store.scan("", 1).await.is_empty() {
+        return Err("the store is not empty: a copy is put into an empty one only; stop the bot, and set STAFFAI_DATA_DIR to a new \
+                    directory, or REDIS_URL to an empty database"
+            .to_owned());
+    }
+    // Windows of limits have another form on a server, and are over within a minute.
+    let on_server = settings.redis.address().is_some();
+    let stays = |key: &str| {
+        !(on_server && [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX].iter().any(|window| key.starts_with(window)))
+    };
+    let (mut batch, mut bytes, mut put, mut over, mut kept) = (Vec::new(), 0, 0_u64, 0_u64, 0_u64);
+    let mut copy = Copy::open(from)?;
+    while let Some((line, _)) = copy.next()? {
+        match line {
+            Line::Row { end: Some(end), .. } if end <= now.0 => over += 1,
+            Line::Row { key, value, end } if stays(&key) => {
+                put += 1;
+                bytes += key.len() + value.len();
+                let ttl = end.map(|end| Duration::from_millis(end - now.0));
+                batch.push(Write::Put { key, value, ttl });
+            }
+            Line::Row { .. } => over += 1,
+            Line::File { file, text } => kept += u64::from(put_file(&settings.store.dir, &file, &text)?),
+            Line::Head { .. } | Line::End { .. } => {}
+        }
+        if batch.len() >= ROWS_AT_ONCE || bytes >= BYTES_AT_ONCE {
+            bytes = 0;
+            if !store.commit(std::mem::take(&mut batch)).await {
+                return Err(format!("{away}; empty it and try again"));
+            }
+        }
+    }
+    if !batch.is_empty() && !store.commit(batch).await {
+        return Err(format!("{away}; empty it and try again"));
+    }
+    Ok(format!("{put} keys and {kept} files are back; {over} were over since"))
+}
+
+/// Writes a file of the data directory, unless it is there. True when it was written.
+fn put_file(dir: &Path, name: &str, text: &str) -> Result<bool, String> {
+    let known = [keys::FILE, rows::FILE].contains(&name)
+        || name.strip_prefix(LOGINS).and_then(|name| name.strip_prefix('/')).is_some_and(is_login);
+    let path = dir.join(name);
+    if !known || path.exists() {
+        return Ok(false);
+    }
+    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+    if let Some(folder) = path.parent() {
+        fs::create_dir_all(folder).map_err(failed)?;
+    }
+    files::replace(&path, text).map_err(failed)?;
+    Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::actors::testing::ports::MemoryStore;
+
+    fn written(text: &str) -> Result<u64, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("copy");
+        fs::write(&path, text).unwrap();
+        Copy::open(&path).and_then(Copy::check)
+    }
+
+    #[tokio::test]
+    async fn a_copy_that_was_cut_or_changed_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = MemoryStore::new();
+        store.put("a".to_owned(), "1".to_owned());
+        let mut chunks =
+            Copies { store: Arc::new(store), clock: Arc::new(SystemClock), dir: dir.path().to_owned() }.begin();
+        let mut text = String::new();
+        while let Some(chunk) = chunks.recv().await {
+            text.push_str(std::str::from_utf8(&chunk).unwrap());
+        }
+        assert_eq!(written(&text), Ok(3), "{text}");
+        let lines: Vec<&str> = text.lines().collect();
+        for (broken, why) in [
+            (lines[..2].join("\n"), "its end is missing"),
+            (text.replace("\"1\"", "\"2\""), "changed or damaged"),
+            (format!("{}\n{}\n", lines[0], lines[2]), "changed or damaged"),
+            (text.replace("\"staffai_backup\":1", "\"staffai_backup\":2"), "of a later version"),
+            (lines[1..].join("\n"), "its head is missing"),
+            (String::new(), "its head is missing"),
+            ("no JSON\n".to_owned(), "cannot be read"),
+        ] {
+            let refused = written(&broken).unwrap_err();
+            assert!(refused.contains(why), "{refused} should say {why}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_a_copy_is_written_into_the_data_directory_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in
+            ["../evil", "mcp-logins/../../evil", "/etc/evil", "staffai.redb", "mcp-logins/a.txt", "mcp-logins/.json"]
+        {
+            assert_eq!(put_file(dir.path(), name, "x"), Ok(false), "{name}");
+        }
+        assert_eq!(put_file(dir.path(), "mcp-logins/a.json", "x"), Ok(true));
+        assert_eq!(put_file(dir.path(), "mcp-logins/a.json", "y"), Ok(false), "what is there stays");
+        assert_eq!(fs::read_to_string(dir.path().join("mcp-logins/a.json")).unwrap(), "x");
+    }
+}

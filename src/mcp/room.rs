@@ -1,0 +1,111 @@
+//! The memory of replies under way. One budget in bytes is shared by all servers: a message takes its room before it is gathered and
+//! gives it back when it is read. A message that finds no room within its time is passed over, and its call fails.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout};
+
+/// The bytes of all messages under way.
+const ALL_BYTES: usize = 32 * 1024 * 1024;
+/// The bytes of all messages of one connection.
+const OWN_BYTES: usize = 16 * 1024 * 1024;
+/// A message takes room from so many bytes on.
+pub(super) const FREE_BYTES: usize = 128 * 1024;
+/// The timeout of a message's wait for room.
+const ROOM_WITHIN: Duration = Duration::from_secs(10);
+/// The longest time that a message may hold room before it is whole.
+const WHOLE_WITHIN: Duration = Duration::from_secs(60);
+/// Large messages that are read at once, each with a few copies of what is in it.
+const READ_AT_ONCE: usize = 2;
+/// The unit of the budget, in bytes.
+const UNIT: usize = 1024;
+
+/// The room of one connection.
+#[derive(Debug, Clone)]
+pub(super) struct Room {
+    all: Arc<Semaphore>,
+    own: Arc<Semaphore>,
+    reading: Arc<Semaphore>,
+}
+
+/// Room that is taken; given back when this is dropped.
+#[derive(Debug)]
+pub(super) struct Held {
+    permits: [OwnedSemaphorePermit; 2],
+    /// When it has to be given back.
+    pub until: Instant,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        let of = |bytes: usize| Arc::new(Semaphore::new(bytes / UNIT));
+        Self { all: of(ALL_BYTES), own: of(OWN_BYTES), reading: Arc::new(Semaphore::new(READ_AT_ONCE)) }
+    }
+}
+
+impl Room {
+    /// The room of a further connection within the same budget.
+    pub(super) fn of_connection(&self) -> Self {
+        let own = Arc::new(Semaphore::new(OWN_BYTES / UNIT));
+        Self { all: Arc::clone(&self.all), own, reading: Arc::clone(&self.reading) }
+    }
+
+    /// Takes room for so many bytes; none when there is none in time.
+    pub(super) async fn take(&self, bytes: usize) -> Option<Held> {
+        let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
+        let taken = async {
+            // Its own part comes first: one that uses that up takes no place in the queue of all.
+            let own = Arc::clone(&self.own).acquire_many_owned(units).await.ok()?;
+            let all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
+            Some(Held { permits: [own, all], until: Instant::now() + WHOLE_WITHIN })
+        };
+        timeout(ROOM_WITHIN, taken).await.ok().flatten()
+    }
+
+    /// Waits until a large message may be read.
+    pub(super) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.reading).acquire_owned().await.ok()
+    }
+}
+
+impl Held {
+    /// Adds room to this; it has to be given back no later.
+    pub(super) fn add(&mut self, more: Self) {
+        let [own, all] = more.permits;
+        self.permits[0].merge(own);
+        self.permits[1].merge(all);
+    }
+
+    /// Bytes.
+    pub(super) fn bytes(&self) -> usize {
+        self.permits[0].num_permits() * UNIT
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: usize = 1024 * 1024;
+
+    #[tokio::test(start_paused = true)]
+    async fn all_connections_share_one_budget_and_none_takes_it_alone() {
+        let first = Room::default().of_connection();
+        let (second, third) = (first.of_connection(), first.of_connection());
+        let mut held = vec![first.take(8 * MIB).await.unwrap(), first.take(8 * MIB).await.unwrap()];
+        let begun = Instant::now();
+        assert!(first.take(MIB).await.is_none(), "a connection has its part");
+        assert_eq!(begun.elapsed(), ROOM_WITHIN);
+        held.push(second.take(16 * MIB).await.unwrap());
+        assert!(third.take(1).await.is_none(), "and all of them have one budget");
+        held.remove(0);
+        let mut last = third.take(6 * MIB).await.unwrap();
+        last.add(third.take(2 * MIB).await.unwrap());
+        assert_eq!(last.bytes(), 8 * MIB);
+        assert!(second.take(1).await.is_none());
+        drop((held, last));
+        assert_eq!(first.all.available_permits() * UNIT, ALL_BYTES);
+    }
+}
