@@ -16,7 +16,6 @@ struct World {
     faults: Arc<ScriptedFaults>,
     sweeper: Inbox<SweeperMsg>,
     outbox: Inbox<OutboxMsg>,
-    live: Live,
     _tree: Tree,
 }
 
@@ -28,7 +27,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let actor = RateLimiter {
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
-        live: live.clone(),
+        live,
         conversations: conversations.clone(),
         journal: journal.clone(),
         sweeper: sweeper.clone(),
@@ -41,7 +40,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let outbox = stage.probe(&outbox);
     stage.actor(row(LEAF), &limiter, actor);
     let tree = stage.go().await;
-    World { limiter, journal, conversations, store, faults, sweeper, outbox, live, _tree: tree }
+    World { limiter, journal, conversations, store, faults, sweeper, outbox, _tree: tree }
 }
 
 impl World {

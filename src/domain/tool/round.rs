@@ -173,7 +173,7 @@ impl Ready {
         let mut arguments = read(&call.arguments)?;
         if let Err(misfit) = entry.check(&arguments) {
             // Many models write null for an argument that they leave out.
-            let fits = leave_out_nulls(&mut arguments, &entry.tool.input_schema) && entry.check(&arguments).is_ok();
+            let fits = leave_out_nulls(&mut arguments, &entry.tool.input_schema.to_value()) && entry.check(&arguments).is_ok();
             fits.then_some(()).ok_or(Problem::Misfit(misfit))?;
         }
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
@@ -253,9 +253,9 @@ mod tests {
         let mut given = json!({"n": null, "m": null, "o": null});
         assert!(leave_out_nulls(&mut given, &schema));
         assert_eq!(given, json!({"n": null}));
-        let entry = Tool { input_schema: Arc::new(schema), ..tool("a", "x", "") };
+        let entry = Tool { input_schema: WrittenJson::new(&schema), ..tool("a", "x", "") };
         let offer = Offer { tools: vec![Arc::new(entry)], ..Offer::default() };
-        let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| (*tool.input_schema).clone());
+        let catalogue = Catalogue::new(&[offer], &Catalogue::default(), |tool| tool.input_schema.to_value());
         let bind = |arguments: &str| Ready::bind(&call("a__x", arguments), &catalogue, |_| true);
         assert!(bind(r#"{"n":null}"#).unwrap_err().to_string().contains("/n: null is not of type"));
         // What the schema allows is meant.
