@@ -6,8 +6,8 @@ pub mod ops;
 
 pub mod audit;
 
-pub mod usage;
 pub mod backup;
+pub mod usage;
 
 mod cors;
 

@@ -6,8 +6,8 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use crate::domain::completion::WrittenJson;
 use super::lenient::bounded;
+use crate::domain::completion::WrittenJson;
 use crate::domain::tool::{Annotations, DESCRIPTION_BYTES, ServerName, Source, Tool, ToolKind};
 
 /// The most tools of one server.

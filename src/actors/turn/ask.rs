@@ -146,7 +146,8 @@ impl Thinking<'_> {
         let heard: DeltaSink = if parts.events.streams(&turn.place.door) {
             Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
         } else {
-            let (slot, begun, reading) = (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
+            let (slot, begun, reading) =
+                (slot.clone(), begun.clone(), Mutex::new((Partial::default(), None::<Instant>)));
             Arc::new(move |delta: Delta<'_>| {
                 flow.add(delta.chars());
                 let Delta::Text(more) = delta else { return };

@@ -11,7 +11,6 @@ use rustix::process::{Signal, getpid, kill_process};
 use serde_json::{Map, Value, json};
 use tokio::sync::mpsc;
 
-use super::log_to;
 use super::link::{Birth, Heard, Link, Order, Says, Told};
 use super::log_to;
 use crate::app::assemble::Launch;

@@ -173,7 +173,8 @@ impl Ready {
         let mut arguments = read(&call.arguments)?;
         if let Err(misfit) = entry.check(&arguments) {
             // Many models write null for an argument that they leave out.
-            let fits = leave_out_nulls(&mut arguments, &entry.tool.input_schema.to_value()) && entry.check(&arguments).is_ok();
+            let fits =
+                leave_out_nulls(&mut arguments, &entry.tool.input_schema.to_value()) && entry.check(&arguments).is_ok();
             fits.then_some(()).ok_or(Problem::Misfit(misfit))?;
         }
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
