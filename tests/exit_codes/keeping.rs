@@ -125,6 +125,7 @@ async fn a_copy_needs_a_key_that_may_operate_once_there_are_keys() {
     command.env("STAFFAI_API_KEYS", "sk-of-a-sensible-length");
     let _bot = Running::start(command, folder.path());
     tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let url = format!("http://{free}/api/v1/backup");
     let client = reqwest::Client::new();
     assert_eq!(client.get(&url).send().await.unwrap().status().as_u16(), 401);
