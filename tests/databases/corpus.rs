@@ -226,7 +226,7 @@ impl Writer {
             // Bare it is refused each time.
             4..20 if name == "only" => format!("{own}{name}{own}"),
             0 => name.to_uppercase(),
-            1..5 => format!("{own}{name}{own}"),
+            1..4 => format!("{own}{name}{own}"),
             5 => format!("\"{name}\""),
             6 => format!("[{name}]"),
             _ => name.to_owned(),

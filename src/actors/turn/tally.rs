@@ -144,21 +144,6 @@ impl Drop for Stopwatch<'_> {
     }
 }
 
-/// Adds the time until it is dropped, also by the turn's deadline.
-pub(super) struct Stopwatch<'a> {
-    tally: &'a Tally,
-    began: Instant,
-    add: fn(&mut Effort, u64),
-}
-
-impl Drop for Stopwatch<'_> {
-    fn drop(&mut self) {
-        if !self.tally.beside {
-            (self.add)(&mut self.tally.spent.effort.lock(), ids::millis(self.began.elapsed()));
-        }
-    }
-}
-
 /// How many characters of one call's answer came so far. Clones are the same count.
 #[derive(Clone, Default)]
 pub(super) struct Flow(Arc<AtomicUsize>);
