@@ -2,13 +2,18 @@
 //! reads and changes; what it does not understand is not done, and the databases are told to hold to the same.
 
 mod allowed;
+mod engine;
+mod harmless;
 mod mysql;
+mod names;
 mod postgres;
 mod rows;
 mod sqlite;
 mod statement;
+#[cfg(test)]
+mod tests;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,15 +21,15 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::json;
-use sqlparser::dialect::Dialect;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+pub use self::engine::{Engine, is_plain_name};
 use self::mysql::Mysql;
 use self::postgres::Postgres;
 use self::rows::Rows;
 use self::sqlite::Sqlite;
-use self::statement::{Understood, understand};
+pub use self::statement::{Understood, understand};
 use super::{BuiltInTool, arguments, reads};
 use crate::domain::tool::access::RESOURCES;
 use crate::domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
@@ -36,18 +41,24 @@ const PACKET_BYTES: usize = 4 * 1024 * 1024;
 const STACK_BYTES: usize = 64 * 1024 * 1024;
 /// How much longer than its own bound a database may take before its connection is left.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest words of a failure, in characters.
+/// The longest words of a failure, in characters, and of the columns that are told with it.
 const FAILURE_CHARS: usize = 300;
+const COLUMNS_CHARS: usize = 1_000;
+/// How long a database may take to tell the columns of a table.
+const COLUMNS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One database.
 pub struct Database {
     name: String,
-    reads: BTreeSet<String>,
-    changes: BTreeSet<String>,
+    reads: Tables,
+    changes: Tables,
     rows: usize,
     timeout: Duration,
     driver: Box<dyn Driver>,
 }
+
+/// Tables as the settings name them, by the form of their names that statements are compared with.
+type Tables = BTreeMap<String, String>;
 
 /// What is allowed of one database.
 #[derive(Debug, Clone)]
@@ -67,15 +78,12 @@ pub struct Rights {
 /// The way to a kind of database.
 #[async_trait]
 trait Driver: Send + Sync {
-    /// The SQL that it speaks.
-    fn dialect(&self) -> &'static Sql;
+    /// The kind of database.
+    fn engine(&self) -> Engine;
 
     /// Runs one statement that was understood and is allowed. Dropping the future ends it.
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String>;
 }
-
-/// A dialect of SQL.
-type Sql = dyn Dialect + Send + Sync;
 
 /// The bounds of one statement.
 #[derive(Debug, Clone, Copy)]
@@ -100,7 +108,9 @@ impl Database {
             _ => return Err("its url must begin with sqlite:, postgres://, mysql:// or mariadb://".to_owned()),
         };
         let Rights { name, reads, changes, rows, timeout } = rights;
-        let (reads, changes) = (reads.into_iter().collect(), changes.into_iter().collect());
+        let engine = driver.engine();
+        let by_key = |names: Vec<String>| names.into_iter().map(|name| (engine.key(&name), name)).collect();
+        let (reads, changes) = (by_key(reads), by_key(changes));
         Ok(Self { name, reads, changes, rows, timeout, driver })
     }
 
@@ -115,15 +125,34 @@ impl Database {
     /// # Errors
     /// It does not, for this reason.
     pub async fn try_out(&self) -> Result<(), String> {
-        for table in &self.reads {
-            let sql = format!("SELECT * FROM {table}");
-            let dialect = self.driver.dialect();
-            let statement = with_room(move || understand(dialect, &sql, 1)).await?;
+        for (key, table) in &self.reads {
+            let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
+            let statement = Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None };
             let asked = Asked { rows: 1, within: self.timeout };
             let ran = timeout(self.timeout + GRACE, self.driver.run(statement, asked)).await;
             ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;
         }
         Ok(())
+    }
+
+    /// The columns of tables that a statement was allowed to read, for the model to name them right the next time. Empty if the database does
+    /// not tell them.
+    async fn columns(&self, tables: &BTreeSet<String>) -> String {
+        let told = async {
+            let mut text = String::new();
+            for (key, table) in self.reads.iter().filter(|(key, _)| tables.contains(*key)) {
+                let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
+                let statement = Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None };
+                let asked = Asked { rows: 1, within: COLUMNS_TIMEOUT };
+                if let Ok(rows) = self.driver.run(statement, asked).await {
+                    // Writing into a string cannot fail.
+                    let _ = write!(text, ". Columns of {}.{table}: {}", self.name, rows.columns.join(", "));
+                }
+            }
+            text
+        };
+        let text = timeout(COLUMNS_TIMEOUT, told).await.unwrap_or_default();
+        text.chars().take(COLUMNS_CHARS).collect()
     }
 
     /// Whether a statement may be run that was asked for with these tables.
@@ -135,15 +164,16 @@ impl Database {
             (Mode::Changes, None) => return Err("this tool changes only; db_query reads".to_owned()),
             _ => {}
         }
-        let unknown = |table: &&String, rights: &BTreeSet<String>| !rights.contains(*table);
-        if let Some(table) = statement.reads.iter().find(|table| unknown(table, &self.reads)) {
-            return Err(format!("the table {table} may not be read here"));
+        let mut touched = BTreeSet::new();
+        let read = statement.reads.iter().map(|table| (table, &self.reads, "read"));
+        let changed = statement.changes.iter().map(|table| (table, &self.changes, "changed"));
+        for (table, rights, done) in read.chain(changed) {
+            // System tables too are refused unless the settings name them.
+            let Some(known) = rights.get(table) else {
+                return Err(format!("the table {table} may not be {done} here"));
+            };
+            touched.insert(format!("{}.{known}", self.name));
         }
-        if let Some(table) = statement.changes.iter().find(|table| unknown(table, &self.changes)) {
-            return Err(format!("the table {table} may not be changed here"));
-        }
-        let touched: BTreeSet<String> =
-            statement.reads.iter().chain(&statement.changes).map(|table| format!("{}.{table}", self.name)).collect();
         if touched == named.iter().cloned().collect() {
             return Ok(());
         }
@@ -184,7 +214,7 @@ pub fn tools(databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
     offered.map(|mode| Box::new(DbTool { databases: Arc::clone(&databases), mode }) as Box<dyn BuiltInTool>).collect()
 }
 
-const fn mode_tables(database: &Database, mode: Mode) -> &BTreeSet<String> {
+const fn mode_tables(database: &Database, mode: Mode) -> &Tables {
     match mode {
         Mode::Reads => &database.reads,
         Mode::Changes => &database.changes,
@@ -209,7 +239,7 @@ impl DbTool {
         let (databases, mode) = (Arc::clone(&self.databases), self.mode);
         let understood = with_room(move || {
             let database = &databases[at];
-            let statement = understand(database.driver.dialect(), &sql, database.rows.saturating_add(1))?;
+            let statement = understand(database.driver.engine(), &sql, database.rows.saturating_add(1))?;
             database.allow(&statement, &tables, mode)?;
             Ok(statement)
         });
@@ -217,8 +247,17 @@ impl DbTool {
         let statement = understood.unwrap_or_else(|_| Err("the statement takes too long to be read".to_owned()))?;
         let database = &self.databases[at];
         let asked = Asked { rows: database.rows, within: database.timeout.min(deadline) };
-        let ran = timeout(asked.within + GRACE, database.driver.run(statement, asked)).await;
-        ran.unwrap_or_else(|_| Err("the database did not answer in time".to_owned()))
+        let reads = statement.reads.clone();
+        let Ok(ran) = timeout(asked.within + GRACE, database.driver.run(statement, asked)).await else {
+            return Err("the database did not answer in time".to_owned());
+        };
+        match ran {
+            Err(reason) => {
+                let reason: String = reason.chars().take(FAILURE_CHARS).collect();
+                Err(format!("{reason}{}", database.columns(&reads).await))
+            }
+            rows => rows,
+        }
     }
 }
 
@@ -231,7 +270,7 @@ impl BuiltInTool for DbTool {
         };
         let mut about = format!("{what} Tables:");
         for database in self.databases.iter() {
-            for table in mode_tables(database, self.mode) {
+            for table in mode_tables(database, self.mode).values() {
                 // Writing into a string cannot fail.
                 let _ = write!(about, " {}.{table}", database.name);
             }
@@ -242,7 +281,7 @@ impl BuiltInTool for DbTool {
             RESOURCES: {"type": "array", "items": {"type": "string"}, "maxItems": 20,
                 "description": "Every table that the statement names, written database.table"},
             "sql": {"type": "string", "maxLength": statement::STATEMENT_BYTES,
-                "description": format!("{statements}; tables without the name of the database, values written out")},
+                "description": format!("{statements}; tables without the name of the database, names with blanks in quotes, values written out")},
         }});
         let tool = reads(name, &about, schema);
         let changes = self.mode == Mode::Changes;
@@ -255,7 +294,7 @@ impl BuiltInTool for DbTool {
         let asked: Arguments = arguments(request)?;
         Ok(match self.run(asked, request.deadline).await {
             Ok(rows) => ToolResult::text(rows.shown()),
-            Err(reason) => ToolResult::failure(reason.chars().take(FAILURE_CHARS).collect::<String>()),
+            Err(reason) => ToolResult::failure(reason.chars().take(FAILURE_CHARS + COLUMNS_CHARS).collect::<String>()),
         })
     }
 }

@@ -16,6 +16,37 @@ const HOSTILE: &[&str] = &[
     "SELECT word FROM shop.public.secret",
     "SELECT word FROM ONLY secret",
     "SELECT word FROM U&\"\\0073ecret\"",
+    "WITH \"only\" AS (SELECT 1 AS a) SELECT * FROM only secret",
+    "WITH `only` AS (SELECT 1 AS a) SELECT * FROM only secret",
+    "WITH [only] AS (SELECT 1 AS a) SELECT * FROM only secret",
+    "WITH \"only\" AS (SELECT 1 AS a) SELECT * FROM ONLY secret AS s",
+    "WITH \"only\" AS (SELECT 1 AS a) SELECT (SELECT max(word) FROM only secret)",
+    "WITH \"only\" AS (SELECT 1 AS a) SELECT * FROM orders, only secret",
+    "WITH \"lateral\" AS (SELECT 1 AS a) SELECT * FROM lateral secret",
+    "WITH \"table\" AS (SELECT 1 AS a) SELECT * FROM table secret",
+    "WITH cheap AS (SELECT word FROM secret) SELECT * FROM cheap",
+    "WITH orders AS (SELECT word FROM secret) SELECT * FROM cheap, orders",
+    "WITH a AS (SELECT 1 AS a) SELECT id FROM orders",
+    "WITH a AS (SELECT word FROM secret) SELECT id FROM orders",
+    "SELECT word FROM 'secret'",
+    "SELECT word FROM staffai_with_1",
+    "SELECT \"nothing\" FROM orders",
+    "SELECT current_user FROM orders",
+    "SELECT session_user FROM orders",
+    "SELECT utc_timestamp FROM orders",
+    "SELECT version() FROM orders",
+    "SELECT total() FROM orders",
+    "SELECT iif() FROM orders",
+    "SELECT upper(id, id) FROM orders",
+    "SELECT 1",
+    "SELECT now()",
+    "VALUES (1)",
+    "WITH a AS (SELECT 1 AS b) SELECT b FROM a",
+    "SELECT id FROM orders LEFT SEMI JOIN secret ON 1 = 1",
+    "SELECT id FROM orders GLOBAL JOIN secret ON 1 = 1",
+    "SELECT * EXCEPT (id) FROM orders",
+    "FROM secret",
+    "FROM orders SELECT id",
     "TABLE secret",
     "(SELECT word FROM secret)",
     "((SELECT word FROM secret))",
@@ -126,6 +157,11 @@ const HOSTILE: &[&str] = &[
     "SELECT * FROM sqlite_master",
     "SELECT * FROM sqlite_schema",
     "SELECT * FROM pragma_table_info('secret')",
+    "SELECT * FROM main.sqlite_master",
+    "SELECT * FROM temp.sqlite_master",
+    "SELECT * FROM pragma_database_list",
+    "SELECT * FROM pragma_table_list",
+    "SELECT * FROM dbstat",
     "SELECT * FROM json_each('[1]')",
     "SELECT * FROM generate_series(1, 1000000000)",
     "SELECT * FROM unnest(ARRAY[1]) AS x",
@@ -133,6 +169,10 @@ const HOSTILE: &[&str] = &[
     "SELECT * FROM information_schema.tables",
     "SELECT * FROM pg_catalog.pg_class",
     "SELECT * FROM pg_shadow",
+    "SELECT * FROM pg_class",
+    "SELECT * FROM pg_stat_activity",
+    "SELECT * FROM performance_schema.threads",
+    "SELECT * FROM sys.version",
     "SELECT * FROM mysql.user",
     "SELECT * FROM orders PARTITION (p0)",
     "SELECT * FROM orders TABLESAMPLE SYSTEM ((SELECT count(*) FROM secret))",
@@ -258,6 +298,26 @@ async fn holds(shop: &Shop) {
     }
     println!("statements that reached a table without right on {}: {} of {tried}", shop.kind, reached.len());
     assert!(reached.is_empty(), "{reached:#?}");
+}
+
+/// A function of a usual name that was made in the database may do anything.
+#[tokio::test]
+async fn functions_that_were_made_in_a_database_are_never_called() {
+    let secret = "SELECT word FROM secret LIMIT 1";
+    let postgres = Shop::postgres().await;
+    for function in ["total(INTEGER)", "upper(INTEGER)", "year(INTEGER)"] {
+        postgres.make(&format!("CREATE FUNCTION {function} RETURNS TEXT LANGUAGE sql AS '{secret}'")).await;
+    }
+    let mariadb = Shop::mariadb().await;
+    for function in ["total(a INTEGER)", "strpos(a INTEGER)"] {
+        mariadb.make(&format!("CREATE FUNCTION {function} RETURNS TEXT READS SQL DATA RETURN ({secret})")).await;
+    }
+    for shop in [&postgres, &mariadb] {
+        for call in ["total(id)", "year(id)", "strpos(id)", "public.upper(id)", "upper(id)"] {
+            let (text, _) = shop.call("db_query", &["shop.orders"], &format!("SELECT {call} FROM orders")).await;
+            assert!(!text.contains(CANARY), "{}: {call}: {text}", shop.kind);
+        }
+    }
 }
 
 /// Nesting that some parsers read again and again.

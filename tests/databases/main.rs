@@ -1,5 +1,7 @@
 //! Statements on real databases: `SQLite`, `PostgreSQL` and `MariaDB`.
 
+mod account;
+mod corpus;
 mod hostile;
 mod queries;
 mod server;

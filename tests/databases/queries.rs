@@ -58,6 +58,41 @@ async fn reads(shop: &Shop) {
     ] {
         assert_eq!(shop.query(&orders, sql).await, text, "{}: {sql}", shop.kind);
     }
+    let quote = if shop.kind == "mariadb" { '`' } else { '"' };
+    for (sql, text) in [
+        (
+            "SELECT #the item#, #order# FROM #order lines# AS #my lines# WHERE #my lines#.#order# < 4",
+            "| the item | order |\n| --- | --- |\n| tea | 3 |\n\n1 row.",
+        ),
+        ("SELECT max(#order#) AS #the most# FROM #order lines#", "| the most |\n| --- |\n| 7 |\n\n1 row."),
+    ] {
+        let sql = sql.replace('#', &quote.to_string());
+        assert_eq!(shop.query(&["shop.order lines"], &sql).await, text, "{}: {sql}", shop.kind);
+    }
+    for (kind, sql, text) in [
+        ("postgres", "SELECT id FROM orders WHERE id = ANY('{2,9}'::int[])", "| id |\n| --- |\n| 2 |\n\n1 row."),
+        ("postgres", "SELECT id FROM orders WHERE id = ANY(ARRAY[2, 9])", "| id |\n| --- |\n| 2 |\n\n1 row."),
+        (
+            "postgres",
+            "SELECT DISTINCT ON (price > 4) id FROM Orders ORDER BY price > 4, id DESC",
+            "| id |\n| --- |\n| 1 |\n| 3 |\n\n2 rows.",
+        ),
+        (
+            "postgres",
+            "SELECT CAST('{\"a\": 5}' AS json) ->> 'a' AS a FROM orders WHERE id = 1",
+            "| a |\n| --- |\n| 5 |\n\n1 row.",
+        ),
+        ("sqlite", "SELECT '{\"a\": 5}' ->> 'a' AS a FROM Orders WHERE ID = 1", "| a |\n| --- |\n| 5 |\n\n1 row."),
+        (
+            "mariadb",
+            "SELECT timestampdiff(DAY, '2024-01-01', '2024-01-03') AS d FROM orders WHERE id = 1",
+            "| d |\n| --- |\n| 2 |\n\n1 row.",
+        ),
+    ] {
+        if shop.kind == kind {
+            assert_eq!(shop.query(&orders, sql).await, text, "{kind}: {sql}");
+        }
+    }
     assert_eq!(shop.query(&["shop.cheap"], "SELECT * FROM cheap").await, "| item |\n| --- |\n| tea |\n\n1 row.");
 }
 
@@ -86,6 +121,7 @@ async fn bounds(shop: &Shop) {
     assert!(is_error && text.ends_with(r#"in tables: ["shop.orders"]"#), "{text}");
     let (text, is_error) = shop.call("db_query", &["shop.orders"], "SELECT nothing FROM orders").await;
     assert!(is_error && text.contains("nothing"), "{text}");
+    assert!(text.ends_with(". Columns of shop.orders: id, item, price"), "{text}");
     let long = format!("SELECT id FROM orders WHERE id IN ({})", vec!["1"; 400].join(", "));
     assert!(shop.call("db_query", &["shop.orders"], &long).await.0.contains("more than 600 words"));
     // A statement that would take for ever.
@@ -107,6 +143,10 @@ async fn the_tools_say_what_they_are() {
     let names: Vec<_> =
         tools.iter().map(|tool| (&*tool.name, tool.kind, Effect::of(tool.annotations, None, true))).collect();
     assert_eq!(names, [("db_query", ToolKind::Db, Effect::Reads), ("db_change", ToolKind::Db, Effect::Changes)]);
-    assert!(tools[0].description.ends_with("Tables: shop.cheap shop.orders"), "{}", tools[0].description);
+    assert!(
+        tools[0].description.ends_with("Tables: shop.cheap shop.order lines shop.orders"),
+        "{}",
+        tools[0].description
+    );
     assert_eq!(tools[1].annotations.destructive, Some(true), "a person is asked unless the rules say otherwise");
 }

@@ -16,13 +16,14 @@ use crate::server::{self, Server};
 /// What stands in the table that may not be read.
 pub const CANARY: &str = "S3CR3T-W0RD";
 
-const SETUP: [&str; 7] = [
+const SETUP: [&str; 8] = [
     "CREATE TABLE orders (id INTEGER, item VARCHAR(100), price INTEGER)",
     "CREATE TABLE log (id INTEGER, note VARCHAR(100))",
     "CREATE TABLE secret (id INTEGER, word VARCHAR(100))",
     "INSERT INTO orders VALUES (1, 'tea', 3), (2, 'cof|fee', 5), (3, NULL, 7)",
     "INSERT INTO log VALUES (1, 'first')",
     "INSERT INTO secret VALUES (1, 'S3CR3T-W0RD')",
+    "CREATE TABLE \"order lines\" AS SELECT id, item AS \"the item\", price AS \"order\" FROM orders",
     "CREATE VIEW cheap AS SELECT item FROM orders WHERE price < 5",
 ];
 
@@ -64,11 +65,12 @@ impl Shop {
 
     async fn open(kind: &'static str, url: String, raw: Raw, server: Option<Server>, dir: TempDir) -> Self {
         for sql in SETUP {
-            raw.run(sql).await;
+            let sql = if kind == "mariadb" { sql.replace('"', "`") } else { sql.to_owned() };
+            raw.run(&sql).await;
         }
         let rights = Rights {
             name: "shop".to_owned(),
-            reads: vec!["orders".to_owned(), "cheap".to_owned()],
+            reads: vec!["orders".to_owned(), "cheap".to_owned(), "order lines".to_owned()],
             changes: vec!["log".to_owned()],
             rows: 2,
             timeout: Duration::from_secs(2),
@@ -96,6 +98,11 @@ impl Shop {
         let (text, is_error) = self.call("db_query", tables, sql).await;
         assert!(!is_error, "{}: {sql}: {text}", self.kind);
         text
+    }
+
+    /// Runs a statement past the tools.
+    pub async fn make(&self, sql: &str) {
+        self.raw.run(sql).await;
     }
 
     /// Everything that is in the tables, past the tools.

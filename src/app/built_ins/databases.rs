@@ -87,7 +87,8 @@ mod built {
             return Err("its name must be one word of letters, digits, `_` and `-`".to_owned());
         }
         let tables = || row.read.iter().chain(&row.write);
-        if let Some(table) = tables().find(|table| table.split('.').count() > 2 || !table.split('.').all(word)) {
+        let is_table = |table: &str| table.split('.').count() <= 2 && table.split('.').all(db_query::is_plain_name);
+        if let Some(table) = tables().find(|table| !is_table(table)) {
             return Err(format!("{table:?} is no name of a table: write table, or schema.table"));
         }
         if tables().next().is_none() {

@@ -5,11 +5,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use mysql_async::prelude::Queryable;
 use mysql_async::{Conn, Opts, OptsBuilder, Value};
-use sqlparser::dialect::MySqlDialect;
 
 use super::rows::Rows;
 use super::statement::Understood;
-use super::{Asked, Driver, PACKET_BYTES, Sql};
+use super::{Asked, Driver, Engine, PACKET_BYTES};
 
 /// A server.
 pub(super) struct Mysql {
@@ -28,8 +27,8 @@ impl Mysql {
 
 #[async_trait]
 impl Driver for Mysql {
-    fn dialect(&self) -> &'static Sql {
-        &MySqlDialect {}
+    fn engine(&self) -> Engine {
+        Engine::Mysql
     }
 
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
@@ -37,9 +36,12 @@ impl Driver for Mysql {
         bound(&mut connection, asked.within).await?;
         let changes = statement.changes.is_some();
         let mode = if changes { "READ WRITE" } else { "READ ONLY" };
-        // Texts mean what they show, and names are quoted in one way.
-        let before =
-            ["SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'", &format!("START TRANSACTION {mode}")];
+        // Texts mean what they show, names are quoted in one way, and no sign of another alphabet ends with a quote.
+        let before = [
+            "SET NAMES utf8mb4",
+            "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'",
+            &format!("START TRANSACTION {mode}"),
+        ];
         for set in before {
             connection.query_drop(set).await.map_err(|error| told(&error))?;
         }

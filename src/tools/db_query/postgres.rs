@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use futures_util::{TryStreamExt, pin_mut};
-use sqlparser::dialect::PostgreSqlDialect;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
@@ -14,7 +13,7 @@ use tokio_postgres::{Config, NoTls, SimpleQueryMessage};
 
 use super::rows::Rows;
 use super::statement::Understood;
-use super::{Asked, Driver, RECEIVED_BYTES, Sql};
+use super::{Asked, Driver, Engine, RECEIVED_BYTES};
 
 /// A server.
 pub(super) struct Postgres {
@@ -58,8 +57,8 @@ impl Drop for Ended {
 
 #[async_trait]
 impl Driver for Postgres {
-    fn dialect(&self) -> &'static Sql {
-        &PostgreSqlDialect {}
+    fn engine(&self) -> Engine {
+        Engine::Postgres
     }
 
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {

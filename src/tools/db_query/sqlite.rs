@@ -5,18 +5,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
-use sqlparser::dialect::SQLiteDialect;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
-use super::allowed::FUNCTIONS;
+use super::allowed::is_known;
 use super::rows::Rows;
 use super::statement::Understood;
-use super::{Asked, Driver, Sql};
+use super::{Asked, Driver, Engine};
 
 /// Steps of the library between two looks at the clock.
 const STEPS: i32 = 1_000;
@@ -30,8 +30,8 @@ pub(super) struct Sqlite {
 
 #[async_trait]
 impl Driver for Sqlite {
-    fn dialect(&self) -> &'static Sql {
-        &SQLiteDialect {}
+    fn engine(&self) -> Engine {
+        Engine::Sqlite
     }
 
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
@@ -49,6 +49,15 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     connection.busy_timeout(asked.within.min(Duration::from_secs(5)))?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES)?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    // A name that is unknown is an error, never a text; and nothing in the file makes the library do more than read tables.
+    for (config, on) in [
+        (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
+        (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
+        (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
+    ] {
+        connection.set_db_config(config, on)?;
+    }
     connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
     let (reads, changes) = (statement.reads.clone(), statement.changes.clone());
     connection.authorizer(Some(move |context: AuthContext<'_>| {
@@ -75,16 +84,24 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
 /// Whether the library may do this for a statement that reads and changes these tables. A view that may be read stands for what it
 /// reads; a trigger changes what it was made for.
 fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Option<&str>) -> bool {
-    let within = context.accessor.is_some_and(|view| reads.contains(view));
-    let own = |table: &str| changes == Some(table) || (changes.is_some() && context.accessor.is_some());
+    let schema = context.database_name.unwrap_or("main").to_ascii_lowercase();
+    let is = |name: &str, table: &str| match name.split_once('.') {
+        Some((named, name)) => named == schema && name.eq_ignore_ascii_case(table),
+        None => name.eq_ignore_ascii_case(table),
+    };
+    let named = |table: &str| reads.iter().any(|name| is(name, table));
+    let changed = |table: &str| changes.is_some_and(|name| is(name, table));
+    let within = context.accessor.is_some_and(named);
+    let own = |table: &str| changed(table) || (changes.is_some() && context.accessor.is_some());
     match context.action {
         AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => changes.is_some(),
         AuthAction::Read { table_name, .. } => {
-            within || reads.contains(table_name) || changes == Some(table_name) || table_name.is_empty()
+            within || named(table_name) || changed(table_name) || table_name.is_empty()
         }
         AuthAction::Function { function_name } => {
-            FUNCTIONS.contains(&function_name.to_ascii_lowercase().as_str()) || matches!(function_name, "like" | "glob")
+            let name = function_name.to_ascii_lowercase();
+            is_known(Engine::Sqlite, &name) || matches!(name.as_str(), "like" | "glob" | "->" | "->>")
         }
         AuthAction::Insert { table_name }
         | AuthAction::Delete { table_name }

@@ -1,0 +1,356 @@
+//! The check of each part of a statement: what is not known to be harmless is refused.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    BinaryOperator, CastKind, CeilFloorKind, DataType, DateTimeField, Distinct, Expr, Function, FunctionArg,
+    FunctionArgExpr, FunctionArgumentClause, FunctionArgumentList, FunctionArguments, GroupByExpr, GroupByWithModifier,
+    Ident, Interval, Join, JoinOperator, LimitClause, NamedWindowDefinition, ObjectName, ObjectNamePart, OrderBy,
+    OrderByExpr, OrderByKind, OrderBySort, Query, Select, SelectFlavor, SelectItem, SelectItemQualifiedWildcardKind,
+    SetExpr, SetQuantifier, Statement, TableAlias, TableFactor, TableWithJoins, UnaryOperator, Value, ValueWithSpan,
+    Visit, Visitor, WildcardAdditionalOptions,
+};
+
+use super::allowed::{STRUCTURE, TYPES, is_known};
+use super::engine::{Engine, is_plain_name};
+
+/// Checks each part of a statement, and returns the number of its queries that have a `WITH`.
+///
+/// # Errors
+/// In words: the first part that is refused.
+pub(super) fn check(engine: Engine, statement: &Statement) -> Result<usize, String> {
+    let mut walk = Walk { engine, statements: 0, withs: 0 };
+    match statement.visit(&mut walk) {
+        ControlFlow::Continue(()) => Ok(walk.withs),
+        ControlFlow::Break(refused) => Err(refused),
+    }
+}
+
+struct Walk {
+    engine: Engine,
+    statements: usize,
+    withs: usize,
+}
+
+type Checked = ControlFlow<String>;
+
+fn refuse(what: impl Into<String>) -> Checked {
+    ControlFlow::Break(what.into())
+}
+
+fn unless(harmless: bool, what: impl Into<String>) -> Checked {
+    if harmless { ControlFlow::Continue(()) } else { refuse(what) }
+}
+
+impl Visitor for Walk {
+    type Break = String;
+
+    fn pre_visit_statement(&mut self, _: &Statement) -> Checked {
+        self.statements += 1;
+        unless(self.statements == 1, "a statement inside of another is not done here")
+    }
+
+    fn pre_visit_query(&mut self, query: &Query) -> Checked {
+        let plain = query.locks.is_empty()
+            && query.for_clause.is_none()
+            && query.settings.is_none()
+            && query.format_clause.is_none()
+            && query.pipe_operators.is_empty()
+            && query.fetch.as_ref().is_none_or(|fetch| !fetch.percent && self.engine != Engine::Sqlite)
+            && !matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty());
+        unless(plain, "a SELECT that locks, or says how it is sent, is not done here")?;
+        if let Some(with) = &query.with {
+            self.withs += 1;
+            for cte in &with.cte_tables {
+                unless(cte.from.is_none(), "this form of WITH is not done here")?;
+                alias(&cte.alias)?;
+            }
+        }
+        unless(is_body(&query.body), "only SELECT and VALUES give rows here")
+    }
+
+    fn pre_visit_select(&mut self, select: &Select) -> Checked {
+        unless(select.into.is_none(), "SELECT INTO is not done here")?;
+        let plain = select.optimizer_hints.is_empty()
+            && select.select_modifiers.is_none()
+            && select.top.is_none()
+            && select.exclude.is_none()
+            && select.lateral_views.is_empty()
+            && select.prewhere.is_none()
+            && select.connect_by.is_empty()
+            && select.cluster_by.is_empty()
+            && select.distribute_by.is_empty()
+            && select.sort_by.is_empty()
+            && select.qualify.is_none()
+            && select.value_table_mode.is_none()
+            && select.flavor == SelectFlavor::Standard
+            && (self.engine == Engine::Postgres || !matches!(select.distinct, Some(Distinct::On(_))));
+        unless(plain && !select.projection.is_empty(), "this form of SELECT is not done here")?;
+        select.projection.iter().try_for_each(item)?;
+        select.named_window.iter().try_for_each(|NamedWindowDefinition(name, _)| word(name))?;
+        select.from.iter().try_for_each(joined)
+    }
+
+    fn pre_visit_table_factor(&mut self, factor: &TableFactor) -> Checked {
+        let (harmless, named) = match factor {
+            TableFactor::Table {
+                args: None,
+                with_hints,
+                version: None,
+                with_ordinality: false,
+                partitions,
+                json_path: None,
+                sample: None,
+                index_hints,
+                alias,
+                ..
+            } => (with_hints.is_empty() && partitions.is_empty() && index_hints.is_empty(), alias),
+            TableFactor::Derived { sample: None, lateral, alias, .. } => {
+                (!lateral || self.engine != Engine::Sqlite, alias)
+            }
+            TableFactor::NestedJoin { table_with_joins, alias } => {
+                joined(table_with_joins)?;
+                (true, alias)
+            }
+            _ => (false, &None),
+        };
+        unless(harmless, "only tables and subqueries stand behind FROM here, no functions")?;
+        named.as_ref().map_or(ControlFlow::Continue(()), alias)
+    }
+
+    fn pre_visit_relation(&mut self, relation: &ObjectName) -> Checked {
+        let plain = relation.0.iter().all(|part| matches!(part, ObjectNamePart::Identifier(_)));
+        unless(plain && (1..=2).contains(&relation.0.len()), format!("{relation} is no name of a table"))?;
+        // In quotes it is a table that the settings may name.
+        let bare = relation.0.iter().filter_map(ObjectNamePart::as_ident).filter(|part| part.quote_style.is_none());
+        bare.into_iter().try_for_each(word)
+    }
+
+    fn pre_visit_ident(&mut self, ident: &Ident) -> Checked {
+        unless(is_plain_name(&ident.value), "names here have at most 63 letters, digits, `_`, `-` and blanks inside")
+    }
+
+    fn pre_visit_value(&mut self, value: &ValueWithSpan) -> Checked {
+        let harmless = match &value.value {
+            Value::Number(number, long) => {
+                !long && number.chars().all(|c| c.is_ascii_digit() || matches!(c, '.' | 'e' | 'E' | '+' | '-'))
+            }
+            // Two quotes in a row would be written as one.
+            Value::SingleQuotedString(text) => {
+                !text.contains('\\') && !text.contains("''") && !text.chars().any(char::is_control)
+            }
+            Value::Boolean(_) | Value::Null => true,
+            _ => false,
+        };
+        unless(harmless, "write values as numbers, or as texts in single quotes without a backslash")
+    }
+
+    fn pre_visit_order_by(&mut self, order: &OrderBy) -> Checked {
+        let plain = matches!(order.kind, OrderByKind::Expressions(_)) && order.interpolate.is_none();
+        unless(plain, "this form of ORDER BY is not done here")
+    }
+
+    fn pre_visit_order_by_expr(&mut self, order: &OrderByExpr) -> Checked {
+        let plain = order.with_fill.is_none() && !matches!(order.options.sort, Some(OrderBySort::Using(_)));
+        unless(plain, "this form of ORDER BY is not done here")
+    }
+
+    fn pre_visit_group_by(&mut self, group: &GroupByExpr) -> Checked {
+        let plain = match group {
+            GroupByExpr::Expressions(_, modifiers) => {
+                modifiers.is_empty() || (self.engine == Engine::Mysql && *modifiers == [GroupByWithModifier::Rollup])
+            }
+            GroupByExpr::All(_) => false,
+        };
+        unless(plain, "this form of GROUP BY is not done here")
+    }
+
+    fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
+        let engine = self.engine;
+        let plain = match expr {
+            Expr::Function(function) => {
+                return unless(
+                    is_harmless(engine, function),
+                    format!("the function {} is not used here", function.name),
+                );
+            }
+            Expr::BinaryOp { op, .. } => {
+                return unless(is_usual(engine, op), format!("the operator {op} is not used here"));
+            }
+            Expr::Cast { kind, data_type, format, .. } => {
+                let plain = format.is_none()
+                    && is_plain(engine, data_type)
+                    && (*kind == CastKind::Cast || (*kind == CastKind::DoubleColon && engine == Engine::Postgres));
+                return unless(plain, format!("a cast to {data_type} is not done here"));
+            }
+            Expr::TypedString(typed) => {
+                let plain = is_plain(engine, &typed.data_type) && !typed.uses_odbc_syntax;
+                return unless(plain, format!("a value of {} is not used here", typed.data_type));
+            }
+            Expr::AnyOp { compare_op, is_some, .. } => {
+                engine == Engine::Postgres && !is_some && is_usual(engine, compare_op)
+            }
+            Expr::Array(array) => engine == Engine::Postgres && array.named,
+            Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not),
+            Expr::Like { any, .. } | Expr::ILike { any, .. } => !any,
+            Expr::Extract { field, .. } => is_unit(field),
+            Expr::Ceil { field, .. } | Expr::Floor { field, .. } => {
+                matches!(field, CeilFloorKind::DateTimeField(DateTimeField::NoDateTime))
+            }
+            Expr::Interval(Interval { leading_field, last_field, .. }) => {
+                leading_field.as_ref().is_none_or(is_unit) && last_field.as_ref().is_none_or(is_unit)
+            }
+            Expr::Identifier(_)
+            | Expr::CompoundIdentifier(_)
+            | Expr::IsFalse(_)
+            | Expr::IsNotFalse(_)
+            | Expr::IsTrue(_)
+            | Expr::IsNotTrue(_)
+            | Expr::IsNull(_)
+            | Expr::IsNotNull(_)
+            | Expr::IsDistinctFrom(..)
+            | Expr::IsNotDistinctFrom(..)
+            | Expr::InList { .. }
+            | Expr::InSubquery { .. }
+            | Expr::Between { .. }
+            | Expr::Position { .. }
+            | Expr::Substring { .. }
+            | Expr::Trim { .. }
+            | Expr::Nested(_)
+            | Expr::Value(_)
+            | Expr::Case { .. }
+            | Expr::Exists { .. }
+            | Expr::Subquery(_)
+            | Expr::Tuple(_)
+            | Expr::Wildcard(_)
+            | Expr::QualifiedWildcard(..) => true,
+            _ => false,
+        };
+        unless(plain, format!("{} is not done here", expr.to_string().chars().take(60).collect::<String>()))
+    }
+}
+
+/// An alias or a name in `WITH`: a word that builds statements could be read as that.
+fn word(name: &Ident) -> Checked {
+    let known = STRUCTURE.contains(&name.value.to_ascii_lowercase().as_str());
+    unless(!known, format!("{} is a word of SQL: choose another name", name.value))
+}
+
+fn alias(alias: &TableAlias) -> Checked {
+    word(&alias.name)?;
+    alias.columns.iter().try_for_each(|column| word(&column.name))?;
+    let plain = alias.at.is_none() && alias.columns.iter().all(|column| column.data_type.is_none());
+    unless(plain, "this form of an alias is not done here")
+}
+
+fn item(item: &SelectItem) -> Checked {
+    match item {
+        SelectItem::UnnamedExpr(_) => ControlFlow::Continue(()),
+        SelectItem::ExprWithAlias { alias, .. } => word(alias),
+        SelectItem::Wildcard(options)
+        | SelectItem::QualifiedWildcard(SelectItemQualifiedWildcardKind::ObjectName(_), options) => {
+            unless(is_bare(options), "`*` stands alone here")
+        }
+        SelectItem::ExprWithAliases { .. } | SelectItem::QualifiedWildcard(..) => {
+            refuse("this form of a column is not done here")
+        }
+    }
+}
+
+const fn is_bare(options: &WildcardAdditionalOptions) -> bool {
+    options.opt_ilike.is_none()
+        && options.opt_exclude.is_none()
+        && options.opt_except.is_none()
+        && options.opt_replace.is_none()
+        && options.opt_rename.is_none()
+        && options.opt_alias.is_none()
+}
+
+fn joined(tables: &TableWithJoins) -> Checked {
+    let plain = |join: &Join| {
+        let known = matches!(
+            join.join_operator,
+            JoinOperator::Join(_)
+                | JoinOperator::Inner(_)
+                | JoinOperator::Left(_)
+                | JoinOperator::LeftOuter(_)
+                | JoinOperator::Right(_)
+                | JoinOperator::RightOuter(_)
+                | JoinOperator::FullOuter(_)
+                | JoinOperator::CrossJoin(_)
+        );
+        known && !join.global
+    };
+    unless(tables.joins.iter().all(plain), "this form of JOIN is not done here")
+}
+
+/// True if rows come from reading alone.
+fn is_body(body: &SetExpr) -> bool {
+    match body {
+        SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => true,
+        SetExpr::SetOperation { left, right, set_quantifier, .. } => {
+            let plain = matches!(set_quantifier, SetQuantifier::All | SetQuantifier::Distinct | SetQuantifier::None);
+            plain && is_body(left) && is_body(right)
+        }
+        SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_) | SetExpr::Merge(_) | SetExpr::Table(_) => false,
+    }
+}
+
+fn is_plain(engine: Engine, data_type: &DataType) -> bool {
+    let name = data_type.to_string().to_ascii_lowercase();
+    let name = name.split([' ', '(']).next().unwrap_or_default();
+    let element = if engine == Engine::Postgres { name.trim_end_matches("[]") } else { name };
+    // A type of another name is looked up.
+    !matches!(data_type, DataType::Custom(..)) && TYPES.contains(&element)
+}
+
+const fn is_unit(field: &DateTimeField) -> bool {
+    !matches!(field, DateTimeField::Custom(_))
+}
+
+fn is_harmless(engine: Engine, function: &Function) -> bool {
+    let [ObjectNamePart::Identifier(name)] = function.name.0.as_slice() else { return false };
+    let arguments = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => are_plain(list),
+        FunctionArguments::Subquery(_) => false,
+    };
+    arguments
+        && !function.uses_odbc_syntax
+        && function.null_treatment.is_none()
+        && matches!(function.parameters, FunctionArguments::None)
+        && is_known(engine, &name.value.to_ascii_lowercase())
+}
+
+fn are_plain(list: &FunctionArgumentList) -> bool {
+    let argument = |argument: &FunctionArg| {
+        let FunctionArg::Unnamed(argument) = argument else { return false };
+        !matches!(argument, FunctionArgExpr::WildcardWithOptions(_))
+    };
+    let clause = |clause: &FunctionArgumentClause| {
+        matches!(clause, FunctionArgumentClause::OrderBy(_) | FunctionArgumentClause::Separator(_))
+    };
+    list.args.iter().all(argument) && list.clauses.iter().all(clause)
+}
+
+fn is_usual(engine: Engine, operator: &BinaryOperator) -> bool {
+    match operator {
+        BinaryOperator::Plus
+        | BinaryOperator::Minus
+        | BinaryOperator::Multiply
+        | BinaryOperator::Divide
+        | BinaryOperator::Modulo
+        | BinaryOperator::StringConcat
+        | BinaryOperator::Gt
+        | BinaryOperator::Lt
+        | BinaryOperator::GtEq
+        | BinaryOperator::LtEq
+        | BinaryOperator::Eq
+        | BinaryOperator::NotEq
+        | BinaryOperator::And
+        | BinaryOperator::Or => true,
+        // Fields of JSON. MariaDB does not have them, and says so.
+        BinaryOperator::Arrow | BinaryOperator::LongArrow => engine != Engine::Mysql,
+        _ => false,
+    }
+}

@@ -1,0 +1,157 @@
+//! Names in statements: which of them are tables, and how each is written so that the database reads it as this program did.
+
+use std::ops::ControlFlow;
+
+use sqlparser::ast::{
+    Expr, FunctionArg, FunctionArgExpr, FunctionArguments, Ident, ObjectName, ObjectNamePart, Query, Statement,
+    TableAlias, TableFactor, VisitMut, VisitorMut,
+};
+
+use super::allowed::{UNITS, is_looked_up};
+use super::engine::Engine;
+
+/// What names in `WITH` begin with when they are sent. No table has such a name here.
+const DEFINED_PREFIX: &str = "staffai_with_";
+
+/// The tables that parts of a statement read, as often as they are named.
+pub(super) struct Tables {
+    pub engine: Engine,
+    /// Each in the form of [`Engine::key`], as `table` or `schema.table`.
+    pub named: Vec<String>,
+    /// How often a name from `WITH` stands for a table.
+    pub defined: usize,
+}
+
+impl Tables {
+    pub(super) const fn new(engine: Engine) -> Self {
+        Self { engine, named: Vec::new(), defined: 0 }
+    }
+
+    /// Adds the tables of a part that has no `WITH`.
+    pub(super) fn of_part(&mut self, part: &mut impl VisitMut) -> Result<(), String> {
+        self.read(part, &mut [])
+    }
+
+    /// Adds the tables of a query. The names that its `WITH` defines get new ones, and their old ones as aliases: the database cannot take
+    /// them for tables, or tables for them.
+    pub(super) fn of_query(&mut self, query: &mut Query) -> Result<(), String> {
+        let Some(mut with) = query.with.take() else { return self.of_part(query) };
+        let mut scope: Vec<Defined> = Vec::new();
+        for (index, cte) in with.cte_tables.iter_mut().enumerate() {
+            let key = self.engine.key(&self.engine.folded(&cte.alias.name));
+            if scope.iter().any(|known| known.key == key) {
+                return Err(format!("WITH defines {} twice", cte.alias.name));
+            }
+            let defined = Defined { key, name: format!("{DEFINED_PREFIX}{}", index + 1), uses: 0 };
+            cte.alias.name = Ident::new(defined.name.clone());
+            // Only a name that is defined before, or that repeats itself, is none of a table.
+            if with.recursive {
+                scope.push(defined);
+                self.read(&mut *cte.query, &mut scope)?;
+                if let Some(itself) = scope.last_mut() {
+                    itself.uses = 0;
+                }
+            } else {
+                self.read(&mut *cte.query, &mut scope)?;
+                scope.push(defined);
+            }
+        }
+        self.read(query, &mut scope)?;
+        query.with = Some(with);
+        match scope.iter().find(|defined| defined.uses == 0) {
+            Some(unused) => Err(format!("{} in WITH is never used: leave it out", unused.key)),
+            None => Ok(()),
+        }
+    }
+
+    fn read(&mut self, part: &mut impl VisitMut, scope: &mut [Defined]) -> Result<(), String> {
+        match part.visit(&mut Read { tables: self, scope }) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(refused) => Err(refused),
+        }
+    }
+}
+
+/// The name of a table in the form of [`Engine::key`], with that of its schema if that is written.
+///
+/// # Errors
+/// It has another form.
+pub(super) fn table(engine: Engine, relation: &ObjectName) -> Result<String, String> {
+    let idents: Option<Vec<&Ident>> = relation.0.iter().map(ObjectNamePart::as_ident).collect();
+    let parts = idents.unwrap_or_default();
+    let parts: Vec<String> = parts.into_iter().map(|part| engine.key(&engine.folded(part))).collect();
+    if parts.is_empty() || parts.len() > 2 || parts.iter().any(|part| part.starts_with(DEFINED_PREFIX)) {
+        return Err(format!("{relation} is no name of a table"));
+    }
+    Ok(parts.join("."))
+}
+
+/// A name that `WITH` defines.
+struct Defined {
+    key: String,
+    name: String,
+    uses: usize,
+}
+
+struct Read<'a> {
+    tables: &'a mut Tables,
+    scope: &'a mut [Defined],
+}
+
+impl VisitorMut for Read<'_> {
+    type Break = String;
+
+    fn pre_visit_table_factor(&mut self, factor: &mut TableFactor) -> ControlFlow<String> {
+        let TableFactor::Table { name, alias, .. } = factor else { return ControlFlow::Continue(()) };
+        let key = match table(self.tables.engine, name) {
+            Ok(key) => key,
+            Err(refused) => return ControlFlow::Break(refused),
+        };
+        let defined = self.scope.iter_mut().find(|defined| defined.key == key);
+        if let ([ObjectNamePart::Identifier(ident)], Some(defined)) = (name.0.as_mut_slice(), defined) {
+            let spelled = std::mem::replace(ident, Ident::new(defined.name.clone()));
+            alias.get_or_insert_with(|| TableAlias { explicit: true, name: spelled, columns: Vec::new(), at: None });
+            defined.uses += 1;
+            self.tables.defined += 1;
+        } else {
+            self.tables.named.push(key);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Quotes every name, in the form that the database looks up. Functions are no names: they stand as the grammar has them, and from the
+/// schema of what is built in where the database has one.
+pub(super) fn quote(engine: Engine, statement: &mut Statement) {
+    // Nothing breaks it off.
+    let _ = statement.visit(&mut Quote { engine });
+}
+
+struct Quote {
+    engine: Engine,
+}
+
+impl VisitorMut for Quote {
+    type Break = ();
+
+    fn pre_visit_ident(&mut self, ident: &mut Ident) -> ControlFlow<()> {
+        ident.value = self.engine.folded(ident);
+        ident.quote_style = Some(self.engine.quote());
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
+        let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
+        let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();
+        if let ("timestampdiff", FunctionArguments::List(list)) = (name.as_str(), &mut function.args)
+            && let Some(FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Identifier(unit)))) = list.args.first_mut()
+            && UNITS.contains(&unit.value.to_ascii_lowercase().as_str())
+        {
+            unit.quote_style = None;
+        }
+        let schema = is_looked_up(self.engine, &name).then(|| Ident::new("pg_catalog"));
+        function.name = ObjectName::from(schema.into_iter().chain([Ident::new(name)]).collect::<Vec<_>>());
+        ControlFlow::Continue(())
+    }
+}

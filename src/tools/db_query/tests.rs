@@ -1,0 +1,120 @@
+use super::{Engine, understand};
+
+fn sent(engine: Engine, sql: &str) -> String {
+    understand(engine, sql, 10).unwrap().sql
+}
+
+fn refused(engine: Engine, sql: &str) -> String {
+    understand(engine, sql, 10).map(|understood| understood.sql).expect_err(sql)
+}
+
+const ALL: [Engine; 3] = [Engine::Sqlite, Engine::Postgres, Engine::Mysql];
+
+#[test]
+fn every_name_is_sent_in_quotes_as_the_database_reads_it() {
+    for (engine, sql, text) in [
+        (
+            Engine::Postgres,
+            "SELECT Item, \"Price\" AS Amount FROM Orders o WHERE o.id > 1",
+            "SELECT \"item\", \"Price\" AS \"amount\" FROM \"orders\" \"o\" WHERE \"o\".\"id\" > 1 LIMIT 10",
+        ),
+        (Engine::Sqlite, "SELECT [Item], \"b\" FROM Orders", "SELECT `Item`, `b` FROM `Orders` LIMIT 10"),
+        (Engine::Mysql, "SELECT Item AS 'the item' FROM Orders", "SELECT `Item` AS `the item` FROM `Orders` LIMIT 10"),
+        (
+            Engine::Postgres,
+            "SELECT Upper(a), COALESCE(b, 1), count(*) OVER w FROM t WINDOW w AS (ORDER BY a)",
+            "SELECT pg_catalog.upper(\"a\"), coalesce(\"b\", 1), pg_catalog.count(*) OVER \"w\" FROM \"t\" \
+             WINDOW \"w\" AS (ORDER BY \"a\") LIMIT 10",
+        ),
+        (
+            Engine::Mysql,
+            "SELECT timestampdiff(MINUTE, a, minute) FROM t",
+            "SELECT timestampdiff(MINUTE, `a`, `minute`) FROM `t` LIMIT 10",
+        ),
+        (
+            Engine::Sqlite,
+            "WITH Dear AS (SELECT id FROM orders) SELECT dear.id FROM dear",
+            "WITH `staffai_with_1` AS (SELECT `id` FROM `orders`) \
+             SELECT `dear`.`id` FROM `staffai_with_1` AS `dear` LIMIT 10",
+        ),
+    ] {
+        assert_eq!(sent(engine, sql), text);
+    }
+}
+
+#[test]
+fn a_word_of_sql_is_neither_a_name_in_with_nor_an_alias() {
+    for engine in ALL {
+        let own = engine.quote();
+        for sql in [
+            format!("WITH {own}only{own} AS (SELECT 1 AS a) SELECT * FROM only secret"),
+            format!("WITH {own}LATERAL{own} AS (SELECT id FROM t) SELECT * FROM {own}LATERAL{own}"),
+            format!("SELECT id FROM t AS {own}only{own}"),
+            format!("SELECT id AS {own}from{own} FROM t"),
+            "SELECT * FROM only secret".to_owned(),
+        ] {
+            let told = refused(engine, &sql);
+            assert!(told.contains("is a word of SQL") || told.contains("cannot be read"), "{engine:?}: {sql}: {told}");
+        }
+        let tables = understand(engine, &format!("SELECT {own}order{own} FROM {own}only{own}"), 1).unwrap().reads;
+        assert_eq!(tables.into_iter().collect::<Vec<_>>(), ["only"], "in quotes it is a table");
+    }
+}
+
+#[test]
+fn a_statement_that_names_no_table_is_not_run() {
+    for engine in ALL {
+        for sql in ["SELECT 1", "SELECT upper('a')", "VALUES (1)", "WITH a AS (SELECT 1 AS b) SELECT b FROM a"] {
+            assert!(refused(engine, sql).contains("names no table"), "{engine:?}: {sql}");
+        }
+    }
+}
+
+#[test]
+fn only_functions_that_the_database_has_built_in_are_called() {
+    for (engine, own, others) in [
+        (
+            Engine::Postgres,
+            "string_agg(a, ',')",
+            ["total(a)", "ifnull(a, 1)", "pg_read_file('x')", "set_config('a', 'b', true)"],
+        ),
+        (Engine::Mysql, "ifnull(a, 1)", ["total(a)", "strpos(a, 'x')", "load_file('x')", "sleep(5)"]),
+        (Engine::Sqlite, "total(a)", ["year(a)", "to_char(a, 'x')", "load_extension('x')", "randomblob(9)"]),
+    ] {
+        assert!(understand(engine, &format!("SELECT {own} FROM t"), 1).is_ok(), "{own}");
+        for other in others {
+            assert!(
+                refused(engine, &format!("SELECT {other} FROM t")).contains("is not used here"),
+                "{engine:?}: {other}"
+            );
+        }
+    }
+}
+
+#[test]
+fn names_that_one_database_would_cut_or_pad_are_refused() {
+    let long = "a".repeat(64);
+    for engine in ALL {
+        let own = engine.quote();
+        for name in [long.as_str(), " a", "a ", "a.b", "a\"b", "a`b"] {
+            let doubled = name.replace(own, &format!("{own}{own}"));
+            let told = refused(engine, &format!("SELECT id FROM {own}{doubled}{own}"));
+            assert!(told.contains("names here have"), "{engine:?}: {name}: {told}");
+        }
+    }
+}
+
+#[test]
+fn a_name_in_with_has_to_be_used_and_stands_at_the_beginning() {
+    for engine in ALL {
+        for sql in [
+            "WITH a AS (SELECT id FROM secret) SELECT id FROM orders",
+            "WITH RECURSIVE a AS (SELECT id FROM secret UNION ALL SELECT id FROM a) SELECT id FROM orders",
+            "SELECT id FROM (WITH a AS (SELECT id FROM orders) SELECT id FROM a) AS b",
+            "UPDATE log SET note = 'x' WHERE id IN (WITH a AS (SELECT id FROM secret) SELECT id FROM a)",
+            "WITH a AS (SELECT id FROM orders), a AS (SELECT id FROM log) SELECT id FROM a",
+        ] {
+            refused(engine, sql);
+        }
+    }
+}

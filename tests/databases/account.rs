@@ -1,0 +1,285 @@
+//! The tables of a statement by the gate and by the database itself, for some thousand statements of each kind of database.
+//!
+//! A plan leaves out tables that it does not need, so the locks that a server takes while it plans are its full account; a file of
+//! `SQLite` names a table by failing without it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+
+use mysql_async::prelude::Queryable;
+use rusqlite::config::DbConfig;
+use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
+use staffai::tools::db_query::{Engine, Understood, understand};
+use tokio_postgres::SimpleQueryMessage;
+
+use crate::corpus::{TABLES, statements};
+use crate::server;
+
+/// Statements for each kind of database.
+const MANY: usize = 5_000;
+/// Fewer that are accepted, and that the database then runs, would prove little.
+const COMPARED_LEAST: usize = 1_500;
+
+/// Tables by the database's own account.
+#[derive(Default)]
+struct Account {
+    touched: BTreeSet<String>,
+    changed: BTreeSet<String>,
+}
+
+#[derive(Default)]
+struct Counts {
+    accepted: usize,
+    refused: usize,
+    failed: usize,
+    compared: usize,
+    mismatches: Vec<String>,
+}
+
+/// The statement, if the gate lets it reach tables of the test only.
+fn accepted(engine: Engine, sql: &str) -> Option<Understood> {
+    let statement = understand(engine, sql, 10).ok()?;
+    let known = |name: &String| {
+        let name = ["public.", "main.", "shop."].iter().find_map(|own| name.strip_prefix(own)).unwrap_or(name);
+        TABLES.contains(&name) || name == "other.orders"
+    };
+    let all = statement.reads.iter().chain(&statement.changes).all(known);
+    all.then_some(statement)
+}
+
+/// The account that the gate gives, with what stands behind a view.
+fn own(statement: &Understood) -> (BTreeSet<String>, BTreeSet<String>) {
+    let plain = |name: &String| {
+        let own = ["public.", "main.", "shop."].iter().find_map(|own| name.strip_prefix(own));
+        own.unwrap_or(name).to_owned()
+    };
+    let mut changed: BTreeSet<String> = statement.changes.iter().map(plain).collect();
+    if changed.contains("cheap") {
+        changed.insert("orders".to_owned());
+    }
+    let mut touched: BTreeSet<String> = statement.reads.iter().map(plain).chain(changed.clone()).collect();
+    if touched.contains("cheap") {
+        touched.insert("orders".to_owned());
+    }
+    (touched, changed)
+}
+
+impl Counts {
+    fn compare(&mut self, sql: &str, statement: &Understood, account: Result<Account, String>) {
+        let Ok(account) = account else {
+            self.failed += 1;
+            return;
+        };
+        self.compared += 1;
+        let (touched, changed) = own(statement);
+        if account.touched != touched || account.changed != changed {
+            let Account { touched: theirs, changed: changes } = account;
+            self.mismatches.push(format!(
+                "{sql}\n  sent: {}\n  gate: {touched:?} changes {changed:?}; database: {theirs:?} changes {changes:?}",
+                statement.sql
+            ));
+        }
+    }
+
+    fn judge(&self, kind: &str) {
+        let Self { accepted, refused, failed, compared, mismatches } = self;
+        println!(
+            "{kind}: {accepted} accepted, {refused} refused, {failed} refused by the database, {compared} compared, {} mismatches",
+            mismatches.len()
+        );
+        assert!(mismatches.is_empty(), "{}", mismatches[..mismatches.len().min(10)].join("\n"));
+        assert!(*compared >= COMPARED_LEAST, "too few statements were compared");
+    }
+}
+
+/// What makes the tables, with a schema beside them where there can be one.
+fn setup(engine: Engine) -> Vec<String> {
+    let quote = if engine == Engine::Postgres { '"' } else { '`' };
+    let columns = "(id INTEGER, note VARCHAR(100))";
+    let tables = TABLES.iter().filter(|name| **name != "cheap");
+    let mut all: Vec<String> = tables.map(|name| format!("CREATE TABLE {quote}{name}{quote} {columns}")).collect();
+    all.push("CREATE VIEW cheap AS SELECT id, note FROM orders WHERE id < 5".to_owned());
+    match engine {
+        Engine::Postgres => all.push("CREATE SCHEMA other".to_owned()),
+        Engine::Mysql => all.push("CREATE DATABASE other".to_owned()),
+        Engine::Sqlite => return all,
+    }
+    all.push(format!("CREATE TABLE other.orders {columns}"));
+    all
+}
+
+#[test]
+fn sqlite_and_the_gate_name_the_same_tables() {
+    let (engine, mut counts) = (Engine::Sqlite, Counts::default());
+    let (mut all, seen) = (sqlite_without(None), Arc::new(Mutex::new(Account::default())));
+    let watched = Arc::clone(&seen);
+    all.authorizer(Some(move |context: AuthContext<'_>| {
+        note(&context.action, &mut watched.lock().unwrap());
+        Authorization::Allow
+    }))
+    .unwrap();
+    let without: Vec<_> = TABLES.iter().map(|table| (*table, sqlite_without(Some(table)))).collect();
+    for sql in statements(engine, 1, MANY) {
+        let Some(statement) = accepted(engine, &sql) else {
+            counts.refused += 1;
+            continue;
+        };
+        counts.accepted += 1;
+        *seen.lock().unwrap() = Account::default();
+        let prepared = all.prepare(&statement.sql).map(drop).map_err(|error| error.to_string());
+        let mut account = std::mem::take(&mut *seen.lock().unwrap());
+        for (table, connection) in &without {
+            if connection.prepare(&statement.sql).is_err() {
+                account.touched.insert((*table).to_owned());
+            }
+        }
+        counts.compare(&sql, &statement, prepared.map(|()| account));
+    }
+    counts.judge("SQLite");
+}
+
+/// A database in memory that lacks one of the tables.
+fn sqlite_without(table: Option<&str>) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open_in_memory().unwrap();
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false).unwrap();
+    for sql in setup(Engine::Sqlite) {
+        connection.execute_batch(&sql).unwrap();
+    }
+    if let Some(table) = table {
+        connection
+            .execute_batch(&format!("DROP {} `{table}`", if table == "cheap" { "VIEW" } else { "TABLE" }))
+            .unwrap();
+    }
+    connection
+}
+
+fn note(action: &AuthAction<'_>, account: &mut Account) {
+    match action {
+        AuthAction::Read { table_name, .. } if !table_name.is_empty() && !table_name.starts_with("staffai_with_") => {
+            account.touched.insert(table_name.to_ascii_lowercase());
+        }
+        AuthAction::Insert { table_name }
+        | AuthAction::Delete { table_name }
+        | AuthAction::Update { table_name, .. } => {
+            account.touched.insert(table_name.to_ascii_lowercase());
+            account.changed.insert(table_name.to_ascii_lowercase());
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn postgres_and_the_gate_name_the_same_tables() {
+    let server = server::postgres().await;
+    let (client, connection) = tokio_postgres::connect(&server.url, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for sql in setup(Engine::Postgres) {
+        client.batch_execute(&sql).await.unwrap();
+    }
+    let names = "SELECT c.oid, CASE n.nspname WHEN 'public' THEN '' ELSE n.nspname || '.' END || relname \
+                 FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind IN ('r', 'v', 'm', 'p', 'f')";
+    let names: BTreeMap<String, String> = rows(&client.simple_query(names).await.unwrap()).into_iter().collect();
+    let mut counts = Counts::default();
+    for sql in statements(Engine::Postgres, 2, MANY) {
+        let Some(statement) = accepted(Engine::Postgres, &sql) else {
+            counts.refused += 1;
+            continue;
+        };
+        counts.accepted += 1;
+        let asked = format!(
+            "BEGIN; EXPLAIN (VERBOSE, FORMAT JSON) {}; SELECT relation, mode FROM pg_locks WHERE pid = pg_backend_pid()",
+            statement.sql
+        );
+        let answer = client.simple_query(&asked).await.map_err(|error| error.to_string());
+        let account = answer.map(|messages| postgres_account(&messages, &names));
+        client.batch_execute("ROLLBACK").await.unwrap();
+        counts.compare(&sql, &statement, account);
+    }
+    counts.judge("PostgreSQL");
+}
+
+fn rows(messages: &[SimpleQueryMessage]) -> Vec<(String, String)> {
+    let row = |message: &SimpleQueryMessage| match message {
+        SimpleQueryMessage::Row(row) if row.len() == 2 => Some((row.get(0)?.to_owned(), row.get(1)?.to_owned())),
+        _ => None,
+    };
+    messages.iter().filter_map(row).collect()
+}
+
+/// What was locked, which has to have all that the plan names.
+fn postgres_account(messages: &[SimpleQueryMessage], names: &BTreeMap<String, String>) -> Account {
+    let mut account = Account::default();
+    for (relation, mode) in rows(messages) {
+        // An index is none of these, and the locks themselves are read as well.
+        let Some(name) = names.get(&relation).filter(|name| *name != "pg_catalog.pg_locks") else { continue };
+        account.touched.insert(name.clone());
+        if mode != "AccessShareLock" {
+            account.changed.insert(name.clone());
+        }
+    }
+    let plan = messages.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) if row.len() == 1 => row.get(0),
+        _ => None,
+    });
+    planned(&serde_json::from_str(plan.unwrap()).unwrap(), &mut account.touched);
+    account
+}
+
+fn planned(plan: &serde_json::Value, touched: &mut BTreeSet<String>) {
+    match plan {
+        serde_json::Value::Array(parts) => parts.iter().for_each(|part| planned(part, touched)),
+        serde_json::Value::Object(parts) => {
+            if let (Some(schema), Some(name)) = (parts.get("Schema"), parts.get("Relation Name")) {
+                let (schema, name) = (schema.as_str().unwrap(), name.as_str().unwrap());
+                touched.insert(if schema == "public" { name.to_owned() } else { format!("{schema}.{name}") });
+            }
+            parts.values().for_each(|part| planned(part, touched));
+        }
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn mariadb_and_the_gate_name_the_same_tables() {
+    let server = server::mariadb().await;
+    let mut connection = mysql_async::Conn::from_url(&server.url).await.unwrap();
+    for sql in setup(Engine::Mysql) {
+        connection.query_drop(sql).await.unwrap();
+    }
+    for sql in [
+        "INSTALL SONAME 'metadata_lock_info'",
+        "SET NAMES utf8mb4",
+        "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'",
+    ] {
+        connection.query_drop(sql).await.unwrap();
+    }
+    let mut counts = Counts::default();
+    for sql in statements(Engine::Mysql, 3, MANY) {
+        let Some(statement) = accepted(Engine::Mysql, &sql) else {
+            counts.refused += 1;
+            continue;
+        };
+        counts.accepted += 1;
+        connection.query_drop("START TRANSACTION").await.unwrap();
+        let explained = connection.query_drop(format!("EXPLAIN FORMAT=JSON {}", statement.sql)).await;
+        let locks = "SELECT lock_mode, table_schema, table_name FROM information_schema.metadata_lock_info \
+                     WHERE thread_id = connection_id() AND lock_type = 'Table metadata lock'";
+        let locks: Vec<(String, String, String)> = connection.query(locks).await.unwrap();
+        connection.query_drop("ROLLBACK").await.unwrap();
+        let account = explained.map_err(|error| error.to_string()).map(|()| mariadb_account(locks));
+        counts.compare(&sql, &statement, account);
+    }
+    counts.judge("MariaDB");
+}
+
+fn mariadb_account(locks: Vec<(String, String, String)>) -> Account {
+    let mut account = Account::default();
+    for (mode, schema, table) in locks {
+        let name = if schema == "shop" { table } else { format!("{schema}.{table}") };
+        if mode != "MDL_SHARED_READ" {
+            account.changed.insert(name.clone());
+        }
+        account.touched.insert(name);
+    }
+    account
+}
