@@ -379,5 +379,7 @@ fn the_release_checks_sums_and_the_tests_ask_for_known_weaknesses() {
     assert_eq!(manifest["profile"]["release"]["overflow-checks"].as_bool(), Some(true));
     let script = read("test");
     assert!(script.contains("check advisories") && script.contains("NOT CHECKED"));
-    assert!(read("deploy/Dockerfile").contains("--features redis-cluster,redis-sentinel"), "the address alone decides");
+    let image = read("deploy/Dockerfile");
+    assert!(image.contains("deploy/pgo.sh --features redis-cluster,redis-sentinel"), "the address alone decides");
+    assert!(image.contains("deploy/root.sh target/pgo/staffai"), "the image has the profile-guided release");
 }

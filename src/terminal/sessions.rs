@@ -17,7 +17,7 @@ use self::index::Known;
 use self::memory::{Kept, MESSAGES_MAX, Memory};
 pub(super) use self::names::Found;
 pub(crate) use self::names::is_place;
-use self::names::owner_of;
+pub(in crate::terminal) use self::names::owner_of;
 use super::{DOOR, commands};
 use crate::domain::api_key::{self, Right};
 use crate::domain::command::{Callback, CallbackToken, Caller, Command};

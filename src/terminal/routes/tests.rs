@@ -248,6 +248,18 @@ async fn typed_commands_need_their_rights_and_are_answered_in_order() {
 }
 
 #[tokio::test]
+async fn a_statement_without_a_database_is_refused_with_the_fix() {
+    for text in ["!db select 1 from orders", "!tools\n!db select 1 from orders\nand tell me"] {
+        let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+        let answer = ask("POST", "/api/v1/submit", &body).await;
+        assert_eq!(answer.status(), 409, "{text}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.starts_with("!db needs a database") && detail.contains("[[tools.databases]]"), "{detail}");
+    }
+}
+
+#[tokio::test]
 async fn a_command_that_fails_tells_what_was_done_before_it() {
     let text = "!sysprompt\n!llm_call main\n!llm_timeout main 5\nhello";
     let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();

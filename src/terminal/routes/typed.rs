@@ -13,12 +13,15 @@ use crate::domain::incoming::Incoming;
 use crate::domain::model::{Row, ToolMode};
 use crate::domain::turn_event::PREVIEW_MAX;
 use crate::ports::RowChange;
-use crate::terminal::sessions::Sessions;
+use crate::terminal::sessions::{Sessions, owner_of};
 
 /// How long a command that the bot answers may take.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(35);
 /// The longest that a call of a model may be allowed to take, in seconds.
 const TIMEOUT_MAX: u64 = 3_600;
+
+/// The tools that run statements.
+const DATABASE_TOOLS: [&str; 2] = ["db_query", "db_change"];
 
 /// Why a message was not taken: the status, and a sentence.
 pub(super) type Refused = (StatusCode, String);
@@ -64,6 +67,9 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
         let (name, right) = (forbidden.name, forbidden.needs.as_str());
         return Err((StatusCode::FORBIDDEN, format!("!{name} needs a key with the right {right}")));
     }
+    if message.commands.iter().any(|(spec, _)| spec.kind == Typed::Database) {
+        with_a_database(parts, place).await?;
+    }
     let (commands, left) = taken_apart(parts, caller, message)?;
     let (mut said, mut done) = (Vec::new(), Vec::new());
     for (spec, given) in commands {
@@ -94,6 +100,17 @@ pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row
             Err(bad(format!("there is no model {key:?} for this key; there are {}", keys.join(", "))))
         }
     }
+}
+
+/// Refuses statements while the caller has no tool that would run them.
+async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
+    let tools = parts.tools.tools(&owner_of(place), place).await;
+    if tools.iter().any(|tool| DATABASE_TOOLS.contains(&tool.spec.name.as_str())) {
+        return Ok(());
+    }
+    let why = "!db needs a database, and none may be used in this session. The operator configures one with [[tools.databases]] and a restart \
+               (docs/guide/tools.md, Databases), and allows db_query with [[tools.rules]] if a rule denies it";
+    Err((StatusCode::CONFLICT, why.to_owned()))
 }
 
 /// What the model is asked, so that the tool runs within its rules, its approvals and its limits.

@@ -97,7 +97,7 @@ impl Said {
 }
 
 /// Who speaks in a session: its place says it.
-pub(super) fn owner_of(place: &Place) -> Person {
+pub(in crate::terminal) fn owner_of(place: &Place) -> Person {
     match holder(place) {
         Some(name) => Person::new(HOLDERS, name),
         None => Person::new(DOOR, place.id.clone()),
