@@ -4,9 +4,10 @@
 //! `SQLite` names a table by failing without it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use mysql_async::prelude::Queryable;
+use parking_lot::Mutex;
 use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use staffai::tools::db_query::{Engine, Understood, understand};
@@ -114,7 +115,7 @@ fn sqlite_and_the_gate_name_the_same_tables() {
     let (mut all, seen) = (sqlite_without(None), Arc::new(Mutex::new(Account::default())));
     let watched = Arc::clone(&seen);
     all.authorizer(Some(move |context: AuthContext<'_>| {
-        note(&context.action, &mut watched.lock().unwrap());
+        note(&context.action, &mut watched.lock());
         Authorization::Allow
     }))
     .unwrap();
@@ -125,9 +126,9 @@ fn sqlite_and_the_gate_name_the_same_tables() {
             continue;
         };
         counts.accepted += 1;
-        *seen.lock().unwrap() = Account::default();
+        *seen.lock() = Account::default();
         let prepared = all.prepare(&statement.sql).map(drop).map_err(|error| error.to_string());
-        let mut account = std::mem::take(&mut *seen.lock().unwrap());
+        let mut account = std::mem::take(&mut *seen.lock());
         for (table, connection) in &without {
             if connection.prepare(&statement.sql).is_err() {
                 account.touched.insert((*table).to_owned());

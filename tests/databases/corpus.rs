@@ -223,10 +223,10 @@ impl Writer {
         let own = if self.engine == Engine::Postgres { '"' } else { '`' };
         match self.dice.random_range(0..20) {
             _ if name.contains(' ') => format!("{own}{name}{own}"),
-            // Bare it is refused each time.
-            4..20 if name == "only" => format!("{own}{name}{own}"),
             0 => name.to_uppercase(),
-            1..4 => format!("{own}{name}{own}"),
+            1..=4 => format!("{own}{name}{own}"),
+            // Bare it is refused each time.
+            _ if name == "only" => format!("{own}{name}{own}"),
             5 => format!("\"{name}\""),
             6 => format!("[{name}]"),
             _ => name.to_owned(),
@@ -408,7 +408,7 @@ impl Writer {
         let at = self.dice.random_range(0..words.len());
         match self.dice.random_range(0..9) {
             0..3 => words.insert(at, self.one(&SLIPPED).to_owned()),
-            3 => words[at] = self.one(&SLIPPED).to_owned(),
+            3 => self.one(&SLIPPED).clone_into(&mut words[at]),
             4 => drop(words.remove(at)),
             5 => words.insert(at, words[at].clone()),
             6 => words[at] = words[at].to_uppercase(),
