@@ -111,6 +111,7 @@ pub fn models(calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
 }
 
 /// A tool of this program that only reads, and nothing outside of it.
+#[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
 fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
     Tool {
         source: Source::BuiltIn,

@@ -6,6 +6,8 @@
 //! members to the sweeper.
 //! A restart loses: nothing; receipts that die with it bring their events back.
 
+mod lately;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -14,6 +16,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use self::lately::{Came, Lately};
 use super::board::Board;
 use super::busy::Busy;
 use super::facts::FactKeeper;
@@ -107,6 +110,8 @@ pub struct GatewayState {
     warned: HashMap<Place, Instant>,
     /// When the log was last told that direct messages are not answered.
     told_of_direct: Option<Instant>,
+    /// The turns that came lately.
+    lately: Lately,
 }
 
 /// One permit for each look at what a deleted message told.
@@ -216,7 +221,7 @@ impl Gateway {
             }
             TriageDecision::NotServed(turn) => {
                 let text = notice::not_served(turn.locale());
-                self.admit_with(turn, text, receipt);
+                self.admit_with(state, turn, text, receipt);
             }
             TriageDecision::Restricted(turn) => {
                 // A sweeper that is down drops the receipt, and the message comes back.
@@ -227,12 +232,12 @@ impl Gateway {
             TriageDecision::Interjection(turn, draw) => self.join_in(turn, draw, receipt),
             TriageDecision::Turn(turn) => {
                 self.interjections.record_engagement(&turn.place);
-                self.admit(turn, None, receipt);
+                self.admit(state, turn, None, receipt);
             }
             TriageDecision::Hint(turn) => {
                 self.interjections.record_engagement(&turn.place);
                 let text = notice::hint(turn.locale());
-                self.admit_with(turn, text, receipt);
+                self.admit_with(state, turn, text, receipt);
             }
         }
     }
@@ -288,10 +293,10 @@ impl Gateway {
     }
 
     /// Accepts a turn whose answer is a sentence that needs no model.
-    fn admit_with(&self, turn: Turn, text: &str, receipt: Receipt) {
+    fn admit_with(&self, state: &mut GatewayState, turn: Turn, text: &str, receipt: Receipt) {
         let outgoing = turn.reply_with(text);
         let answer = Answer { outgoing, exchange: None, outcome: Outcome::Hinted, effort: Effort::default() };
-        self.admit(turn, Some(answer), receipt);
+        self.admit(state, turn, Some(answer), receipt);
     }
 
     /// Another bot is answered so often in a while; people always.
@@ -332,8 +337,17 @@ impl Gateway {
         })));
     }
 
-    fn admit(&self, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
+    fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
+        let came = state.lately.of(&turn.id);
+        if came == Some(Came::Shed) {
+            return ignore(Reason::Repeated, receipt);
+        }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
+            if came == Some(Came::Accepted) {
+                // The dropped receipt brings the copy back until the journal can compare it.
+                return;
+            }
+            state.lately.note(&turn.id, Came::Shed);
             shed(&turn);
             let tells = self.busy.may_tell(&turn.person) && {
                 let text = notice::busy(turn.locale()).to_owned();
@@ -347,6 +361,7 @@ impl Gateway {
             receipt.settle();
             return;
         };
+        state.lately.note(&turn.id, Came::Accepted);
         // A journal that is down drops the receipt, and the event comes back.
         let _ =
             self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));

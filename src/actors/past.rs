@@ -85,15 +85,15 @@ impl Past {
         if self.book.lock().known {
             return Vec::new();
         }
-        let life: Option<Life> = self.read(&keys::past_life(&self.instance)).await;
+        let life: Option<Life> = self.read(&keys::past::past_life(&self.instance)).await;
         let (mut turns, mut samples) = (Vec::new(), Vec::new());
         if life.is_some() {
             for slot in 0..TURN_CHUNKS {
-                let key = keys::past_turns(&self.instance, slot);
+                let key = keys::past::past_turns(&self.instance, slot);
                 turns.extend(self.read::<Vec<TurnTimes>>(&key).await.into_iter().flatten());
             }
             for slot in 0..SAMPLE_CHUNKS {
-                let key = keys::past_samples(&self.instance, slot);
+                let key = keys::past::past_samples(&self.instance, slot);
                 samples.extend(self.read::<Vec<KeptSample>>(&key).await.into_iter().flatten());
             }
         }
@@ -134,7 +134,10 @@ impl Past {
         let mut writes = Vec::new();
         while book.ended {
             let many = book.turns.len().min(TURNS_OF_A_CHUNK);
-            writes.extend(put(keys::past_turns(&self.instance, book.life.turns % TURN_CHUNKS), &book.turns[..many]));
+            writes.extend(put(
+                keys::past::past_turns(&self.instance, book.life.turns % TURN_CHUNKS),
+                &book.turns[..many],
+            ));
             if many < TURNS_OF_A_CHUNK {
                 break;
             }
@@ -144,13 +147,13 @@ impl Past {
         }
         book.ended = false;
         let slot = book.life.samples % SAMPLE_CHUNKS;
-        writes.extend(put(keys::past_samples(&self.instance, slot), &book.samples));
+        writes.extend(put(keys::past::past_samples(&self.instance, slot), &book.samples));
         if book.samples.len() >= SAMPLES_OF_A_CHUNK {
             book.samples.clear();
             book.life.samples += 1;
         }
         (book.life.seen, book.life.stopped) = (at, false);
-        writes.extend(put(keys::past_life(&self.instance), &book.life));
+        writes.extend(put(keys::past::past_life(&self.instance), &book.life));
         writes
     }
 
@@ -164,7 +167,7 @@ impl Past {
         book.turns.extend(ended);
         let mut writes = self.flush(book, at.0);
         book.life.stopped = true;
-        writes.extend(put(keys::past_life(&self.instance), &book.life));
+        writes.extend(put(keys::past::past_life(&self.instance), &book.life));
         drop(self.store.write(writes));
     }
 
@@ -185,7 +188,7 @@ impl Past {
         let book = &mut *self.book.lock();
         book.earlier.clear();
         book.turns.clear();
-        let slots = (0..TURN_CHUNKS).map(|slot| Write::Delete { key: keys::past_turns(&self.instance, slot) });
+        let slots = (0..TURN_CHUNKS).map(|slot| Write::Delete { key: keys::past::past_turns(&self.instance, slot) });
         drop(self.store.write(slots.collect()));
     }
 }

@@ -229,13 +229,13 @@ impl RateLimiter {
                 let turn = &offered.turn;
                 let attached = attachment::estimate(&turn.attachments);
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
-                let reservation = self.reservation(state, &running, turn);
+                let reservation = reservation(state, &running, turn);
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
                 self.timeline.reserved(&turn.id, &reservation);
                 Step::Reserve(reservation)
             }
             Job::Count(turn) => {
-                let reservation = self.reservation(state, &running, turn);
+                let reservation = reservation(state, &running, turn);
                 let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
                 Step::Reserve(Reservation { tokens, exempt: true, ..reservation })
             }
@@ -244,17 +244,6 @@ impl RateLimiter {
             Job::Usage(applied, _) => Step::Read(applied.limits),
         };
         Request { member: member.clone(), window: running.limits.window, step }
-    }
-
-    /// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.
-    fn reservation(&self, state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
-        let Applied { limits, exempt } =
-            running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
-        // What has no author has a budget of its own, which was asked before it became a turn.
-        let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
-        let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
-        let lease = running.settings.turn.queue + running.settings.turn.deadline;
-        Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
     }
 
     /// A step is done: whoever waits for it hears of it.
@@ -374,14 +363,26 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     let asked = turn.trigger.is_asked();
     let history = asked && turn.policy.history == HistoryScope::PersonInPlace;
     let chooses = asked && turn.policy.model.is_none() && !running.choices().is_empty();
+    // A row that cannot look for facts is told them.
+    let facts = history.then(|| keys::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
     let chosen = chooses.then(|| keys::preferences(&turn.person));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
-    history.into_iter().chain(chosen).chain(edits).collect()
+    history.into_iter().chain(facts).chain(chosen).chain(edits).collect()
 }
 
 fn member(turn: &Turn) -> Member {
     keys::limited(&turn.person, turn.guild.as_deref())
+}
+
+/// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.
+fn reservation(state: &RateLimiterState, running: &Running, turn: &Turn) -> Reservation {
+    let Applied { limits, exempt } = running.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles);
+    // What has no author has a budget of its own, which was asked before it became a turn.
+    let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
+    let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
+    let lease = running.settings.turn.queue + running.settings.turn.deadline;
+    Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
 }
 
 #[cfg(test)]

@@ -116,6 +116,7 @@ enum Work {
 }
 
 /// What is known of one server.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 struct Known {
     server: CachedServer,
     fingerprint: String,

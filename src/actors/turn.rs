@@ -158,13 +158,8 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     if waited_since.elapsed() > settings.queue && resumed.is_none() {
         return not_begun(&tally, &turn, Ending::WaitedTooLong);
     }
-    match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
-        PlaceAccess::Open => {}
-        PlaceAccess::Notice => return not_begun(&tally, &turn, Ending::PlaceClosed),
-        PlaceAccess::Silent => {
-            dropped(parts, &turn);
-            return Driven::Over;
-        }
+    if let Some(over) = closed(parts, &tally, &turn) {
+        return over;
     }
     if again && resumed.is_none() {
         // What was shown of it before is not gone on with.
@@ -221,17 +216,34 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     };
     let _ = outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
     let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
-    if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
-        && turn.policy.history == HistoryScope::PersonInPlace
-    {
-        let read = parts.forgotten.now();
-        let history = memory::load(parts, &turn).await;
-        memory::remember(parts, &running, &turn, exchange, (history, read));
-    }
+    remember_apologised(parts, &running, &turn, &answer).await;
     if !turn.trigger.is_asked() {
         interjected(parts, &turn, &answer);
     }
     Driven::Answered(Box::new(answer))
+}
+
+/// How a turn ends whose place takes no answer; none where it takes one.
+fn closed(parts: &TurnParts, tally: &Tally, turn: &Arc<Turn>) -> Option<Driven> {
+    match parts.closed.access(&turn.place, turn.trigger.is_asked().then_some(&turn.person)) {
+        PlaceAccess::Open => None,
+        PlaceAccess::Notice => Some(not_begun(tally, turn, Ending::PlaceClosed)),
+        PlaceAccess::Silent => {
+            dropped(parts, turn);
+            Some(Driven::Over)
+        }
+    }
+}
+
+/// Saves the exchange of an answer that ended with an apology after text was shown.
+async fn remember_apologised(parts: &TurnParts, running: &Running, turn: &Arc<Turn>, answer: &Answer) {
+    if let (Outcome::Apologised(_), Some(exchange)) = (&answer.outcome, &answer.exchange)
+        && turn.policy.history == HistoryScope::PersonInPlace
+    {
+        let read = parts.forgotten.now();
+        let history = memory::load(parts, turn).await;
+        memory::remember(parts, running, turn, exchange, (history, read));
+    }
 }
 
 /// Counts what nobody asked for against the bounds of interjections.

@@ -35,6 +35,7 @@ use crate::actors::vitals::TreeVitals;
 use crate::actors::wiring::{Handles, Parts};
 use crate::api::{self, Api, ApiOptions, Exposure, Limits};
 use crate::config::Settings;
+use crate::domain::ids::Door;
 use crate::domain::lineage::Identity;
 use crate::domain::tool::catalogue::{Catalogue, Offer};
 use crate::domain::tool::{Source, schema};
@@ -132,9 +133,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let store = store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = if alone { None } else { doors::chat_service(&settings, &clock, &events) };
-    let records = records(platform, &sessions, others);
-    let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
-    let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
+    let (doors, home) = opened(records(platform, &sessions, others))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let handles = Handles::new(&doors);
     let (facts, audit) = of_members(&store, &clock, &live);
@@ -142,7 +141,6 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let sections = sections(&live, &store, &clock);
     let built_in = built_in(own, &settings, &facts, &sections);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
-    let used = Arc::new(DailyUse::new(Arc::clone(&store), Arc::clone(&clock), home.clone()));
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
@@ -151,9 +149,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
-        routes: api::audit::router(Arc::clone(&audit) as _)
-            .merge(api::usage::router(used))
-            .merge(api::backup::router(copies(&settings, &store, &clock))),
+        routes: kept_routes(&settings, &audit, (&store, &clock), &home),
         signed: signed(&in_force, &handles, &store, &dice),
         limits: Limits::of(settings.http.connections),
     });
@@ -187,6 +183,26 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The doors, and the one whose members are counted by day.
+fn opened(records: Vec<DoorRecord>) -> Result<(Doors, Door), StartError> {
+    let home = records.first().map_or(terminal::DOOR, |record| record.door.clone());
+    let doors = Doors::new(records).map_err(|mistake| StartError::Configuration(vec![mistake.to_string()]))?;
+    Ok((doors, home))
+}
+
+/// What operators read of that which is kept.
+fn kept_routes(
+    settings: &Settings,
+    audit: &Arc<Audit>,
+    (store, clock): (&Arc<dyn Store>, &Arc<dyn Clock>),
+    home: &Door,
+) -> Router {
+    let used = Arc::new(DailyUse::new(Arc::clone(store), Arc::clone(clock), home.clone()));
+    api::audit::router(Arc::clone(audit) as _)
+        .merge(api::usage::router(used))
+        .merge(api::backup::router(copies(settings, store, clock)))
 }
 
 /// The doors, that of the platform first.

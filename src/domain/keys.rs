@@ -3,7 +3,9 @@
 //! The history key is the one of the Python bot, so that its data stays readable. Everything else of ours begins with
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
+pub mod active;
 pub mod ledger;
+pub mod past;
 pub mod programs;
 pub mod sessions;
 pub mod triggers;
@@ -56,9 +58,6 @@ pub const PROMPT_PREFIX: &str = "staffai:prompt:";
 
 /// How all gateway sessions begin.
 pub const SESSION_PREFIX: &str = "staffai:session:";
-
-/// How the places where members spoke to us lately begin.
-pub const ACTIVE_PREFIX: &str = "staffai:active:";
 
 /// How all watermarks begin.
 pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
@@ -152,9 +151,6 @@ pub const SESSION_TTL: Duration = Duration::from_secs(60 * 60);
 /// The life of a watermark, so that the ones of communities that we left vanish. Catch-up never looks back this far.
 pub const WATERMARK_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The life of a place where a member spoke to us: so long a catch-up reads it whatever the platform says of its newest message.
-pub const ACTIVE_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-
 /// The life of the exchange behind one of our messages when history itself never expires.
 pub const ANSWERED_TTL: Duration = TURN_TTL;
 
@@ -172,27 +168,6 @@ pub const MODEL_ROWS: &str = "staffai:model_rows";
 
 /// Keys of programs that were revoked, where processes share a store. One key, without an end, bounded by who writes it.
 pub const REVOKED_KEYS: &str = "staffai:revoked_keys";
-
-/// How all keys of a program's past begin: its last turns and samples.
-pub const PAST_PREFIX: &str = "staffai:past:";
-
-/// The record of the lives of one program.
-#[must_use]
-pub fn past_life(instance: &str) -> String {
-    format!("{PAST_PREFIX}{instance}:life")
-}
-
-/// One chunk of its last turns.
-#[must_use]
-pub fn past_turns(instance: &str, slot: u64) -> String {
-    format!("{PAST_PREFIX}{instance}:turns:{slot}")
-}
-
-/// One chunk of its last samples.
-#[must_use]
-pub fn past_samples(instance: &str, slot: u64) -> String {
-    format!("{PAST_PREFIX}{instance}:samples:{slot}")
-}
 
 /// The key that is read to find out whether a backend answers again. It is never written.
 pub const PROBE: &str = "staffai:probe";
@@ -337,25 +312,6 @@ pub fn session(door: &Door, shard: u32) -> String {
 #[must_use]
 pub fn watermark(door: &Door, guild: &str) -> String {
     format!("{WATERMARK_PREFIX}{door}:{guild}")
-}
-
-/// How the places of a door begin where members spoke to us lately.
-#[must_use]
-pub fn active_of(door: &Door) -> String {
-    format!("{ACTIVE_PREFIX}{door}:")
-}
-
-/// A place of a community where a member spoke to us lately; the value is the moment. It lives for [`ACTIVE_TTL`].
-#[must_use]
-pub fn active(place: &Place, guild: &str) -> String {
-    format!("{}{guild}:{}", active_of(&place.door), place.id)
-}
-
-/// The community and the place of a key of [`active`].
-#[must_use]
-pub fn parse_active(key: &str, door: &Door) -> Option<(String, Place)> {
-    let (guild, place) = key.strip_prefix(&active_of(door))?.split_once(':')?;
-    Some((guild.to_owned(), Place::new(door.clone(), place)))
 }
 
 /// When a process first listened at this door: where the messages begin of a community that has no watermark. It lives for

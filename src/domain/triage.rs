@@ -105,6 +105,8 @@ pub enum Reason {
     NotServed,
     /// It came through a door without rules.
     UnknownDoor,
+    /// It came before, and was turned away because too many turns were open.
+    Repeated,
 }
 
 impl Reason {
@@ -127,6 +129,7 @@ impl Reason {
             Self::NoPermission => "no_permission",
             Self::NotServed => "not_served",
             Self::UnknownDoor => "unknown_door",
+            Self::Repeated => "repeated",
         }
     }
 }

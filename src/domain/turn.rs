@@ -370,6 +370,7 @@ const fn is_zero(number: &u64) -> bool {
 /// summed; the wait itself is not among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
+#[expect(clippy::struct_field_names, reason = "these are the names in logs and records")]
 pub struct Times {
     /// In its lane, behind other turns of its member.
     pub lane_ms: u64,

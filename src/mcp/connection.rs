@@ -338,7 +338,7 @@ impl ToolServer for Connection {
         let mut listing = Listing::default();
         self.pages(&mut listing).await.map_err(|failure| self.failed(&failure))?;
         let own: BTreeSet<String> = listing.tools.iter().map(|tool| tool.name.to_string()).collect();
-        let utilities = Utility::of(self.present().await, |name| own.contains(name));
+        let utilities = Utility::of(Box::pin(self.present()).await, |name| own.contains(name));
         listing.tools.extend(utilities.into_iter().map(|utility| utility.tool(&self.maker.entry.name)));
         let names = Utility::of(Features { tools: true, resources: true, templates: true, prompts: true }, |_| false);
         *self.own.write() =

@@ -50,6 +50,7 @@ pub(super) struct Session {
 
 /// What a server has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 pub(super) struct Features {
     pub tools: bool,
     pub resources: bool,

@@ -162,7 +162,7 @@ pub const EXAMPLES: [Example; 34] = [
     ask("what is 17*23", "391").tool("calculator"),
     ask("what time is it in Tokyo", "JST").tool("get_time"),
     ask("add a note: buy rope", "buy rope").tool("add_note"),
-    ask("list the notes", "1. buy rope").tool("list_notes"),
+    ask("list the notes", "The notes of the example server").tool("list_notes"),
     ask("remember that I like tea", "I keep that").tool("remember"),
     ask("what do you know about me?", "I like tea").tool("search_memory"),
     ask("wait 2", "The tool answered").tool("wait"),

@@ -105,7 +105,7 @@ fn commands_are_offered_and_again_only_when_they_change() {
         let world = World::begin().await;
         let commands = world.offers().await;
         let names: Vec<&str> = commands.iter().map(|command| command["name"].as_str().unwrap()).collect();
-        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status remember status usage");
+        insta::assert_snapshot!(names.join(" "), @"export forget help memories model new refresh_status refresh_tools remember status tools usage");
         let of = |name: &str| commands.iter().find(|command| command["name"] == name).unwrap();
         assert_eq!(of("status")["default_member_permissions"], "8");
         assert_eq!(of("forget")["default_member_permissions"], Value::Null);
@@ -147,6 +147,7 @@ fn help_names_what_one_may_run() {
         - `/export`: Get everything that I keep about you as a file
         - `/remember`: Tell me something about you that I shall remember here
         - `/memories`: What you told me to remember, and forget some of it
+        - `/tools`: The tools that I can use
 
         **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.
         ");

@@ -149,15 +149,17 @@ fn the_terminal_talks_to_the_same_bot() {
         stranger.ask("hello", &mut Vec::new()).await.unwrap();
         assert!(!world.model.last().shows("good morning"), "and nobody else's");
         let mut told = Vec::new();
-        for line in ["/new", "/status", "/no_such_thing", "what did I say?"] {
+        for line in ["/new", "/no_such_thing", "what did I say?"] {
             client.ask(line, &mut told).await.unwrap();
         }
         insta::assert_snapshot!(String::from_utf8(told).unwrap(), @"
         We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.
-        `/status` is for those who run this bot.
         I do not know this command. The list that you see may be an old one; `/help` names all that I know.
         heard: what did I say?
         ");
+        let mut status = Vec::new();
+        client.ask("/status", &mut status).await.unwrap();
+        assert!(status.starts_with(b"**staffai"), "without keys, a program on this machine operates");
         assert!(!world.model.last().shows("good morning"), "a line with a slash is a command, and no model saw one");
         let bad = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(&json!({"session": 1}));
         let answer = bad.send().await.unwrap();

@@ -337,6 +337,7 @@ async fn fails_in_the_middle(operator: &Client<'_>) {
 
 #[cfg(feature = "databases")]
 #[test]
+#[expect(clippy::too_many_lines, reason = "one conversation")]
 fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn() {
     story(async {
         // Nothing opens the file: the model runs no statement here.

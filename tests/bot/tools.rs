@@ -164,11 +164,13 @@ fn what_a_rule_denies_never_runs_whatever_the_model_calls() {
         let world = world_of(TOGETHER, &[("STAFFAI_TOOLS__RULES", rules)]).await;
         calls_then_tells(&world, vec![roll("a", "2d6"), calculate("b", "6 * 7")]);
         let words = world.words_to(world.says("Ada", "general", "@staffai roll")).await;
-        let rest: Vec<&str> = BUILT_IN.into_iter().filter(|name| *name != "roll_dice").collect();
+        let hidden = ["calculator", "roll_dice"];
+        let rest: Vec<&str> = BUILT_IN.into_iter().filter(|name| !hidden.contains(name)).collect();
         assert_eq!(world.model.asks()[0].tools(), rest, "what is always denied is not offered");
-        let [hidden, denied] = <[(String, String); 2]>::try_from(world.model.last().results()).unwrap();
-        assert_eq!(hidden.1, "there is no tool \"roll_dice\": use only the tools that you were given");
-        assert_eq!(denied.1, "This member may not use this tool here. It did not run.");
+        let [one, other] = <[(String, String); 2]>::try_from(world.model.last().results()).unwrap();
+        for (result, tool) in [(one, "roll_dice"), (other, "calculator")] {
+            assert_eq!(result.1, format!("there is no tool {tool:?}: use only the tools that you were given"));
+        }
         assert!(!words.contains("Rolled") && !words.contains("42"), "{words}");
     });
 }

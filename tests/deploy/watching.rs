@@ -374,10 +374,10 @@ fn of_chosen(expression: &str) -> String {
         if STARTS.iter().any(|start| word.starts_with(start)) {
             match rest.strip_prefix('{') {
                 Some(more) => {
-                    out.push_str(&format!("{{{CHOSEN}, "));
+                    out.extend(["{", CHOSEN, ", "]);
                     rest = more;
                 }
-                None => out.push_str(&format!("{{{CHOSEN}}}")),
+                None => out.extend(["{", CHOSEN, "}"]),
             }
         }
     }

@@ -48,6 +48,8 @@ struct Seen {
 
 impl Strict {
     async fn start(describe: impl Fn(&str) -> Value + Send + Sync + 'static) -> Self {
+        // Another test may have done it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let state = Arc::new(Seen {

@@ -40,7 +40,7 @@ const EDGE_USES: [&str; 5] = ["domain", "ports", "nats", "http_client", "problem
 const TOP: [&str; 2] = ["app", "main"];
 
 /// All that pure code may use.
-const PURE_CRATES: [&str; 17] = [
+const PURE_CRATES: [&str; 18] = [
     "std",
     "core",
     "alloc",
@@ -48,6 +48,8 @@ const PURE_CRATES: [&str; 17] = [
     "serde",
     "serde_json",
     "jsonschema",
+    // The one kind of lock, for caches.
+    "parking_lot",
     "unicode_normalization",
     "unicode_segmentation",
     "sha2",

@@ -58,9 +58,10 @@ impl Journal {
             }
             // It was let through when it was asked.
             Stage::Open { offers } if entry.parked.is_some() => {
-                let part = entry.parked.as_deref().map(|parked| rate_limiter::part(turn, parked));
-                // A limiter that is down counts nothing of this part.
-                let _ = part.map(|part| self.rate_limiter.cast(RateLimiterMsg::GoesOn(part)));
+                if let Some(parked) = entry.parked.as_deref() {
+                    // A limiter that is down counts nothing of this part.
+                    let _ = self.rate_limiter.cast(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
+                }
                 let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
                 entry.hand_over = HandOver::of(&self.conversations.cast(offer));

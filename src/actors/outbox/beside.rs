@@ -30,6 +30,7 @@ const PLACES_NAMED: usize = 20;
 
 /// What goes on beside the queues of a place.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 pub(super) struct Beside {
     /// Those that wait for the next sweep, the oldest first.
     tried: VecDeque<Job>,
@@ -120,17 +121,11 @@ impl Outbox {
             tracing::info!(event = "outbox.beside", place = %place, %reason, "the answers behind a refused one go on");
             queue.beside.add(job);
         }
-        self.sweep_after(ctx, state, place, pause);
+        Self::sweep_after(ctx, state, place, pause);
     }
 
     /// Begins a sweep after a pause, or in time for the next apology; not while one is under way or about to begin.
-    pub(super) fn sweep_after(
-        &self,
-        ctx: &mut ActorContext<Outbox>,
-        state: &mut OutboxState,
-        place: &Place,
-        pause: Duration,
-    ) {
+    pub(super) fn sweep_after(ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, pause: Duration) {
         let Some(queue) = state.lanes.get_mut(place) else { return };
         let beside = &mut queue.beside;
         if beside.is_empty() || beside.timed || beside.out.is_some() {
@@ -148,7 +143,7 @@ impl Outbox {
         let Some(queue) = state.lanes.get_mut(place) else { return self.settled(state, place) };
         queue.beside.timed = false;
         if queue.closed.is_some() {
-            return self.sweep_after(ctx, state, place, CLOSED_FOR);
+            return Self::sweep_after(ctx, state, place, CLOSED_FOR);
         }
         let beside = &mut queue.beside;
         (beside.taken, beside.past_queues) = (false, false);
@@ -176,7 +171,7 @@ impl Outbox {
             return self.settled(state, place);
         }
         let refused = queue.beside.tried.iter().map(|job| job.tries.refused).min().unwrap_or(0);
-        self.sweep_after(ctx, state, place, Courier::pause_of_round(refused, self.dice.roll()));
+        Self::sweep_after(ctx, state, place, Courier::pause_of_round(refused, self.dice.roll()));
     }
 
     // === What readiness says of it ===

@@ -181,7 +181,9 @@ impl Courier {
             (Form::Apology, Some(rescue)) => {
                 let text = notice::apology(Apology::PostRefused, rescue.locale).to_owned();
                 let mut pieces = lay_out(&[Part::Text { text }], &words);
-                pieces.iter_mut().for_each(|piece| piece.apology = true);
+                for piece in &mut pieces {
+                    piece.apology = true;
+                }
                 pieces
             }
             (Form::Apology, None) | (Form::Reaction, _) => Vec::new(),

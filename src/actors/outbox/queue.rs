@@ -114,7 +114,7 @@ impl Outbox {
         } else if job.goes_beside() {
             // An earlier life met the refusals.
             queue.beside.add(job);
-            self.sweep_after(ctx, state, place, Duration::ZERO);
+            Self::sweep_after(ctx, state, place, Duration::ZERO);
         } else {
             // An edit of its draft that is under way comes before the edit that finishes it.
             let begun = matches!(&job.task, Task::Turn(turn) if state.drafts.is_shown(place, turn));

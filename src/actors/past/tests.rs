@@ -73,10 +73,10 @@ async fn what_is_kept_is_bounded_and_forgotten_on_demand() {
     for at in 1..=2_000 {
         past.keep(vec![turn(2 * at), turn(2 * at + 1)], (at * 2_000, Figures::default()));
     }
-    let keys = store.entries.lock().keys().filter(|key| key.starts_with(keys::PAST_PREFIX)).count();
+    let keys = store.entries.lock().keys().filter(|key| key.starts_with(keys::past::PAST_PREFIX)).count();
     assert_eq!(keys as u64, TURN_CHUNKS + SAMPLE_CHUNKS + 1);
     let (past, samples) = begun(&store, 5_000_000).await;
-    assert!(samples.len() <= SAMPLES_OF_A_CHUNK * SAMPLE_CHUNKS as usize && samples.len() > 100);
+    assert!(samples.len() <= SAMPLES_OF_A_CHUNK * usize::try_from(SAMPLE_CHUNKS).unwrap() && samples.len() > 100);
     let numbers = numbers(&past);
     assert!(numbers.len() <= TURNS && numbers.len() >= TURNS - TURNS_OF_A_CHUNK && numbers[0] == 4_001, "{numbers:?}");
     for _ in 0..BREAKS + 5 {
@@ -97,9 +97,9 @@ async fn what_another_version_wrote_in_another_form_is_no_loss() {
     let store = Arc::new(MemoryStore::new());
     let put = |key: String, value: &str| Write::Put { key, value: value.to_owned(), ttl: None };
     let writes = vec![
-        put(keys::past_life("here"), "{\"seen\": 5, \"unknown\": 1}"),
-        put(keys::past_turns("here", 0), "[{\"number\": 1}]"),
-        put(keys::past_samples("here", 0), "nonsense"),
+        put(keys::past::past_life("here"), "{\"seen\": 5, \"unknown\": 1}"),
+        put(keys::past::past_turns("here", 0), "[{\"number\": 1}]"),
+        put(keys::past::past_samples("here", 0), "nonsense"),
     ];
     store.write(writes).await;
     let (past, samples) = begun(&store, 10).await;

@@ -50,19 +50,22 @@ impl Activity {
             return;
         }
         if self.noted.len() >= PLACES_MAX && !self.noted.contains_key(place) {
-            self.noted.retain(|_, noted| at.since(*noted) < keys::ACTIVE_TTL);
+            self.noted.retain(|_, noted| at.since(*noted) < keys::active::ACTIVE_TTL);
             if self.noted.len() >= PLACES_MAX {
                 return;
             }
         }
         self.noted.insert(place.clone(), at);
-        self.unsaved.push((keys::active(place, guild), at));
+        self.unsaved.push((keys::active::active(place, guild), at));
     }
 
     /// What is to be written down.
     pub(super) fn writes(&mut self) -> impl Iterator<Item = Write> + '_ {
-        let put =
-            |(key, at): (String, Timestamp)| Write::Put { key, value: at.0.to_string(), ttl: Some(keys::ACTIVE_TTL) };
+        let put = |(key, at): (String, Timestamp)| Write::Put {
+            key,
+            value: at.0.to_string(),
+            ttl: Some(keys::active::ACTIVE_TTL),
+        };
         self.unsaved.drain(..).map(put)
     }
 }
@@ -75,7 +78,7 @@ impl ActivePlaces {
     /// Those of one community.
     pub(super) async fn of(&self, parts: &ShardParts, guild: &str) -> Vec<Place> {
         let all = self.0.get_or_init(async || {
-            let rows = parts.store.scan(&keys::active_of(&parts.door), LOAD_MAX).await;
+            let rows = parts.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
             by_community(&rows, &parts.door)
         });
         all.await.get(guild).cloned().unwrap_or_default()
@@ -83,7 +86,8 @@ impl ActivePlaces {
 }
 
 fn by_community(rows: &[(String, String)], door: &Door) -> HashMap<String, Vec<Place>> {
-    let read = |(key, value): &(String, String)| Some((value.parse::<u64>().ok()?, keys::parse_active(key, door)?));
+    let read =
+        |(key, value): &(String, String)| Some((value.parse::<u64>().ok()?, keys::active::parse_active(key, door)?));
     let mut rows: Vec<_> = rows.iter().filter_map(read).collect();
     rows.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
     let mut places: HashMap<String, Vec<Place>> = HashMap::new();
@@ -199,9 +203,9 @@ mod tests {
     #[test]
     fn what_is_written_down_is_read_by_community_the_last_first_and_bounded() {
         let rows: Vec<(String, String)> = (0..200)
-            .map(|id| (keys::active(&place(&id.to_string()), "5"), id.to_string()))
+            .map(|id| (keys::active::active(&place(&id.to_string()), "5"), id.to_string()))
             .chain([
-                (keys::active(&place("7"), DIRECT), "1".to_owned()),
+                (keys::active::active(&place("7"), DIRECT), "1".to_owned()),
                 ("staffai:active:discord:5:8".to_owned(), "x".to_owned()),
             ])
             .collect();

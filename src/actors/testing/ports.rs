@@ -26,7 +26,7 @@ use crate::ports::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::ports::{
     Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Listener,
     ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
-    Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StreamEvent, Vitals, Write,
+    Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow, StreamEvent, Vitals, Write,
 };
 
 // === Time, chance, failure ===
@@ -175,6 +175,17 @@ impl Store for MemoryStore {
         async move {
             assert!(broken.is_err(), "the scan broke");
             found
+        }
+        .boxed()
+    }
+
+    fn copy(&self, to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
+        let entries = self.entries.lock().clone();
+        async move {
+            for (key, value) in entries {
+                to.send(StoredRow { key, value, ttl: None }).await.map_err(|error| error.to_string())?;
+            }
+            Ok(())
         }
         .boxed()
     }
@@ -338,6 +349,9 @@ pub enum Go {
     Leaves(u32, Duration),
 }
 
+/// True for requests that are refused.
+type Refuses = fn(&PostRequest) -> bool;
+
 /// A channel service in memory that remembers nonces, with a script for the next posts and edits.
 pub struct ScriptedPoster {
     /// All requests and when they came.
@@ -351,7 +365,7 @@ pub struct ScriptedPoster {
     typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
     /// Requests of this kind are refused with a 5xx.
-    pub refuses: Mutex<Option<fn(&PostRequest) -> bool>>,
+    pub refuses: Mutex<Option<Refuses>>,
     /// What each of our messages carries beside its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
     /// What the platform shows.

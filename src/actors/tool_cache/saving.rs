@@ -23,6 +23,7 @@ const PAUSE: Duration = Duration::from_secs(10);
 
 /// When what is known of a server is stored.
 #[derive(Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
 pub(super) struct Saving {
     /// What is known is not what is stored.
     unsaved: bool,

@@ -56,16 +56,7 @@ impl Thinking<'_> {
         // What was shown of an answer that broke off.
         let mut broken: Option<Begun> = None;
         loop {
-            let waits = self.tally.waits_for_permit();
-            let leased = permit(parts, turn, &tried, deadline).await;
-            drop(waits);
-            let lease = match leased {
-                Some(Ok(lease)) => lease,
-                Some(Err(NoModel::Exhausted)) => return Err(last_failure),
-                Some(Err(NoModel::Open)) => return Err(Ending::BreakersOpen),
-                Some(Err(NoModel::Busy)) => return Err(Ending::NoPermit),
-                None => return Err(Ending::Deadline),
-            };
+            let lease = self.lease(&tried, last_failure).await?;
             if tries == 0 && !tried.is_empty() {
                 tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
             }
@@ -124,6 +115,20 @@ impl Thinking<'_> {
                     tries = 0;
                 }
             }
+        }
+    }
+
+    /// A permit to ask a row that was not tried. `last_failure` is the error once all were.
+    async fn lease(&self, tried: &[String], last_failure: Ending) -> Result<Lease, Ending> {
+        let waits = self.tally.waits_for_permit();
+        let leased = permit(self.parts, self.turn, tried, self.deadline).await;
+        drop(waits);
+        match leased {
+            Some(Ok(lease)) => Ok(lease),
+            Some(Err(NoModel::Exhausted)) => Err(last_failure),
+            Some(Err(NoModel::Open)) => Err(Ending::BreakersOpen),
+            Some(Err(NoModel::Busy)) => Err(Ending::NoPermit),
+            None => Err(Ending::Deadline),
         }
     }
 

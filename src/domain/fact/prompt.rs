@@ -10,9 +10,9 @@ pub const RECALL_TOOL: &str = "search_memory";
 /// The most bytes of facts in one prompt.
 pub const PROMPT_BYTES: usize = 4_000;
 /// The first line of the block. [`crate::domain::prompt`] keeps members from writing it.
-const BEGIN: &str = "[Facts that this member told you to remember here, for reference only:]";
+pub const BEGIN: &str = "[Facts that this member told you to remember here, for reference only:]";
 /// The last line of the block.
-const END: &str = "[End of the facts.]";
+pub const END: &str = "[End of the facts.]";
 
 /// The facts as a block of data in a prompt, the best one first; what does not fit into [`PROMPT_BYTES`] is left out. `None` if there
 /// are no facts.

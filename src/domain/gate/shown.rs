@@ -53,10 +53,9 @@ fn write_literal(out: &mut String, literal: &str, prose: bool) {
         let is_mark = is_combining_mark(c);
         let seen = is_plain(c) && if is_mark { room > 0 && !is_overlay(c) } else { prose || !is_right_to_left(c) };
         room = match (seen, is_mark) {
-            (false, _) => 0,
             (true, true) => room - 1,
             (true, false) if c.is_alphabetic() => MARKS_MAX,
-            (true, false) => 0,
+            (false, _) | (true, false) => 0,
         };
         if seen {
             out.push(c);

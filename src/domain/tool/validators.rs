@@ -4,9 +4,10 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use jsonschema::{PatternOptions, Validator};
+use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
@@ -57,24 +58,20 @@ impl Validators {
     /// The compiled form of a schema; none when it cannot be compiled, and then only objects are taken.
     #[must_use]
     pub fn get(&self, key: SchemaKey, schema: &WrittenJson) -> Compiled {
-        if let Some(known) = self.lock().get(key) {
+        if let Some(known) = self.0.lock().get(key) {
             return known;
         }
         let value = schema.to_value();
         let (validator, cost) = (compile(&value).map(Arc::new), cost(Weight::of_schema(&value)));
-        self.lock().insert(key, validator.clone(), cost);
+        self.0.lock().insert(key, validator.clone(), cost);
         validator
     }
 
     /// The number of compiled schemas, and what they take in bytes, by estimate.
     #[must_use]
     pub fn size(&self) -> (usize, usize) {
-        let cache = self.lock();
+        let cache = self.0.lock();
         (cache.kept.len(), cache.cost)
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Cache> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

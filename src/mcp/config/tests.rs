@@ -184,14 +184,14 @@ fn each_usual_mistake_is_one_line_with_its_fix_and_switches_off_one_server() {
         (r#"{"command": "x", "env": {"A": "${MISSING_ONE}"}}"#, "the variable MISSING_ONE is not set; set it in .env"),
         (r#"{"command": "x", "args": ["${OPEN"]}"#, "is not closed"),
         (r#"{"command": "x", "timeout": "soon"}"#, "timeout must be a duration"),
-        (r#"{"command": "x", "timeout": 600000}"#, "timeout must be a duration"),
+        (r#"{"command": "x", "timeout": 6000000000}"#, "timeout must be a duration"),
         (r#"{"command": "x", "type": "websocket"}"#, "type websocket is none of stdio"),
         (r#"{"command": "x", "type": "http"}"#, "goes with type stdio"),
         (r#"{"url": "tenor.example/mcp"}"#, "must begin with https://"),
         (r#"{"url": "https://me:secret@tenor.example/mcp"}"#, "has a login in it"),
         (r#"{"url": "https://a.example", "headers": {"A b": "c"}}"#, "headers: A b is no header"),
         (r#"{"url": "https://a.example", "require_approval": "sometimes"}"#, "always or never"),
-        (r#"{"url": "https://a.example", "kind": "video"}"#, "kind must be one of"),
+        (r#"{"url": "https://a.example", "kind": "a video"}"#, "kind must be search"),
         (r#"{"url": "https://a.example", "enabled": "no"}"#, "enabled must be true or false"),
     ] {
         let line = mistake(entry);

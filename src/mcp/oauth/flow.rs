@@ -176,8 +176,9 @@ impl Identity {
     async fn send(&self, endpoint: &Url, mut fields: Vec<(&str, &str)>, reach: &Reach) -> Result<Answer, String> {
         let secret = self.secret.as_ref().map(ExposeSecret::expose_secret);
         let header = secret.filter(|_| self.basic).map(|secret| basic(&self.id, secret)).transpose()?;
+        // The Python SDK looks the client up by the form, also where the secret stands in the header.
+        fields.push(("client_id", &self.id));
         if header.is_none() {
-            fields.push(("client_id", &self.id));
             fields.extend(secret.map(|secret| ("client_secret", secret)));
         }
         request::form(endpoint, &fields, header, reach).await

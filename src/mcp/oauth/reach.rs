@@ -203,7 +203,7 @@ mod tests {
         let url = Url::parse("http://localhost:1/token").unwrap();
         let resolve = |rule: Rule| {
             let url = url.clone();
-            async move { rule.resolver(&url).resolve("localhost".parse().unwrap()).await.map(|found| found.count()) }
+            async move { rule.resolver(&url).resolve("localhost".parse().unwrap()).await.map(Iterator::count) }
         };
         let reach = |zone| Reach { zone, confirmed: Vec::new() };
         let inside = resolve(reach(Zone::Public).rule(&url).unwrap()).await.unwrap_err();

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::wire::Said;
 use crate::domain::dialogue::GO_ON;
+use crate::domain::fact::prompt::{BEGIN as FACTS_BEGIN, END as FACTS_END};
 use crate::playground::examples::{EXAMPLES, Example, Topic};
 
 /// The most letters of somebody's message that are quoted back.
@@ -64,7 +65,9 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     if heard.joins_in() {
         return text(JOINS_IN);
     }
-    let (now, files) = last.text.split_once(ATTACHED).map_or((last.text.as_str(), ""), |(now, files)| (now, files));
+    // Facts of the member may stand in front of the question.
+    let asked = last.text.rsplit_once(FACTS_END).map_or(last.text.as_str(), |(_, asked)| asked);
+    let (now, files) = asked.split_once(ATTACHED).unwrap_or((asked, ""));
     if !files.is_empty() {
         return text(came_with(files));
     }
@@ -215,7 +218,8 @@ impl Heard<'_> {
     /// What this person said before, oldest first, without the message to answer.
     fn earlier(&self) -> impl DoubleEndedIterator<Item = &str> {
         let before = self.said.len().saturating_sub(1);
-        let said = self.said.iter().take(before).filter(|said| said.role == "user");
+        let said =
+            self.said.iter().take(before).filter(|said| said.role == "user" && !said.text.starts_with(FACTS_BEGIN));
         said.map(|said| said.text.trim()).filter(|text| !text.is_empty())
     }
 

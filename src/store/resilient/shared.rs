@@ -198,9 +198,9 @@ impl<B: Backend> Shared<B> {
     }
 
     /// The server behind the backend says this of its settings.
-    pub fn keeps(&self, keeping: Keeping) {
+    pub fn keeps(&self, keeping: &Keeping) {
         let before = std::mem::replace(&mut self.lock().keeping, keeping.clone());
-        if before == keeping {
+        if before == *keeping {
             return;
         }
         if let Some(loses) = &keeping.loses {

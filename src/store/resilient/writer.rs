@@ -251,7 +251,7 @@ impl<B: Backend> Writer<B> {
 
     fn land(&mut self, flight: &Flight<B>, landed: Landed<B>) {
         if let Some(keeping) = landed.keeping {
-            self.shared.keeps(keeping);
+            self.shared.keeps(&keeping);
         }
         match landed.result {
             Ok(Done::Committed(loaded)) => {

@@ -43,6 +43,9 @@ impl World {
     }
 }
 
+/// A draft of "first words of an answer" as it is drawn: the last letter waits, because more may join it.
+const DRAWN: &str = "first words of an answe";
+
 /// Words that fill messages of a hundred characters.
 fn words(from: usize, to: usize) -> String {
     (from..to).map(|n| format!("word{n:03}")).collect::<Vec<_>>().join(" ")
@@ -177,13 +180,13 @@ async fn a_draft_that_was_removed_comes_again_with_its_answer() {
 async fn what_stands_of_an_answer_is_removed_with_its_question() {
     let mut world = world().await;
     let forget = |id: &str, perhaps: bool| OutboxMsg::Withdraw { place: place("42"), turn: turn_id(id), perhaps };
-    let slot = world.writes("10", "first words of it");
+    let slot = world.writes("10", "first words of an answer");
     tokio::time::sleep(Duration::from_millis(400)).await;
-    assert_eq!(world.shown(), ["first words of it"]);
+    assert_eq!(world.shown(), [DRAWN]);
     // The first try of the removal fails.
     world.poster.post_goes(transient());
     world.outbox.cast(forget("10", false)).unwrap();
-    slot.write("first words of it and more");
+    slot.write("first words of an answer and more");
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(world.shown(), [""; 0]);
 
@@ -215,22 +218,22 @@ async fn what_stands_of_an_answer_is_removed_with_its_question() {
 async fn a_draft_that_is_gone_without_a_word_about_it_is_posted_anew() {
     for reason in [Rejection::Unexplained, Rejection::Content] {
         let mut world = world().await;
-        world.writes("10", "first words of it");
+        world.writes("10", "first words of an answer");
         tokio::time::sleep(Duration::from_millis(400)).await;
         world.poster.messages.lock().clear();
         world.poster.post_goes(rejected(reason));
-        world.finishes("10", "first words of it and the last");
+        world.finishes("10", "first words of an answer and the last");
         assert_eq!(world.told().await.1, Ok(1));
-        assert_eq!(world.shown(), ["first words of it and the last"], "{reason}");
+        assert_eq!(world.shown(), ["first words of an answer and the last"], "{reason}");
         // One that stands there and may not be changed has to do.
         let mut world = self::world().await;
-        world.writes("11", "first words of it");
+        world.writes("11", "first words of an answer");
         tokio::time::sleep(Duration::from_millis(400)).await;
         for _ in 0..10 {
             world.poster.post_goes(rejected(reason));
         }
-        world.finishes("11", "first words of it and the last");
+        world.finishes("11", "first words of an answer and the last");
         assert_eq!(world.told().await.1, Ok(1), "{reason}");
-        assert_eq!(world.shown(), ["first words of it"], "{reason}");
+        assert_eq!(world.shown(), [DRAWN], "{reason}");
     }
 }

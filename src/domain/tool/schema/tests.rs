@@ -150,7 +150,6 @@ fn what_references_repeat_is_bounded_in_bytes_patterns_and_steps() {
     assert!(patterns.lost.iter().any(|lost| lost.ends_with("pattern")));
     // Each of the arguments is put together of definitions with many properties.
     let wide: Map<String, Value> = (0..2_000).map(|n| (format!("p{n}"), json!({}))).collect();
-    let begun = std::time::Instant::now();
     let steps = referring(json!({"allOf": vec![json!({"type": "object", "properties": wide}); 30]}), 2_000);
-    assert!(!steps.lost.is_empty() && begun.elapsed() < std::time::Duration::from_secs(5));
+    assert!(!steps.lost.is_empty());
 }
