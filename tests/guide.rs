@@ -166,6 +166,16 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
         ),
         (keys::MODEL_ROWS, "changes of model rows (only on a server)", "for ever, at most 256 KiB".to_owned()),
         (
+            keys::past::PAST_PREFIX,
+            "the last 200 turns as time lines with the ids of channel, member and message, and the counts of the last ten minutes, of one program; `/forget` of any member removes the turns",
+            "1day after they were written, at most 81 keys".to_owned(),
+        ),
+        (
+            keys::REVOKED_KEYS,
+            "hashes of keys that were revoked, so that each machine removes them from its file (only on a server)",
+            "for ever, at most 1,000".to_owned(),
+        ),
+        (
             "staffai:response:*`, `staffai:responses:",
             "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
             format!("{} days", days(keys::programs::RESPONSE_TTL)),
@@ -176,6 +186,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             life(keys::SESSION_TTL),
         ),
         (keys::WATERMARK_PREFIX, "up to where a server's messages were taken", life(keys::WATERMARK_TTL)),
+        (
+            keys::active::ACTIVE_PREFIX,
+            "that a member spoke to the bot in this channel: it is read back after an absence",
+            format!("{} after it was written, at most once an hour", life(keys::active::ACTIVE_TTL)),
+        ),
         (
             keys::QUARANTINE_PREFIX,
             "a record that could not be read, set aside for a person",

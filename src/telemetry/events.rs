@@ -58,9 +58,15 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("outbox.retried", "a post is tried again"),
     ("outbox.closed", "a place is gone or closed to us, and is left alone for some seconds"),
     ("outbox.refused", "a notice could not be posted"),
-    ("outbox.delayed", "Discord or another door refuses an answer: `turn`, `attempt` and `reason` say why it is late"),
-    ("outbox.beside", "an answer was refused too often, and the answers behind it in its place go on"),
-    ("outbox.plain", "a place refused cards or files, and words took their place"),
+    (
+        "outbox.delayed",
+        "the platform refused a post for the second time: `turn`, `error` (such as `discord answered 503`), and for how long, `ms`. The answer is late",
+    ),
+    ("outbox.beside", "an answer was refused four times: the answers behind it go on, and it is tried beside them"),
+    (
+        "outbox.plain",
+        "a place refused the whole answer and took less: `form` is `Words` (without cards and files), `Apology` or `Reaction`",
+    ),
     ("outbox.no_picture", "a formula could not be drawn and was shown as text"),
     ("limit.refused", "a person asked for more than the limit allows"),
     (

@@ -91,7 +91,9 @@ fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
 #[test]
 fn keys_are_made_and_revoked_while_the_service_runs() {
     story(async {
-        let world = World::without_bot(Setup::new()).await;
+        // A stream stands still until its key ends.
+        let patient = Setup::new().set("STAFFAI_LLM__TIMEOUT", "100s").set("STAFFAI_TURN__DEADLINE", "100s");
+        let world = World::without_bot(patient).await;
         world.model.always(Act::content(WORDS));
         let _process = world.process("service").await;
         world.becomes("ready").await;
@@ -124,7 +126,7 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         assert_eq!(ask(Some(&key), "/v1/models").await, 200);
         assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
         // A stream of this key is open when it ends, in each of the doors for programs.
-        world.model.always(Act::streams("The tide comes in, slowly.", 2, Duration::from_secs(60), End::Well));
+        world.model.always(Act::streams("The tide comes in, slowly.", 45, Duration::from_secs(60), End::Well));
         let body = json!({"session": "main", "text": "hello"});
         let submit = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).bearer_auth(&key);
         assert_eq!(submit.json(&body).send().await.unwrap().status(), 202);

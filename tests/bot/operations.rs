@@ -147,7 +147,7 @@ fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
 }
 
 /// Metrics that are there from the event on that they tell of: a price in a row, a call of a tool.
-const LATER: [&str; 2] = ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds"];
+const LATER: [&str; 3] = ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds", "staffai_gates_open"];
 
 /// The metrics that the dashboard and the alert rules of `deploy` name, but for those that begin later.
 fn watched() -> BTreeSet<String> {

@@ -446,7 +446,7 @@ fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
             assert_eq!(world.words_to(said).await, "hello");
             let ask = world.model.last();
             let tools = ask.body["tools"].to_string();
-            assert!((30_000..90_000).contains(&tools.len()), "{}", tools.len());
+            assert!((1_000..90_000).contains(&tools.len()), "{} {:?}", tools.len(), ask.tools());
             assert!(ask.tools().contains(&"find_tools") && !tools.contains('\u{e0069}'), "{:?}", ask.tools());
         }
         let usage = world.tells("Ada", "usage", &[]).await;

@@ -1,7 +1,7 @@
 //! Every configuration that `run` refuses is refused by `check` for the same reasons, and by the same words.
 
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::{Outcome, program, text};
 

@@ -233,9 +233,9 @@ async fn reads_of(turns: usize, pause: Duration) -> usize {
     made
 }
 
-/// For what a shard notes of its session and for looks at the rows of models, each second or two, and for the question how many reads
-/// there were.
-const BESIDES: usize = 5;
+/// For what is done each second or two, whatever the turns do: what a shard notes of its session, looks at the rows of models and at
+/// revoked keys, the last turns and samples; and for the question how many reads there were.
+const BESIDES: usize = 9;
 
 /// At its beginning the record, the reservation and what is remembered; at its end the records, the settlement and whether something is
 /// to be forgotten; and one for what a slow machine sends later than the rest. The record that closes it goes along with the beginning
