@@ -282,6 +282,10 @@ pub(super) enum LogTo {
 }
 
 /// Starts the log; prints why it cannot.
+#[cfg_attr(
+    not(feature = "playground"),
+    expect(clippy::needless_pass_by_value, reason = "the playground's file is moved into the log")
+)]
 pub(super) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, ()> {
     let settings = &loaded.settings;
     reading.redaction.add(&secrets(settings));

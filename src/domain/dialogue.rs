@@ -18,7 +18,9 @@ mod saved;
 use std::sync::Arc;
 
 pub use self::asking::{Asked, Offered};
-pub use self::going_on::{Begun, GO_ON};
+pub use self::going_on::Begun;
+#[cfg(feature = "playground")]
+pub use self::going_on::GO_ON;
 use self::rounds::Round;
 pub use self::saved::{Resumed, Saved};
 use super::completion::{Completion, Finish, Item, Role, ToolCall};
