@@ -12,7 +12,7 @@ import { at, channelHere, keep, recall, world } from "./world.js";
 const QUIET_MS = 6000;
 /** The longest wait for an answer, and for how long a whole one does not change. */
 const ANSWER_MS = 20_000;
-const WHOLE_MS = 1200;
+const WHOLE_MS = 4000;
 const LOOK_MS = 100;
 /** How long words stand before what they tell of happens, and those at the end. */
 const READ_MS = 1800;
