@@ -9,7 +9,7 @@ use crate::domain::ids::Timestamp;
 pub const RECALL_TOOL: &str = "search_memory";
 /// The most bytes of facts in one prompt.
 pub const PROMPT_BYTES: usize = 4_000;
-/// The first line of the block. [`crate::domain::prompt`] keeps members from writing it.
+/// The first line of the block. The prompt keeps members from writing it.
 pub const BEGIN: &str = "[Facts that this member told you to remember here, for reference only:]";
 /// The last line of the block.
 pub const END: &str = "[End of the facts.]";

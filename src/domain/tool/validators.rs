@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use super::bounds::Weight;
 use crate::domain::completion::WrittenJson;
 
-/// The most memory that all compiled schemas take, in bytes, by the estimate of [`cost`].
+/// The most memory that all compiled schemas take, in bytes, by an estimate.
 pub const COMPILED_BYTES: usize = 32 * 1024 * 1024;
 /// The most memory that the program of one pattern takes, in bytes.
 const PATTERN_BYTES: usize = 64 * 1024;
