@@ -4,9 +4,7 @@
 //! Receives: what happened at a door, each with a receipt.
 //! Sends: accepted turns and cancellations to the journal, commands to commands, decisions to approvals, busy notices to the outbox, messages of restricted
 //! members to the sweeper.
-//! A restart loses: nothing; receipts that die with it bring their events back.
-
-mod lately;
+//! A restart loses: which turns came lately; receipts that die with it bring their events back.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -16,8 +14,8 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use self::lately::{Came, Lately};
 use super::board::Board;
+use super::bounded_set::BoundedSet;
 use super::busy::Busy;
 use super::facts::FactKeeper;
 use super::handle::{Handle, Undelivered};
@@ -54,6 +52,8 @@ const DELETIONS_MAX: usize = 1_000;
 const WARN_EVERY: Duration = Duration::from_secs(3_600);
 /// The most such places remembered. Beyond that there are no further lines.
 const WARNED_MAX: usize = 10_000;
+/// The turns that are remembered, of those that were accepted and of those that were turned away.
+const LATELY_MAX: usize = 4_096;
 /// How many hints a person gets in [`HINTS_WITHIN`]: no limit counts them, and each is a post.
 const HINTS_MAX: u32 = 5;
 /// The time in which they are counted.
@@ -110,8 +110,10 @@ pub struct GatewayState {
     warned: HashMap<Place, Instant>,
     /// When the log was last told that direct messages are not answered.
     told_of_direct: Option<Instant>,
-    /// The turns that came lately.
-    lately: Lately,
+    /// The last turns that the journal was given.
+    accepted: BoundedSet<TurnId, LATELY_MAX>,
+    /// The last turns that were turned away because too many were open.
+    shed: BoundedSet<TurnId, LATELY_MAX>,
 }
 
 /// One permit for each look at what a deleted message told.
@@ -338,16 +340,18 @@ impl Gateway {
     }
 
     fn admit(&self, state: &mut GatewayState, turn: Turn, answer: Option<Answer>, receipt: Receipt) {
-        let came = state.lately.of(&turn.id);
-        if came == Some(Came::Shed) {
+        // A message that is read back while it also arrives over the connection comes twice. Clients that read along ask again under the
+        // same id instead.
+        let copies = !self.events.streams(&turn.place.door);
+        if copies && state.shed.contains(&turn.id) {
             return ignore(Reason::Repeated, receipt);
         }
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            if came == Some(Came::Accepted) {
+            if copies && state.accepted.contains(&turn.id) {
                 // The dropped receipt brings the copy back until the journal can compare it.
                 return;
             }
-            state.lately.note(&turn.id, Came::Shed);
+            state.shed.insert(&turn.id);
             shed(&turn);
             let tells = self.busy.may_tell(&turn.person) && {
                 let text = notice::busy(turn.locale()).to_owned();
@@ -361,7 +365,7 @@ impl Gateway {
             receipt.settle();
             return;
         };
-        state.lately.note(&turn.id, Came::Accepted);
+        state.accepted.insert(&turn.id);
         // A journal that is down drops the receipt, and the event comes back.
         let _ =
             self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));
