@@ -46,6 +46,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::form::Refuse;
 pub use self::places::Capacity;
+use crate::domain::proxies::{Network, Proxies};
 use crate::ports::{Keys, Listener, Vitals};
 
 /// The `Server` header of every answer: it tells this service from another one at the same address.
@@ -93,6 +94,8 @@ pub struct Exposure {
     pub health_address: Option<String>,
     /// The sites whose pages may ask as programs do, such as `https://chat.example`.
     pub origins: Vec<String>,
+    /// Reverse proxies that are trusted to say for whom they ask.
+    pub trusted_proxies: Vec<Network>,
     /// Another process is in front of this one: its address is the one to open, so this one is logged for debugging only.
     pub behind: bool,
 }
@@ -169,6 +172,8 @@ struct Site {
     first: OnceLock<SocketAddr>,
     /// See [`Exposure::behind`].
     behind: bool,
+    /// See [`Exposure::trusted_proxies`].
+    proxies: Arc<Proxies>,
 }
 
 impl Api {
@@ -178,14 +183,16 @@ impl Api {
         let health = options.exposure.health_address.clone();
         let health = health.map(|address| Site::new(address, "STAFFAI_HEALTH_ADDR", ops::health_router(&options)));
         let (address, limits, behind) = (options.exposure.address.clone(), options.limits, options.exposure.behind);
-        let whole = Site { behind, ..Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)) };
+        let proxies = Arc::new(Proxies::new(options.exposure.trusted_proxies.clone()));
+        let whole = Site { behind, proxies, ..Site::new(address, "STAFFAI_HTTP_ADDR", ops::router(options)) };
         Self { limits, whole, health }
     }
 
     /// The same at a further address.
     #[must_use]
     pub fn at(&self, address: &SocketAddr) -> Arc<dyn Listener> {
-        let site = Site::new(address.to_string(), "http.listeners", self.whole.router.clone());
+        let proxies = Arc::clone(&self.whole.proxies);
+        let site = Site { proxies, ..Site::new(address.to_string(), "http.listeners", self.whole.router.clone()) };
         Arc::new(Beside { limits: self.limits, site })
     }
 
@@ -222,7 +229,8 @@ impl Listener for Api {
 
 impl Site {
     fn new(address: String, setting: &'static str, router: Router) -> Self {
-        Self { address, setting, router, bound: watch::Sender::new(None), first: OnceLock::new(), behind: false }
+        let (bound, first, proxies) = (watch::Sender::new(None), OnceLock::new(), Arc::default());
+        Self { address, setting, router, bound, first, behind: false, proxies }
     }
 
     async fn bind(&self) -> Result<TcpListener, String> {
@@ -248,7 +256,7 @@ impl Site {
             }
             self.bound.send_replace(Some(*self.first.get_or_init(|| bound)));
         }
-        connections::serve(listener, &self.router, limits, stop).await;
+        connections::serve(listener, &self.router, limits, Arc::clone(&self.proxies), stop).await;
         self.bound.send_replace(None);
     }
 }

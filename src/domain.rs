@@ -51,6 +51,7 @@ pub mod tool;
 pub(crate) mod gate;
 
 pub(crate) mod prompt;
+pub(crate) mod proxies;
 
 pub(crate) mod dialogue;
 

@@ -2,6 +2,7 @@
 //! here, and none is needed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::body::Bytes;
 use axum::extract::{FromRequest, Path, Request, State};
@@ -17,16 +18,10 @@ use crate::domain::incoming::Incoming;
 use crate::domain::keys;
 use crate::domain::limits::Decision;
 use crate::domain::webhook::{Knock, Unproven};
-use crate::ports::{Clock, Intake, Store, Webhooks};
+use crate::ports::{Clock, Intake, Store, Webhooks, Write};
 
-/// The header with the time at which a request was signed, in seconds since the Unix epoch.
-const STAMP: &str = "x-staffai-timestamp";
-/// The header with the sender's own id of what it tells; a sender may leave it out.
-const DELIVERY: &str = "x-staffai-delivery";
-/// The header with the signature.
-const SIGNATURE: &str = "x-staffai-signature";
 /// What every request is told that is not proven, whatever is wrong with it.
-const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal)";
+const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers of its scheme, which are X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal) unless another one is set";
 /// When a sender may try again that met another try of its own, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("30");
 
@@ -52,11 +47,10 @@ pub fn router(hooks: Hooks) -> Router {
 
 async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
     let headers = request.headers().clone();
-    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let delivery = headers.contains_key(DELIVERY).then(|| header(DELIVERY));
-    let knock = Knock { stamp: header(STAMP), delivery, body: &[], signature: header(SIGNATURE) };
     // The body is read for a webhook that there is, and for headers that may be those of its sender.
     let Some(hook) = hooks.webhooks.webhook(&name) else { return unproven(&name, Unproven::Signature) };
+    let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
+    let knock = hook.proof.scheme.knock(header);
     if let Err(why) = hook.proof.check_head(knock, hooks.clock.now()) {
         return unproven(&name, why);
     }
@@ -71,14 +65,22 @@ async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Re
     let Ok(data) = serde_json::from_slice::<Value>(&body) else {
         return refused(StatusCode::BAD_REQUEST, "the body is no JSON");
     };
-    hooks.take(hook.fire(knock, &data, now)).await
+    hooks.take(hook.fire(knock, &data, now), hook.proof.scheme.remembered).await
 }
 
 impl Hooks {
-    async fn take(&self, fire: Fire) -> Response {
+    /// Takes a fire once. `remembered`: how long a request that comes again is known beyond its turn; its sender is told that all is well.
+    async fn take(&self, fire: Fire, remembered: Option<Duration>) -> Response {
         let (id, name) = (TurnId::of(&fire.id), fire.name().to_owned());
-        if self.store.get(&keys::turn(&id)).await.is_some() {
-            return over(&name, "replayed", refused(StatusCode::CONFLICT, "this request was taken before"));
+        let key = keys::triggers::delivered(&fire.id);
+        let is_known = self.store.get(&keys::turn(&id)).await.is_some()
+            || remembered.is_some() && self.store.get(&key).await.is_some();
+        if is_known {
+            let answer = match remembered {
+                Some(_) => (StatusCode::OK, Json(json!({"turn": id.id, "repeated": true}))).into_response(),
+                None => refused(StatusCode::CONFLICT, "this request was taken before"),
+            };
+            return over(&name, "replayed", answer);
         }
         if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
             return again(
@@ -93,7 +95,12 @@ impl Hooks {
         }
         let us = Person::new(id.door.clone(), "staffai");
         match self.intake.accept(Incoming::Fired(Box::new(fire)), us).await {
-            Ok(()) => (StatusCode::ACCEPTED, Json(json!({"turn": id.id}))).into_response(),
+            Ok(()) => {
+                if let Some(ttl) = remembered {
+                    self.store.commit(vec![Write::Put { key, value: name, ttl: Some(ttl) }]).await;
+                }
+                (StatusCode::ACCEPTED, Json(json!({"turn": id.id}))).into_response()
+            }
             Err(_) => again(refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"), AGAIN),
         }
     }

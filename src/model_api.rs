@@ -8,9 +8,11 @@
 mod asking;
 mod body;
 mod failure;
+mod ignored;
 mod kept;
 mod ollama;
 mod openai;
+mod pictures;
 mod room;
 
 use std::sync::Arc;
@@ -23,6 +25,7 @@ use axum::routing::any;
 use parking_lot::Mutex;
 
 use self::failure::Failure;
+use self::ignored::Ignored;
 use self::kept::Responses;
 use self::room::Room;
 use crate::domain::api_key::{Caller, HOLDERS};
@@ -44,6 +47,8 @@ pub const DOOR: Door = HOLDERS;
 const US: &str = "staffai";
 /// The name under which clients ask for whichever model the bot answers with.
 const OWN_MODEL: &str = "staffai";
+/// The version that clients add to a model's name.
+const LATEST: &str = ":latest";
 /// The longest answer in one piece, in Unicode scalar values: more than any model writes.
 const TEXT_LIMIT: usize = 2_000_000;
 
@@ -131,9 +136,12 @@ impl ModelApi {
 
     /// The row for the name that a client asks for.
     fn row(&self, caller: &Caller, name: Option<&str>) -> Result<Row, Failure> {
-        let own = name.is_none_or(|name| name.is_empty() || name == OWN_MODEL);
-        let found = self.rows(caller).into_iter().find(|row| own || Some(row.key.as_str()) == name);
-        found.ok_or_else(|| Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
+        let name = name.filter(|name| !name.is_empty()).unwrap_or(OWN_MODEL);
+        let rows = self.rows(caller);
+        let find = |name: &str| rows.iter().find(|row| name == OWN_MODEL || row.key == name);
+        // Clients of Ollama add the version to every name.
+        let found = find(name).or_else(|| find(name.strip_suffix(LATEST)?));
+        found.cloned().ok_or_else(|| Failure::NoModel(name.to_owned()))
     }
 
     /// Whether a caller's key opens this door.
@@ -159,12 +167,21 @@ impl ModelApi {
         })
     }
 
-    /// The row that a conversation asks for. From now on the conversation names it.
-    fn settle(&self, caller: &Caller, conversation: &mut Conversation, stream: bool) -> Result<Row, Failure> {
+    /// The row that a conversation asks for. From now on the conversation names it. Notes a temperature that the row does not send.
+    fn settle(
+        &self,
+        caller: &Caller,
+        conversation: &mut Conversation,
+        stream: bool,
+        ignored: &mut Ignored,
+    ) -> Result<Row, Failure> {
         let row = self.row(caller, conversation.model.as_deref())?;
         if row.tools == ToolMode::Off && !conversation.tools.is_empty() {
             let why = format!("the model {:?} takes no tools; leave them out, or ask another model", row.key);
             return Err(Failure::bad("tools", why));
+        }
+        if row.fixed_temperature && conversation.sampling.temperature.is_some() {
+            ignored.add("temperature");
         }
         (conversation.model, conversation.whole) = (Some(row.key.clone()), !stream);
         Ok(row)

@@ -138,6 +138,9 @@ mod tool_servers;
 #[path = "bot/model_api.rs"]
 mod model_api;
 
+#[path = "bot/model_wire.rs"]
+mod model_wire;
+
 #[path = "bot/counts.rs"]
 mod counts;
 

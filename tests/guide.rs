@@ -256,3 +256,38 @@ fn the_output_of_a_check_has_the_number_of_settings() {
     let (text, all) = (std::fs::read_to_string(page).unwrap(), staffai::config::defaults::entries().len());
     assert!(text.contains(&format!(" of {all} settings are set")), "the check in the operators' guide must say {all}");
 }
+
+/// The clients that the tests run as they are: their package, where it comes from, and what is tried with it.
+const CLIENTS: [(&str, &str, &str); 9] = [
+    ("openai", "PyPI", "chat, streams, tools, structured answers, errors, responses, embeddings, pictures"),
+    ("ollama", "PyPI", "chat, generate, streams, tools, pictures, embeddings, errors, also below `/v1`"),
+    ("langchain-openai", "PyPI", "chat, streams, tools, responses, embeddings"),
+    ("llm", "PyPI", "chat from the command line"),
+    ("httpx", "PyPI", "the public Open Responses suite without WebSocket: 11 cases"),
+    ("openresponses-types", "PyPI", "the schemas that each response and event of that suite has to fit"),
+    ("openai", "npm", "chat, streams, responses"),
+    ("ai", "npm", "the AI SDK: text, streams, tools"),
+    ("@ai-sdk/openai-compatible", "npm", "the provider of the AI SDK for other servers than OpenAI's"),
+];
+
+#[test]
+fn the_clients_of_the_guide_are_those_that_the_tests_run_in_their_versions() {
+    let file = |path: &str| std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap();
+    let (pypi, npm) = (file("tests/requirements.txt"), file("tests/mcp/servers/package.json"));
+    let npm: serde_json::Value = serde_json::from_str(&npm).unwrap();
+    let mut text = String::from("\n");
+    head(&mut text, &["client", "from", "version", "tried"]);
+    for (name, source, tried) in CLIENTS {
+        let pinned = |line: &str| line.strip_prefix(name)?.strip_prefix("==").map(str::to_owned);
+        let version = match source {
+            "PyPI" => pypi.lines().find_map(pinned),
+            _ => npm["dependencies"][name].as_str().map(str::to_owned),
+        };
+        row(
+            &mut text,
+            &[&format!("`{name}`"), source, &version.unwrap_or_else(|| panic!("no test has {name}")), tried],
+        );
+    }
+    text.push('\n');
+    same("clients", &text);
+}

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
+use axum::http::HeaderName;
 use axum::response::Response;
 use hyper::Request;
 use hyper::body::Incoming;
@@ -25,6 +26,10 @@ use crate::api::cuttable::Cuttable;
 use crate::api::grants::Cut;
 use crate::api::guard::Link;
 use crate::api::places::{Place, Places, Share};
+use crate::domain::proxies::Proxies;
+
+/// The header in which proxies name the address that they were asked from.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Bytes of a request's head.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
@@ -36,9 +41,15 @@ const RESERVED_HEADER: Duration = Duration::from_secs(2);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// Serves until it is stopped, then as long as answers that have begun need, within the grace.
-pub async fn serve(listener: TcpListener, router: &Router, limits: Limits, stop: &CancellationToken) {
+pub async fn serve(
+    listener: TcpListener,
+    router: &Router,
+    limits: Limits,
+    proxies: Arc<Proxies>,
+    stop: &CancellationToken,
+) {
     let mut open = JoinSet::new();
-    let places = Places::new(limits.capacity);
+    let places = Places::new(limits.capacity, proxies);
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
@@ -110,10 +121,16 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
 
 /// One request; the connection is busy with it until its answer was sent.
 async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
-    let busy = place.begin();
-    // Whoever has just lost the place is told so as whoever finds none.
-    if let Some(link) = request.extensions_mut().get_mut::<Link>().filter(|_| busy.is_none()) {
-        link.share = Share::HealthOnly;
+    let link = request.extensions().get::<Link>().copied();
+    let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
+    let client = link.map(|link| place.client(link.peer, lines));
+    let busy = client.and_then(|client| place.begin(client));
+    if let (Some(link), Some(client)) = (request.extensions_mut().get_mut::<Link>(), client) {
+        link.peer = client;
+        // A connection that has just lost its place is refused as one that finds none.
+        if busy.is_none() {
+            link.share = Share::HealthOnly;
+        }
     }
     let response = router.call(request).await?;
     Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
@@ -154,7 +171,7 @@ mod tests {
             let limits = Limits { life, grace: Duration::from_millis(20), ..Limits::default() };
             let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
             let stopped = stop.clone();
-            let serving = tokio::spawn(async move { serve(listener, &router, limits, &stopped).await });
+            let serving = tokio::spawn(async move { serve(listener, &router, limits, Arc::default(), &stopped).await });
             let _ = rustls::crypto::ring::default_provider().install_default();
             let client = reqwest::Client::builder().no_proxy().build().unwrap();
             let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();

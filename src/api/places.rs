@@ -11,12 +11,15 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
+use crate::domain::proxies::Proxies;
+
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
     /// Connections at one time.
     pub connections: usize,
-    /// Connections of one peer at one time; an IPv6 network of 64 bits counts as one peer.
+    /// Connections of one peer at one time; an IPv6 network of 64 bits counts as one peer. Of a client behind a trusted proxy, the requests
+    /// that are under way.
     pub per_peer: usize,
     /// Further connections that may ask for health and metrics alone.
     pub reserved: usize,
@@ -34,6 +37,7 @@ pub enum Share {
 /// All places of one listener.
 pub struct Places {
     capacity: Capacity,
+    proxies: Arc<Proxies>,
     taken: Mutex<Taken>,
 }
 
@@ -44,7 +48,10 @@ struct Taken {
 }
 
 struct Held {
-    peer: IpAddr,
+    /// None for a trusted proxy, whose clients have shares of their own.
+    peer: Option<IpAddr>,
+    /// The client behind a trusted proxy whose request is under way.
+    client: Option<IpAddr>,
     share: Share,
     /// The order in which connections began to wait; none while busy.
     waiting: Option<u64>,
@@ -66,27 +73,42 @@ pub struct Busy(Arc<Place>);
 
 impl Places {
     /// All places are free.
-    pub fn new(capacity: Capacity) -> Arc<Self> {
-        Arc::new(Self { capacity, taken: Mutex::default() })
+    pub fn new(capacity: Capacity, proxies: Arc<Proxies>) -> Arc<Self> {
+        Arc::new(Self { capacity, proxies, taken: Mutex::default() })
     }
 
     /// A place for a connection from this address; none when all are busy, the reserved ones too.
     pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
-        let peer = network(peer);
+        let peer = (!self.proxies.trust(peer)).then(|| network(peer));
         let mut taken = self.taken.lock();
         let share = taken.make_room(&self.capacity, peer)?;
         let number = taken.next();
         let gives_way = CancellationToken::new();
-        let held = Held { peer, share, waiting: Some(number), gives_way: gives_way.clone() };
+        let held = Held { peer, client: None, share, waiting: Some(number), gives_way: gives_way.clone() };
         taken.held.insert(number, held);
         Some(Place { places: Arc::clone(self), number, share, gives_way })
     }
 }
 
 impl Place {
-    /// A request began. None when the connection had to give way at that moment.
-    pub fn begin(self: &Arc<Self>) -> Option<Busy> {
-        self.places.taken.lock().held.get_mut(&self.number)?.waiting = None;
+    /// The address for which a peer asks with these lines of the header `X-Forwarded-For`.
+    pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
+        self.places.proxies.client(peer, forwarded)
+    }
+
+    /// A request of this client began. None when the connection had to give way at that moment, or when a client behind a trusted proxy has
+    /// its full share of requests under way.
+    pub fn begin(self: &Arc<Self>, client: IpAddr) -> Option<Busy> {
+        let client = network(client);
+        let mut taken = self.places.taken.lock();
+        let is_of_proxy = taken.held.get(&self.number)?.peer.is_none();
+        let own = |held: &Held| held.client == Some(client);
+        if is_of_proxy && taken.count(own) >= self.places.capacity.per_peer {
+            return None;
+        }
+        let held = taken.held.get_mut(&self.number)?;
+        held.waiting = None;
+        held.client = is_of_proxy.then_some(client);
         Some(Busy(Arc::clone(self)))
     }
 }
@@ -97,6 +119,7 @@ impl Drop for Busy {
         let now = taken.next();
         if let Some(held) = taken.held.get_mut(&self.0.number) {
             held.waiting = Some(now);
+            held.client = None;
         }
     }
 }
@@ -117,11 +140,11 @@ impl Taken {
         self.held.values().filter(|held| matching(held)).count()
     }
 
-    fn make_room(&mut self, capacity: &Capacity, peer: IpAddr) -> Option<Share> {
+    fn make_room(&mut self, capacity: &Capacity, peer: Option<IpAddr>) -> Option<Share> {
         let whole = |held: &Held| held.share == Share::Whole;
         let own = |held: &Held| whole(held) && held.peer == peer;
         // A peer with its full share makes room for itself; it takes nothing from others.
-        if self.count(own) >= capacity.per_peer {
+        if peer.is_some() && self.count(own) >= capacity.per_peer {
             if self.close_longest_waiting(own) {
                 return Some(Share::Whole);
             }
@@ -162,32 +185,50 @@ mod tests {
         IpAddr::from([10, 0, 0, last])
     }
 
+    fn places() -> Arc<Places> {
+        Places::new(CAPACITY, Arc::default())
+    }
+
+    #[test]
+    fn clients_behind_a_trusted_proxy_have_shares_of_their_own() {
+        let proxies = Proxies::new(vec!["10.0.0.9".parse().unwrap()]);
+        let places = Places::new(CAPACITY, Arc::new(proxies));
+        let held: Vec<_> = (0..4).map(|_| taken(&places, 9)).collect();
+        assert!(held.iter().all(|place| place.share == Share::Whole), "a proxy is no peer with a share");
+        let first = [held[0].begin(peer(1)), held[1].begin(peer(1))];
+        assert!(first.iter().all(Option::is_some));
+        assert!(held[2].begin(peer(1)).is_none(), "its share is full");
+        assert!(held[2].begin(peer(2)).is_some(), "and others have theirs");
+        drop(first);
+        assert!(held[3].begin(peer(1)).is_some());
+    }
+
     fn taken(places: &Arc<Places>, last: u8) -> Arc<Place> {
         Arc::new(places.take(peer(last)).expect("there is a place"))
     }
 
     #[test]
     fn the_connection_that_waited_for_longest_gives_way() {
-        let places = Places::new(CAPACITY);
+        let places = places();
         let held: Vec<_> = (1..=4).map(|last| taken(&places, last)).collect();
         // The first one asks something: afterwards it is the one that began to wait last.
-        drop(held[0].begin());
+        drop(held[0].begin(peer(1)));
         let new = taken(&places, 5);
         let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();
         assert_eq!((new.share, closed), (Share::Whole, vec![false, true, false, false]));
-        assert!(held[1].begin().is_none(), "a request that comes just then is not begun");
+        assert!(held[1].begin(peer(2)).is_none(), "a request that comes just then is not begun");
     }
 
     #[test]
     fn a_busy_connection_never_gives_way_and_health_has_places_of_its_own() {
-        let places = Places::new(CAPACITY);
+        let places = places();
         let held: Vec<_> = (1..=4).map(|last| taken(&places, last)).collect();
-        let busy: Vec<_> = held.iter().map(|place| place.begin().unwrap()).collect();
+        let busy: Vec<_> = held.iter().map(|place| place.begin(peer(1)).unwrap()).collect();
         let first = taken(&places, 5);
         let second = taken(&places, 6);
         assert_eq!((first.share, second.share), (Share::HealthOnly, Share::HealthOnly));
         assert!(first.gives_way.is_cancelled(), "a reserved place that only waits is passed on");
-        let _asking = second.begin().unwrap();
+        let _asking = second.begin(peer(6)).unwrap();
         assert!(places.take(peer(7)).is_none());
         drop(busy);
         assert_eq!(taken(&places, 7).share, Share::Whole);
@@ -196,12 +237,12 @@ mod tests {
 
     #[test]
     fn a_peer_with_its_full_share_makes_room_for_itself() {
-        let places = Places::new(CAPACITY);
+        let places = places();
         let others = taken(&places, 1);
         let own = [taken(&places, 2), taken(&places, 2)];
         let third = taken(&places, 2);
         assert_eq!((own[0].gives_way.is_cancelled(), others.gives_way.is_cancelled()), (true, false));
-        let _busy = (own[1].begin(), third.begin());
+        let _busy = (own[1].begin(peer(2)), third.begin(peer(2)));
         assert_eq!(taken(&places, 2).share, Share::HealthOnly);
         assert_eq!(taken(&places, 3).share, Share::Whole);
     }
@@ -216,10 +257,10 @@ mod tests {
 
     #[test]
     fn a_place_is_free_once_its_connection_is_gone() {
-        let places = Places::new(CAPACITY);
+        let places = places();
         for _ in 0..100 {
             let place = taken(&places, 1);
-            drop(place.begin());
+            drop(place.begin(peer(1)));
         }
         assert!(places.taken.lock().held.is_empty());
     }

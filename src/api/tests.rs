@@ -176,9 +176,15 @@ impl Served {
     }
 
     async fn over(keys: Arc<dyn Keys>, page: Option<Router>, limits: Limits) -> Self {
+        Self::behind(Proxies::default(), (keys, page, limits)).await
+    }
+
+    /// The same behind these proxies.
+    async fn behind(proxies: Proxies, (keys, page, limits): (Arc<dyn Keys>, Option<Router>, Limits)) -> Self {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let known = Arc::new(Known { status: Mutex::new(Status::Ready), alive: Mutex::new(true) });
-        let api = listener(&known, keys, page, limits);
+        let mut api = listener(&known, keys, page, limits);
+        api.whole.proxies = Arc::new(proxies);
         let mut bound = api.bound();
         let stop = CancellationToken::new();
         let stopped = stop.clone();
@@ -534,6 +540,41 @@ async fn idle_connections_give_way_to_new_ones() {
         assert_eq!(&answer, b"HTTP/1.1 200");
     }
     assert!(closed(&mut first).await);
+}
+
+#[tokio::test]
+async fn a_client_behind_a_trusted_proxy_is_counted_by_its_own_address() {
+    for (trusted, others) in [(vec!["127.0.0.1".parse().unwrap()], "HTTP/1.1 200"), (Vec::new(), "HTTP/1.1 503")] {
+        let (page, _release) = busy_page();
+        let page = page.route("/quick", get(async || "done"));
+        let capacity = Capacity { connections: 8, per_peer: 2, reserved: 8 };
+        let keys: Arc<dyn Keys> = Arc::new(Ring(KeyRing::of_secrets(["long-enough-key"])));
+        let limits = Limits { capacity, ..Limits::default() };
+        let served = Served::behind(Proxies::new(trusted), (keys, Some(page), limits)).await;
+        let request = |path: &str, client: &str| {
+            format!(
+                "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer long-enough-key\r\n\
+                 X-Forwarded-For: 203.0.113.1, {client}\r\n\r\n"
+            )
+        };
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let mut stream = TcpStream::connect(served.address).await.unwrap();
+            stream.write_all(request("/slow", "203.0.113.7").as_bytes()).await.unwrap();
+            held.push(stream);
+        }
+        let refused = async {
+            loop {
+                let (_, answer) = asked(&served, request("/quick", "203.0.113.7").as_bytes()).await;
+                if &answer == b"HTTP/1.1 503" {
+                    return;
+                }
+            }
+        };
+        tokio::time::timeout(PATIENCE, refused).await.expect("two are under way");
+        let (_, answer) = asked(&served, request("/quick", "203.0.113.8").as_bytes()).await;
+        assert_eq!(String::from_utf8_lossy(&answer), others, "without trust all are one address");
+    }
 }
 
 /// A page whose answers take until they are released.

@@ -217,6 +217,7 @@ fn exposure(settings: &Settings) -> Exposure {
         address: http.addr.to_string(),
         health_address: http.health_addr.map(|address| address.to_string()),
         origins: http.origins.clone(),
+        trusted_proxies: http.trusted_proxies.clone(),
         behind: http.behind,
     }
 }

@@ -203,11 +203,13 @@ fn with_what_was_made(
         return fields;
     };
     let known = [
-        ("temperature", made.temperature.into()),
-        ("schema_with_tools", made.schema_with_tools.into()),
-        ("vision", made.vision.into()),
+        // Null would forbid any.
+        made.temperature.map(|degrees| ("temperature", degrees.into())),
+        Some(("schema_with_tools", made.schema_with_tools.into())),
+        Some(("vision", made.vision.into())),
     ];
-    let mut all: Map<String, Value> = known.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    let known = known.into_iter().flatten();
+    let mut all: Map<String, Value> = known.map(|(name, value)| (name.to_owned(), value)).collect();
     all.extend(fields);
     say!("{key} was made from LITELLM_MODEL; it is a row of its own now, with what was known of it");
     all

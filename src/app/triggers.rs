@@ -13,9 +13,8 @@ use crate::config::triggers::{HookRow, TimerRow, Triggers as Rows};
 use crate::domain::fire::{Deed, NAME_MAX};
 use crate::domain::ids::Place;
 use crate::domain::model::Row;
-use crate::domain::signature::SigningKey;
 use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
-use crate::domain::webhook::{Proof, SECRET_MIN, WINDOW_MAX, Webhook};
+use crate::domain::webhook::{Proof, SCHEMES, SECRET_MIN, Scheme, WINDOW_MAX, Webhook};
 use crate::llm::registry::RowOff;
 use crate::terminal::{self, sessions};
 
@@ -137,28 +136,32 @@ fn hook(row: &HookRow, lookup: &Lookup, names: &mut BTreeSet<String>) -> Result<
     if *window > WINDOW_MAX {
         mistakes.push(format!("window is at most {} minutes", WINDOW_MAX.as_secs() / 60));
     }
-    let secret = usable_secret(row, lookup).map_err(|mistake| mistakes.push(mistake)).ok();
-    match (deed, secret) {
-        (Some(deed), Some(secret)) if mistakes.is_empty() => {
-            let secret = SigningKey::new(secret.expose_secret());
-            Ok(Webhook { deed, proof: Proof { secret, window: *window } })
-        }
+    let proof = proof(row, lookup).map_err(|mistake| mistakes.push(mistake)).ok();
+    match (deed, proof) {
+        (Some(deed), Some(proof)) if mistakes.is_empty() => Ok(Webhook { deed, proof }),
         _ => Err(mistakes),
     }
 }
 
-/// The secret with which requests are signed.
-fn usable_secret(row: &HookRow, lookup: &Lookup) -> Result<SecretString, String> {
+/// How requests prove themselves: the scheme of their sender, and the secret.
+fn proof(row: &HookRow, lookup: &Lookup) -> Result<Proof, String> {
+    let Some(scheme) = Scheme::named(&row.scheme) else {
+        let known = SCHEMES.iter().map(|scheme| scheme.name).collect::<Vec<_>>().join(", ");
+        return Err(format!("there is no scheme {:?}; write one of {known}", row.scheme));
+    };
     let Some(secret) = secret(row, lookup) else {
         return Err(match &row.env_secret {
             Some(variable) => format!("the variable {variable} that env_secret names is not set; set it"),
             None => "set env_secret to the name of the variable that holds its secret".to_owned(),
         });
     };
-    if secret.expose_secret().len() < SECRET_MIN {
+    let Some(proof) = Proof::new(scheme, secret.expose_secret(), row.window) else {
+        return Err("its secret is no base64; copy it as its sender shows it, beginning with whsec_".to_owned());
+    };
+    if proof.is_weak() {
         return Err(format!("its secret is too short; use {SECRET_MIN} characters or more, drawn at random"));
     }
-    Ok(secret)
+    Ok(proof)
 }
 
 fn named(name: &str, names: &mut BTreeSet<String>) -> Result<(), String> {
@@ -256,6 +259,18 @@ mod tests {
                 r#"hooks = [{name = "a", env_secret = "NONE", prompt = "x", target = "discord:42"}]"#.to_owned(),
                 "hooks, row 1",
                 "the variable NONE",
+            ),
+            (
+                r#"hooks = [{name = "a", scheme = "gitea", secret = "a secret of some length", prompt = "x", target = "discord:42"}]"#
+                    .to_owned(),
+                "hooks, row 1",
+                "one of staffai, github, standard, gitlab, stripe",
+            ),
+            (
+                r#"hooks = [{name = "a", scheme = "standard", secret = "whsec_not base64", prompt = "x", target = "discord:42"}]"#
+                    .to_owned(),
+                "hooks, row 1",
+                "no base64",
             ),
             (
                 r#"hooks = [{name = "a", secret = "short", prompt = "x", target = "discord:42"}]"#.to_owned(),

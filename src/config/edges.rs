@@ -13,6 +13,7 @@ use serde::de::{Deserializer, Error};
 
 use super::address::{escape, is_loopback};
 use super::{defaults, read};
+use crate::domain::proxies::Network;
 
 /// `[discord]`: the account, where the service is, and what it allows.
 #[derive(Debug, Clone, Deserialize)]
@@ -230,6 +231,9 @@ pub struct Http {
     /// Connections that each listener holds at once, 16 to [`CONNECTIONS_MAX`]; one address gets half of them.
     #[serde(deserialize_with = "connections")]
     pub connections: usize,
+    /// Reverse proxies whose header `X-Forwarded-For` names the client, each of which then has its own share of the connections.
+    #[serde(deserialize_with = "read::networks")]
+    pub trusted_proxies: Vec<Network>,
     /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
     #[serde(deserialize_with = "read::some_duration")]
     pub session_ttl: Duration,

@@ -14,6 +14,8 @@ use secrecy::SecretString;
 use serde::de::{DeserializeOwned, Error, IgnoredAny, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::domain::proxies::Network;
+
 /// The longest emoji in bytes: names of a community's own have at most 32 characters, ids 20 digits.
 const EMOJI_BYTES: usize = 64;
 
@@ -346,6 +348,13 @@ pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
         };
         let sites = plain.items()?;
         sites.iter().all(|site| site == "*" || is_site(site)).then_some(sites)
+    })
+}
+
+/// A comma list or TOML list of addresses and networks.
+pub fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
+    read(d, "a comma list of addresses or networks such as 10.0.0.0/8", |plain| {
+        plain.items()?.iter().map(|text| text.parse().ok()).collect()
     })
 }
 

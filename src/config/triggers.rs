@@ -59,6 +59,9 @@ pub struct HookRow {
     /// Its name, the last part of its address: 1 to 40 small letters, digits, `-` or `_`.
     #[serde(deserialize_with = "read::some_text")]
     pub name: String,
+    /// The scheme by which the sender proves its requests: `staffai`, `github`, `standard`, `gitlab` or `stripe`.
+    #[serde(default = "usual_scheme", deserialize_with = "read::some_text")]
+    pub scheme: String,
     /// The variable that holds the secret with which requests are signed.
     #[serde(default, deserialize_with = "read::text")]
     pub env_secret: Option<String>,
@@ -83,6 +86,10 @@ pub struct HookRow {
     /// The model row that is asked; none for the default one.
     #[serde(default, deserialize_with = "read::text")]
     pub model: Option<String>,
+}
+
+fn usual_scheme() -> String {
+    "staffai".to_owned()
 }
 
 fn utc() -> String {

@@ -76,7 +76,7 @@ pub struct Allowance {
 }
 
 /// About how many tokens one picture costs: providers count 85 to some thousands.
-const PICTURE_TOKENS: u64 = 1_000;
+pub const PICTURE_TOKENS: u64 = 1_000;
 
 /// About how many bytes of text make a token.
 const BYTES_A_TOKEN: u64 = 4;

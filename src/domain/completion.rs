@@ -41,7 +41,7 @@ pub enum ToolChoice {
 /// How an answer is sampled. What is not said here is left to the row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sampling {
-    /// The temperature; rows that send none go on to send none.
+    /// The temperature; rows with a fixed one send none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
     /// The share of the most likely tokens that is sampled from.
@@ -247,8 +247,13 @@ impl Item {
         }
         let mut text = self.content.clone();
         for picture in &self.pictures {
-            let blind = if sees { "" } else { ", which you cannot see" };
-            text = format!("{text}\n[Attached picture {}{blind}.]", picture.about);
+            let Picture { about, .. } = picture;
+            let (space, blind) =
+                (if about.is_empty() { "" } else { " " }, if sees { "" } else { ", which you cannot see" });
+            // A program's own pictures have no name, and its text is told as it is.
+            if !(sees && about.is_empty()) {
+                text = format!("{text}\n[Attached picture{space}{about}{blind}.]");
+            }
         }
         Cow::Owned(text.trim_start().to_owned())
     }
@@ -257,7 +262,7 @@ impl Item {
 /// A picture on its way to a model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Its name, kind and measures in words.
+    /// Its name, kind and measures in words; empty for one of a program.
     pub about: String,
     /// Its media type, seen from its bytes.
     pub mime: &'static str,

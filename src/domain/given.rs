@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::completion::{AnswerForm, Item, Role, Sampling, ToolCall, ToolChoice, ToolSpec, estimated_tokens};
+use super::attachment::PICTURE_TOKENS;
+use super::completion::{AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, estimated_tokens};
 
 /// A shared [`Conversation`]. Clones are the same one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +53,9 @@ pub struct Message {
     /// The id of the call that this is the result of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_of: Option<String>,
+    /// The pictures that belong to it, which stand behind the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "stored_pictures")]
+    pub pictures: Vec<Picture>,
 }
 
 impl Given {
@@ -85,14 +89,48 @@ impl<'de> Deserialize<'de> for Given {
 impl Message {
     /// A message of text alone.
     pub fn new(role: Role, text: impl Into<String>) -> Self {
-        Self { role, text: text.into(), calls: Vec::new(), result_of: None }
+        Self { role, text: text.into(), calls: Vec::new(), result_of: None, pictures: Vec::new() }
     }
 
     /// The message as a model is told it.
     #[must_use]
     pub fn item(&self) -> Item {
-        let Self { role, text, calls, result_of } = self;
-        Item { calls: calls.clone(), result_of: result_of.clone(), ..Item::new(*role, text.clone()) }
+        let Self { role, text, calls, result_of, pictures } = self;
+        let (calls, result_of, pictures) = (calls.clone(), result_of.clone(), pictures.clone());
+        Item { calls, result_of, pictures, ..Item::new(*role, text.clone()) }
+    }
+
+    /// The bytes that it takes in memory, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+        self.text.len() + calls + self.pictures.iter().map(|picture| picture.bytes.len()).sum::<usize>()
+    }
+}
+
+/// Pictures as records hold them: the bytes in base64. What kind a picture is, its bytes say.
+mod stored_pictures {
+    use std::sync::Arc;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::domain::attachment::Pixels;
+    use crate::domain::completion::Picture;
+
+    pub fn serialize<S: Serializer>(pictures: &[Picture], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(pictures.iter().map(|picture| STANDARD.encode(&picture.bytes)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Picture>, D::Error> {
+        let read = |text: String| {
+            let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+            let kind = Pixels::of(&bytes).map_err(|_| D::Error::custom("is no picture"))?;
+            Ok(Picture { about: String::new(), mime: kind.mime, bytes: Arc::from(bytes) })
+        };
+        Vec::<String>::deserialize(deserializer)?.into_iter().map(read).collect()
     }
 }
 
@@ -122,13 +160,24 @@ impl Conversation {
         self.tools.iter().any(|known| known.name == tool)
     }
 
+    /// The pictures of all messages.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        self.messages.iter().flat_map(|message| &message.pictures)
+    }
+
+    /// The bytes of the text in its messages and tools.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
+        let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
+        messages + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>()
+    }
+
     /// The tokens that its messages and tools take, about.
     #[must_use]
     pub fn tokens(&self) -> u64 {
-        let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
-        let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
-        let tool = |tool: &Arc<ToolSpec>| tool.name.len() + tool.description.len() + tool.parameters.as_str().len();
-        estimated_tokens(messages + self.tools.iter().map(tool).sum::<usize>())
+        let pictures = u64::try_from(self.pictures().count()).unwrap_or(u64::MAX);
+        estimated_tokens(self.text_bytes()).saturating_add(pictures.saturating_mul(PICTURE_TOKENS))
     }
 }
 
@@ -152,6 +201,24 @@ mod tests {
         let mut found = Message::new(Role::Tool, "a boat");
         found.result_of = Some("c1".to_owned());
         assert!(!Conversation { messages: vec![found], ..plain }.takes_our_tools());
+    }
+
+    /// A picture of one pixel.
+    const GIF: &str = "R0lGODlhAQABAAAAACw=";
+
+    #[test]
+    fn pictures_are_stored_in_base64_and_records_without_them_are_read() {
+        let record = serde_json::json!({"role": "user", "text": "what is this?", "pictures": [GIF]});
+        let message: Message = serde_json::from_value(record.clone()).unwrap();
+        assert_eq!(message.pictures[0].mime, "image/gif");
+        assert_eq!(serde_json::to_value(&message).unwrap(), record);
+        assert_eq!(message.item().pictures, message.pictures);
+        let asks = Conversation { messages: vec![message], ..Conversation::default() };
+        assert!(asks.tokens() > PICTURE_TOKENS);
+        let before: Message = serde_json::from_value(serde_json::json!({"role": "user", "text": "hi"})).unwrap();
+        assert_eq!(before, Message::new(Role::User, "hi"));
+        let broken = serde_json::json!({"role": "user", "text": "hi", "pictures": ["AAAA"]});
+        assert!(serde_json::from_value::<Message>(broken).is_err());
     }
 
     #[test]

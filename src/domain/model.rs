@@ -21,8 +21,11 @@ pub struct Row {
     pub fallback: Vec<String>,
     /// Its answers are streamed.
     pub stream: bool,
-    /// The sampling temperature; none sends none.
+    /// The sampling temperature where a request names none; none sends none of our own.
     pub temperature: Option<f64>,
+    /// No temperature is ever sent, also none that a request names: the provider refuses it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub fixed_temperature: bool,
     /// The most tokens of one answer; none leaves it to the provider.
     pub max_tokens: Option<u32>,
     /// Its prompts carry marks up to which the provider may cache them.
@@ -73,6 +76,7 @@ impl Row {
             fallback: Vec::new(),
             stream: true,
             temperature: None,
+            fixed_temperature: false,
             max_tokens: None,
             cache_control: false,
             max_context: None,

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::fmt::Write as _;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -19,8 +21,14 @@ impl SigningKey {
     /// The key of a secret.
     #[must_use]
     pub fn new(secret: &str) -> Self {
+        Self::of_bytes(secret.as_bytes())
+    }
+
+    /// The key of a secret that is no text.
+    #[must_use]
+    pub fn of_bytes(secret: &[u8]) -> Self {
         // HMAC takes keys of every length.
-        Self(Hmac::new_from_slice(secret.as_bytes()).unwrap_or_else(|_| Hmac::new(&[0; 64].into())))
+        Self(Hmac::new_from_slice(secret).unwrap_or_else(|_| Hmac::new(&[0; 64].into())))
     }
 
     /// The signature of these pieces, one behind the other.
@@ -37,6 +45,13 @@ impl SigningKey {
     #[must_use]
     pub fn signed(&self, pieces: &[&[u8]], signature: &Signature) -> bool {
         self.over(pieces).verify_slice(&signature.0).is_ok()
+    }
+
+    /// True if a text is this other one, compared by their signatures: it takes as long whatever differs.
+    #[must_use]
+    pub fn same(&self, text: &[u8], other: &[u8]) -> bool {
+        let other = self.over(&[other]).finalize().into_bytes();
+        self.over(&[text]).verify_slice(&other).is_ok()
     }
 
     fn over(&self, pieces: &[&[u8]]) -> Hmac<Sha256> {
@@ -57,7 +72,15 @@ impl Signature {
     /// Reads `v1=` and 64 hexadecimal digits; none when it is no signature.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
-        let digits = text.strip_prefix(SCHEME).filter(|digits| digits.len() == DIGITS)?;
+        Self::of_hex(text.strip_prefix(SCHEME)?)
+    }
+
+    /// Reads 64 hexadecimal digits; none when it is no signature.
+    #[must_use]
+    pub fn of_hex(digits: &str) -> Option<Self> {
+        if digits.len() != DIGITS {
+            return None;
+        }
         let digit =
             |at: usize| char::from(digits.as_bytes()[at]).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
         let mut bytes = [0; DIGITS / 2];
@@ -65,6 +88,12 @@ impl Signature {
             *byte = digit(2 * index)? << 4 | digit(2 * index + 1)?;
         }
         Some(Self(bytes))
+    }
+
+    /// Reads a signature in base64; none when it is no signature.
+    #[must_use]
+    pub fn of_base64(text: &str) -> Option<Self> {
+        STANDARD.decode(text).ok()?.try_into().ok().map(Self)
     }
 }
 
@@ -83,6 +112,7 @@ mod tests {
         assert!(!key.signed(&[b"1700000000.{ }"], &read));
         assert!(!SigningKey::new("another").signed(&[b"1700000000.{}"], &read));
         assert_eq!(format!("{key:?}"), "SigningKey(..)");
+        assert!(key.same(b"a token", b"a token") && !key.same(b"a token", b"a token ") && !key.same(b"", b"a token"));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Webhooks: requests of other programs that prove themselves by a signature, and what of their data goes into a question.
 
+use std::fmt;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -7,7 +8,11 @@ use serde_json::Value;
 use super::fire::{Cause, Deed, Fire};
 use super::ids::Timestamp;
 use super::prompt::clean;
-use super::signature::{Signature, SigningKey};
+use super::signature::SigningKey;
+
+mod schemes;
+
+pub use schemes::{SCHEMES, Scheme};
 
 /// The longest piece of data that a place of a template shows, in Unicode scalar values.
 pub const FIELD_MAX: usize = 1_000;
@@ -34,33 +39,43 @@ pub struct Webhook {
 }
 
 /// How requests prove themselves.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Proof {
-    /// What they are signed with.
-    pub secret: SigningKey,
-    /// How old one may be, or ahead of our clock.
+    /// The scheme of their sender.
+    pub scheme: &'static Scheme,
+    secret: Vec<u8>,
+    key: SigningKey,
+    /// How old one may be, or ahead of our clock, where its time is signed.
     pub window: Duration,
+}
+
+impl fmt::Debug for Proof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Proof").field("scheme", &self.scheme.name).field("window", &self.window).finish_non_exhaustive()
+    }
 }
 
 /// A request of a webhook as it came.
 #[derive(Debug, Clone, Copy)]
 pub struct Knock<'a> {
-    /// When it was signed, in seconds since the Unix epoch, as it was sent.
-    pub stamp: &'a str,
+    /// When it was signed, in seconds since the Unix epoch, as it was sent; none where its scheme signs none.
+    pub stamp: Option<&'a str>,
     /// The sender's own id of what it tells, the same in each try of it; none leaves it to time stamp and body.
     pub delivery: Option<&'a str>,
     /// What it tells.
     pub body: &'a [u8],
-    /// Its proof.
-    pub signature: &'a str,
+    /// The header with its proofs.
+    pub proof: &'a str,
 }
 
 impl Knock<'_> {
-    /// What tells it from all others of the same webhook.
-    fn occurrence(&self) -> Vec<u8> {
-        match self.delivery {
-            Some(delivery) => [b"delivery ", delivery.as_bytes()].concat(),
-            None => [self.stamp.as_bytes(), b".", self.body].concat(),
+    /// What tells it from all others of the same webhook. Only signed parts count: the others may be changed on the way.
+    fn occurrence(&self, scheme: &Scheme) -> Vec<u8> {
+        match (self.delivery, self.stamp) {
+            (Some(delivery), _) => [b"delivery ", delivery.as_bytes()].concat(),
+            (None, Some(stamp)) if scheme.remembered.is_none() => [stamp.as_bytes(), b".", self.body].concat(),
+            // Senders sign each try of one body anew, or sign no time at all.
+            (None, _) => [b"body ", self.body].concat(),
         }
     }
 }
@@ -74,10 +89,8 @@ fn is_delivery(id: &str) -> bool {
 /// Why a request is not taken for one of its sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Unproven {
-    /// There is no time stamp, id or signature of the known form.
-    #[error(
-        "a time stamp in seconds and a signature v1=<64 hexadecimal digits> are needed, and an id of letters, digits, - and _ if any"
-    )]
+    /// There is no time stamp, id or proof of the form that the scheme asks for.
+    #[error("the headers of the scheme are needed: a time in seconds, an id of letters, digits, - and _, and a proof")]
     Form,
     /// It is too old, or of a time to come.
     #[error("the time stamp is too far from now")]
@@ -100,32 +113,51 @@ impl Unproven {
 }
 
 impl Proof {
+    /// The proof of a scheme with a secret, which is the text that the sender was given; none if it is not in the form of the scheme.
+    #[must_use]
+    pub fn new(scheme: &'static Scheme, secret: &str, window: Duration) -> Option<Self> {
+        let secret = scheme.secret(secret)?;
+        Some(Self { scheme, key: SigningKey::of_bytes(&secret), secret, window })
+    }
+
+    /// True if the secret is shorter than [`SECRET_MIN`].
+    #[must_use]
+    pub const fn is_weak(&self) -> bool {
+        self.secret.len() < SECRET_MIN
+    }
+
     /// Checks what can be checked before the body is read: the form of the headers, and the time stamp.
     ///
     /// # Errors
     /// See [`Unproven`].
     pub fn check_head(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
-        let Knock { stamp, delivery, signature, .. } = knock;
-        if delivery.is_some_and(|delivery| !is_delivery(delivery)) || Signature::read(signature).is_none() {
+        let Knock { stamp, delivery, proof, .. } = knock;
+        let is_named = delivery.map_or(!self.scheme.needs_id(), is_delivery);
+        if !is_named || !self.scheme.is_formed(proof) {
             return Err(Unproven::Form);
         }
-        let seconds: u64 = stamp.parse().map_err(|_| Unproven::Form)?;
+        if self.scheme.is_token() && !self.fits(knock) {
+            return Err(Unproven::Signature);
+        }
+        if !self.scheme.has_time() {
+            return Ok(());
+        }
+        let seconds: u64 = stamp.and_then(|stamp| stamp.parse().ok()).ok_or(Unproven::Form)?;
         let at = Timestamp(seconds.saturating_mul(1_000));
         if now.since(at).max(at.since(now)) > self.window { Err(Unproven::Time) } else { Ok(()) }
     }
 
-    /// Whether a request was signed with the secret: HMAC-SHA256 of the time stamp (seconds since the Unix epoch, as sent), a full stop, the id of the
-    /// delivery and a full stop where there is one, and the body. The comparison takes as long whatever differs.
+    fn fits(&self, knock: Knock<'_>) -> bool {
+        self.scheme.fits(knock, (&self.secret, &self.key))
+    }
+
+    /// Checks that a request was proven with the secret. The comparison takes as long whatever differs.
     ///
     /// # Errors
     /// See [`Unproven`].
     pub fn check(&self, knock: Knock<'_>, now: Timestamp) -> Result<(), Unproven> {
         self.check_head(knock, now)?;
-        let Knock { stamp, delivery, body, signature } = knock;
-        let signature = Signature::read(signature).ok_or(Unproven::Form)?;
-        let (id, stop) = delivery.map_or((&b""[..], &b""[..]), |delivery| (delivery.as_bytes(), b"."));
-        let fits = self.secret.signed(&[stamp.as_bytes(), b".", id, stop, body], &signature);
-        if fits { Ok(()) } else { Err(Unproven::Signature) }
+        if self.fits(knock) { Ok(()) } else { Err(Unproven::Signature) }
     }
 }
 
@@ -133,7 +165,7 @@ impl Webhook {
     /// Its fire for a request that was proven.
     #[must_use]
     pub fn fire(&self, knock: Knock<'_>, data: &Value, now: Timestamp) -> Fire {
-        Fire::new(Cause::Webhook, &self.deed, &knock.occurrence(), &fill(&self.deed.prompt, data), now)
+        Fire::new(Cause::Webhook, &self.deed, &knock.occurrence(self.proof.scheme), &fill(&self.deed.prompt, data), now)
     }
 }
 
@@ -185,8 +217,101 @@ mod tests {
     fn hook() -> Webhook {
         let target = Place::new(Door::new("discord"), "42");
         let deed = Deed { name: "ci".into(), target, prompt: "Tell.".into(), per_hour: 4, tools: false, model: None };
-        let proof = Proof { secret: SigningKey::new("a secret of this story"), window: Duration::from_secs(300) };
-        Webhook { deed, proof }
+        Webhook { deed, proof: proof("staffai", "a secret of this story") }
+    }
+
+    fn proof(scheme: &str, secret: &str) -> Proof {
+        Proof::new(Scheme::named(scheme).unwrap(), secret, Duration::from_secs(300)).unwrap()
+    }
+
+    /// Which scheme and secret prove these headers and this body at this second.
+    fn proves(
+        (scheme, secret): (&str, &str),
+        headers: &[(&str, &'static str)],
+        body: &'static str,
+        second: u64,
+    ) -> Result<Vec<u8>, Unproven> {
+        let proof = proof(scheme, secret);
+        let find = |name: &str| headers.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        let knock = Knock { body: body.as_bytes(), ..proof.scheme.knock(find) };
+        proof.check(knock, Timestamp(second * 1_000)).map(|()| knock.occurrence(proof.scheme))
+    }
+
+    const GITHUB: (&str, &str) = ("github", "It's a Secret to Everybody");
+    const STANDARD: (&str, &str) = ("standard", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    const STRIPE: (&str, &str) = ("stripe", "whsec_a secret of this story");
+    const GITLAB: (&str, &str) = ("gitlab", "a token of this story");
+
+    #[test]
+    fn the_published_vectors_of_each_scheme_are_proven() {
+        // The example in GitHub's documentation.
+        let signature = "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17";
+        let headers = [("x-hub-signature-256", signature)];
+        let first = proves(GITHUB, &headers, "Hello, World!", 0).unwrap();
+        let later = proves(GITHUB, &headers, "Hello, World!", 9_999_999).unwrap();
+        assert_eq!(first, later, "one body is one delivery at any time");
+        assert_eq!(proves(GITHUB, &headers, "Hello, World?", 0), Err(Unproven::Signature));
+        assert_eq!(proves(("github", "another secret of it"), &headers, "Hello, World!", 0), Err(Unproven::Signature));
+        assert_eq!(proves(GITHUB, &[("x-hub-signature", signature)], "Hello, World!", 0), Err(Unproven::Form));
+
+        // The vector of the Standard Webhooks libraries, behind the signature of another key.
+        let both = "v1,AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA= v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
+        let (id, stamp) = ("msg_p5jXN8AQM9LWM0D4loKWxJek", "1614265330");
+        let headers = [("webhook-id", id), ("webhook-timestamp", stamp), ("webhook-signature", both)];
+        let body = r#"{"test": 2432232314}"#;
+        assert_eq!(
+            proves(STANDARD, &headers, body, 1_614_265_330),
+            Ok(b"delivery msg_p5jXN8AQM9LWM0D4loKWxJek".to_vec())
+        );
+        assert_eq!(proves(STANDARD, &headers, body, 1_614_265_330 + 301), Err(Unproven::Time));
+        assert_eq!(proves(STANDARD, &headers[1..], body, 1_614_265_330), Err(Unproven::Form), "without its id");
+        assert_eq!(proves(STANDARD, &[headers[0], headers[2]], body, 1_614_265_330), Err(Unproven::Form));
+        let other = [("webhook-id", "msg_other"), headers[1], headers[2]];
+        assert_eq!(proves(STANDARD, &other, body, 1_614_265_330), Err(Unproven::Signature), "the id is signed");
+
+        // printf '1614265330.{"id": "evt_1"}' | openssl dgst -sha256 -hmac 'whsec_a secret of this story'
+        let told = "t=1614265330,v0=00,v1=5c1ae4ac7de2d046c40d93eacb6ae3f76990bf41a6a6b77a5406ee3c4d51052c";
+        let body = r#"{"id": "evt_1"}"#;
+        assert!(proves(STRIPE, &[("stripe-signature", told)], body, 1_614_265_330).is_ok());
+        assert_eq!(proves(STRIPE, &[("stripe-signature", told)], body, 1_614_266_330), Err(Unproven::Time));
+        let moved = "t=1614265331,v1=5c1ae4ac7de2d046c40d93eacb6ae3f76990bf41a6a6b77a5406ee3c4d51052c";
+        assert_eq!(proves(STRIPE, &[("stripe-signature", moved)], body, 1_614_265_331), Err(Unproven::Signature));
+        let weaker = "t=1614265330,v0=5c1ae4ac7de2d046c40d93eacb6ae3f76990bf41a6a6b77a5406ee3c4d51052c";
+        assert_eq!(proves(STRIPE, &[("stripe-signature", weaker)], body, 1_614_265_330), Err(Unproven::Form));
+    }
+
+    #[test]
+    fn a_token_is_checked_before_the_body_is_read() {
+        let proof = proof("gitlab", "a token of this story");
+        for (sent, wanted) in [
+            (Some("a token of this story"), Ok(())),
+            (Some("a token of this stori"), Err(Unproven::Signature)),
+            (Some("a token of this"), Err(Unproven::Signature)),
+            (Some(""), Err(Unproven::Form)),
+            (None, Err(Unproven::Form)),
+        ] {
+            let knock = proof.scheme.knock(|name| sent.filter(|_| name == "x-gitlab-token"));
+            assert_eq!(proof.check_head(knock, NOW), wanted, "{sent:?}");
+        }
+        assert!(proves(GITLAB, &[("x-gitlab-token", "a token of this story")], "{}", 0).is_ok());
+    }
+
+    #[test]
+    fn a_secret_that_is_no_base64_is_not_one_of_standard_webhooks() {
+        let standard = Scheme::named("standard").unwrap();
+        assert!(Proof::new(standard, "whsec_not base64", Duration::ZERO).is_none());
+        assert!(Proof::new(standard, "whsec_AAAA", Duration::ZERO).unwrap().is_weak());
+        assert!(!Proof::new(standard, STANDARD.1, Duration::ZERO).unwrap().is_weak());
+        assert!(!format!("{:?}", proof(STRIPE.0, STRIPE.1)).contains("secret of"), "a secret is never shown");
+    }
+
+    #[test]
+    fn names_of_schemes_are_names_and_the_first_is_ours() {
+        assert_eq!(SCHEMES[0].name, "staffai");
+        for scheme in &SCHEMES {
+            assert!(std::ptr::eq(Scheme::named(scheme.name).unwrap(), scheme));
+            assert_eq!(scheme.header, scheme.header.to_lowercase(), "headers are looked up in small letters");
+        }
     }
 
     fn signed(secret: &str, stamp: &str, body: &str) -> String {
@@ -209,7 +334,7 @@ mod tests {
             ("1700000000", "{}", &good, Timestamp(NOW.0 + 301_000), Err(Unproven::Time)),
             ("1700000000", "{}", &good, Timestamp(NOW.0 - 301_000), Err(Unproven::Time)),
         ] {
-            let knock = Knock { stamp, delivery: None, body: body.as_bytes(), signature };
+            let knock = Knock { stamp: Some(stamp), delivery: None, body: body.as_bytes(), proof: signature };
             assert_eq!(hook().proof.check(knock, now), wanted, "{stamp} {body} {signature}");
         }
     }
@@ -218,7 +343,7 @@ mod tests {
     fn an_id_is_signed_too_and_says_alone_which_delivery_it_is() {
         let body = "{}";
         let told = |stamp: &'static str, delivery: Option<&'static str>, signature: &str| {
-            let knock = Knock { stamp, delivery, body: body.as_bytes(), signature };
+            let knock = Knock { stamp: Some(stamp), delivery, body: body.as_bytes(), proof: signature };
             hook().proof.check(knock, NOW).map(|()| hook().fire(knock, &json!({}), NOW).id)
         };
         let secret = "a secret of this story";

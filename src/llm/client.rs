@@ -266,7 +266,8 @@ impl ModelClient {
             if has(OptionalFeature::MaxTokens) { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens };
         Model {
             name: &self.model,
-            temperature: self.row.temperature.filter(|_| has(OptionalFeature::Temperature)),
+            temperature: self.row.temperature,
+            takes_temperature: !self.row.fixed_temperature && has(OptionalFeature::Temperature),
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
             max_tokens: self.max_tokens(request).map(limit),

@@ -22,8 +22,10 @@ pub type OpenAi = async_openai::Client<Account>;
 pub struct Model<'a> {
     /// The name that its provider knows it by.
     pub name: &'a str,
-    /// The sampling temperature; none sends none.
+    /// The sampling temperature where the request names none; none sends none.
     pub temperature: Option<f64>,
+    /// A temperature may be sent.
+    pub takes_temperature: bool,
     /// It takes the form of the answer as a schema.
     pub takes_form: bool,
     /// It sees pictures.

@@ -102,6 +102,7 @@ impl ModelApi {
         taken: Taken,
     ) -> Result<Asking, Failure> {
         Self::opens(caller)?;
+        self.check_size(caller, &conversation)?;
         let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
         let events = Arc::clone(&self.parts.events);
@@ -134,7 +135,7 @@ impl ModelApi {
 
     fn posted(&self, caller: &Caller, mut conversation: Conversation, under_way: &UnderWay) -> Posted {
         let holder = &under_way.holder;
-        conversation.rows = caller.rows().to_vec();
+        conversation.rows = self.answering(caller, &conversation);
         let author = Author {
             person: Person::new(DOOR, holder.clone()),
             name: holder.clone(),

@@ -10,27 +10,50 @@ use super::failure::Failure;
 use super::room::{Room, Taken};
 use crate::domain::api_key::Caller;
 
-/// The longest body, in bytes.
+/// The longest body, in bytes, where a request cannot hold pictures or does not declare its length.
 pub(super) const BODY_MAX: usize = 1024 * 1024;
+/// The longest body of a conversation, in bytes, which is mostly its pictures in base64.
+pub(super) const CONVERSATION_MAX: usize = 8 * 1024 * 1024;
 /// The most values in one: each takes many times the memory of its text.
 const VALUES_MAX: usize = 50_000;
 /// A body that is longer is read on a thread for blocking work.
 const LONG: usize = 32 * 1024;
 
-/// Reads a body as JSON, with the room that it takes.
+/// Reads a body of at most [`BODY_MAX`] bytes as JSON, with the room that it takes.
 pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
     room: &Arc<Room>,
     caller: &Caller,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<(T, Taken), Failure> {
+    read_up_to(BODY_MAX, room, caller, headers, body).await
+}
+
+/// The same for a conversation, which may be longer: [`CONVERSATION_MAX`].
+pub(super) async fn read_conversation<T: DeserializeOwned + Send + 'static>(
+    room: &Arc<Room>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Taken), Failure> {
+    read_up_to(CONVERSATION_MAX, room, caller, headers, body).await
+}
+
+async fn read_up_to<T: DeserializeOwned + Send + 'static>(
+    longest: usize,
+    room: &Arc<Room>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Taken), Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    // Room is taken before the body is read, and one without a length shall not take all of it.
     let most = length.unwrap_or(BODY_MAX);
-    if most > BODY_MAX {
-        return Err(Failure::TooLarge(BODY_MAX));
+    if most > longest {
+        return Err(Failure::TooLarge(longest));
     }
     let mut taken = room.take(caller.name(), kib(most)).await?;
-    let bytes = to_bytes(body, BODY_MAX).await.map_err(|_| Failure::TooLarge(BODY_MAX))?;
+    let bytes = to_bytes(body, most).await.map_err(|_| Failure::TooLarge(most))?;
     taken.shrink(kib(bytes.len()));
     let is_long = bytes.len() > LONG;
     let parse = move || {

@@ -132,7 +132,7 @@ impl Responses {
                 return Err(if self.is_away() { away() } else { Failure::NoPrevious(id) });
             };
             messages += said.len();
-            bytes += said.iter().map(|message| message.text.len()).sum::<usize>();
+            bytes += said.iter().map(Message::bytes).sum::<usize>();
             if messages > MESSAGES_MAX {
                 let why = format!("this conversation has more than {MESSAGES_MAX} messages; begin a new one");
                 return Err(Failure::bad("previous_response_id", why));

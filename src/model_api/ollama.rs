@@ -1,5 +1,6 @@
 //! The endpoints of Ollama, also below `/v1` for clients that put it before everything.
 
+mod embedding;
 mod reading;
 mod writing;
 
@@ -20,7 +21,7 @@ use self::reading::{Asked, ChatRequest, GenerateRequest, ShowRequest, Style};
 use self::writing::Writer;
 use super::asking::{Asking, Progress};
 use super::failure::Failure;
-use super::{ModelApi, OWN_MODEL, body};
+use super::{LATEST, ModelApi, OWN_MODEL, body};
 use crate::domain::api_key::Caller;
 use crate::domain::model::Row;
 
@@ -35,6 +36,8 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
         Router::new()
             .route(&at("chat"), post(answer::<ChatRequest>))
             .route(&at("generate"), post(answer::<GenerateRequest>))
+            .route(&at("embed"), post(embedding::embed))
+            .route(&at("embeddings"), post(embedding::embed_one))
             .route(&at("tags"), get(tags))
             .route(&at("ps"), get(running))
             .route(&at("show"), post(show))
@@ -112,23 +115,25 @@ async fn answer<Q: Question>(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (request, room) = body::read::<Q>(&api.room, &caller, &headers, body).await?;
-    let Asked { conversation, style, model, stream } = request.read()?;
-    let writer = |row: Row| Writer { style, model: model.clone().unwrap_or(row.key), begun: Instant::now() };
+    let (request, room) = body::read_conversation::<Q>(&api.room, &caller, &headers, body).await?;
+    let Asked { conversation, style, model, stream, mut ignored } = request.read()?;
+    let named =
+        |row: Row| model.as_deref().map_or(row.key, |name| name.strip_suffix(LATEST).unwrap_or(name).to_owned());
+    let writer = |row: Row| Writer { style, model: named(row), begun: Instant::now() };
     let Some(mut conversation) = conversation else {
         let writer = writer(api.row(&caller, model.as_deref())?);
         return Ok(Json(writer.loaded(api.parts.clock.now())).into_response());
     };
     conversation.model.clone_from(&model);
-    let writer = writer(api.settle(&caller, &mut conversation, stream)?);
+    let writer = writer(api.settle(&caller, &mut conversation, stream, &mut ignored)?);
     let mut asking = api.ask(&caller, conversation, room).await?;
     if !stream {
         let whole = asking.whole().await?;
-        return Ok(Json(writer.whole(&whole, api.parts.clock.now())).into_response());
+        return Ok(ignored.warn(Json(writer.whole(&whole, api.parts.clock.now())).into_response()));
     }
     asking.begin().await?;
     let body = Body::from_stream(lines(Streamed { api: Arc::clone(&api), asking, writer, over: false }));
-    Ok(([(header::CONTENT_TYPE, LINES)], body).into_response())
+    Ok(ignored.warn(([(header::CONTENT_TYPE, LINES)], body).into_response()))
 }
 
 /// Where a stream is.

@@ -1,6 +1,6 @@
 //! The endpoints of OpenAI.
 
-mod embeddings;
+pub(super) mod embeddings;
 pub(super) mod reading;
 mod responses;
 mod writing;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
@@ -27,8 +27,6 @@ use crate::domain::api_key::Caller;
 
 /// How often a silent stream says that it is alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// What of a request was left out.
-const WARNING: HeaderName = HeaderName::from_static("warning");
 
 /// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
@@ -82,9 +80,9 @@ async fn chat(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (request, room) = body::read::<ChatRequest>(&api.room, &caller, &headers, body).await?;
-    let Asked { mut conversation, stream, usage, ignored } = request.read()?;
-    let row = api.settle(&caller, &mut conversation, stream)?;
+    let (request, room) = body::read_conversation::<ChatRequest>(&api.room, &caller, &headers, body).await?;
+    let Asked { mut conversation, stream, usage, mut ignored } = request.read()?;
+    let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(&caller, conversation, room).await?;
     let writer = Writer { id: format!("chatcmpl-{}", asking.id()), created, model: row.key, usage };
@@ -94,17 +92,7 @@ async fn chat(
     } else {
         Json(writer.whole(&asking.whole().await?)).into_response()
     };
-    Ok(warned(response, &ignored))
-}
-
-/// The answer, with a header that names what of its request was left out.
-fn warned(mut response: Response, ignored: &[&str]) -> Response {
-    if let Ok(warning) = HeaderValue::from_str(&format!("299 staffai \"ignored: {}\"", ignored.join(", ")))
-        && !ignored.is_empty()
-    {
-        response.headers_mut().insert(WARNING, warning);
-    }
-    response
+    Ok(ignored.warn(response))
 }
 
 /// Where a stream is.

@@ -18,13 +18,13 @@ pub const KEY: &str = "sk-of-the-house";
 pub const WORDS: &str = "The tide comes in twice a day.";
 
 #[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
-fn python() -> std::path::PathBuf {
+pub fn python() -> std::path::PathBuf {
     let root = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), Into::into)
 }
 
 /// The steps of a program of clients that held, with blanks between them; all of them did.
-async fn steps_of(world: &World, interpreter: &Path, program: &str) -> String {
+pub async fn steps_of(world: &World, interpreter: &Path, program: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut clients = tokio::process::Command::new(interpreter);
     clients.arg(program).current_dir(root).env("STAFFAI_NODE", root.join(".node-tests"));
@@ -40,7 +40,7 @@ fn streams(content: &str, pause: u64, end: End) -> Act {
 }
 
 /// What the model does, by the last word of the person.
-fn script(ask: &Ask) -> Act {
+pub fn script(ask: &Ask) -> Act {
     let talk = ask.talk();
     let said = ask.messages.iter().rev().find(|(role, _)| role == "user").map_or("", |(_, text)| text.as_str());
     match said {

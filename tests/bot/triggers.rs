@@ -180,6 +180,85 @@ fn a_signed_request_is_a_question_once_and_within_its_budget() {
     });
 }
 
+/// HMAC-SHA256 of a text.
+fn mac(secret: &[u8], text: &str) -> Vec<u8> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+    mac.update(text.as_bytes());
+    mac.finalize().into_bytes().to_vec()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[test]
+fn senders_with_schemes_of_their_own_call_in_and_what_they_repeat_is_one_turn_for_a_month() {
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+
+    story(async {
+        let clock = Moved::new();
+        let base = setup(&clock);
+        let channel = base.service.seed.guilds[0].channels.iter().find(|channel| channel.name == "general").unwrap().id;
+        let coded = format!("whsec_{}", STANDARD.encode(SECRET));
+        let rows: Vec<String> = [("github", SECRET), ("standard", &coded), ("gitlab", "a token of this story"), ("stripe", "whsec_of this story")]
+            .iter()
+            .map(|(scheme, secret)| {
+                format!("{{name = '{scheme}', scheme = '{scheme}', secret = '{secret}', target = 'discord:{channel}', prompt = 'Tell: {{{{what}}}}'}}")
+            })
+            .collect();
+        let world = World::with(base.set("STAFFAI_HOOKS", format!("[{}]", rows.join(", ")))).await;
+        let sign = |scheme: &str, body: &str| -> Vec<(&'static str, String)> {
+            let now = clock.now().0 / 1_000;
+            match scheme {
+                "github" => vec![("X-Hub-Signature-256", format!("sha256={}", hex(&mac(SECRET.as_bytes(), body))))],
+                "gitlab" => vec![("X-Gitlab-Token", "a token of this story".to_owned())],
+                "stripe" => {
+                    let proof = hex(&mac(b"whsec_of this story", &format!("{now}.{body}")));
+                    vec![("Stripe-Signature", format!("t={now},v1={proof}"))]
+                }
+                _ => {
+                    let proof = STANDARD.encode(mac(SECRET.as_bytes(), &format!("msg_1.{now}.{body}")));
+                    let stamp = ("webhook-timestamp", now.to_string());
+                    vec![("webhook-id", "msg_1".to_owned()), stamp, ("webhook-signature", format!("v1,{proof}"))]
+                }
+            }
+        };
+        let knock = async |scheme: &str, headers: Vec<(&'static str, String)>, body: &str| {
+            let request = reqwest::Client::new().post(format!("{}/hooks/{scheme}", world.http())).body(body.to_owned());
+            let request = headers.into_iter().fold(request, |request, (name, value)| request.header(name, value));
+            request.send().await.unwrap().status().as_u16()
+        };
+        let mut old = Vec::new();
+        for scheme in ["github", "standard", "gitlab", "stripe"] {
+            let body = json!({"what": scheme}).to_string();
+            let forged =
+                sign(scheme, &body).into_iter().map(|(name, value)| (name, value.replace(['a', '1', '0'], "b")));
+            assert_eq!(knock(scheme, forged.collect(), &body).await, 401, "{scheme}");
+            assert_eq!(knock(scheme, Vec::new(), &body).await, 401, "{scheme}");
+            old.push(sign(scheme, &body));
+            assert_eq!(knock(scheme, sign(scheme, &body), &body).await, 202, "{scheme}");
+            let heard = world.hears("general").await;
+            assert_eq!(heard.content, format!("You said: Tell: {scheme}"));
+            assert_eq!(knock(scheme, sign(scheme, &body), &body).await, 200, "{scheme}: it is known");
+        }
+        // Hours later the turns are forgotten and the requests are not; what was signed then is too old where a time is signed.
+        clock.passes(26 * HOUR);
+        for (scheme, old) in ["github", "standard", "gitlab", "stripe"].into_iter().zip(old) {
+            let body = json!({"what": scheme}).to_string();
+            let signs_time = matches!(scheme, "standard" | "stripe");
+            assert_eq!(knock(scheme, old, &body).await, if signs_time { 401 } else { 200 }, "{scheme}");
+            assert_eq!(
+                knock(scheme, sign(scheme, &body), &body).await,
+                200,
+                "{scheme}: a try of a sender that does not give up"
+            );
+        }
+        let told = world.model.asks().iter().filter(|ask| ask.question().contains("Tell: ")).count();
+        assert_eq!(told, 4);
+    });
+}
+
 #[test]
 fn a_body_for_a_webhook_that_is_not_configured_is_not_waited_for() {
     story(async {

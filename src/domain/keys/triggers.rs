@@ -11,6 +11,12 @@ pub const TIMER_PREFIX: &str = "staffai:timer:";
 /// The life of what is known of a timer: longer than any year, so that a yearly one is not taken for a new one.
 pub const TIMER_TTL: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 
+/// A request of a webhook that was taken.
+#[must_use]
+pub fn delivered(fire: &MessageId) -> String {
+    format!("staffai:hook:{}", fire.id)
+}
+
 /// Whose entries stand for the processes that took one fire upon themselves.
 #[must_use]
 pub fn claimed(fire: &MessageId) -> Member {

@@ -48,8 +48,8 @@ pub(super) struct Body<'a> {
 impl<'a> Body<'a> {
     pub fn new(model: &Model<'a>, request: &'a Request, stream: bool) -> Self {
         let sampling = &request.sampling;
-        // A row that sends none has its reason: its provider refuses one.
-        let temperature = model.temperature.and_then(|own| sampling.temperature.clone().or(Number::from_f64(own)));
+        let own = || model.temperature.and_then(Number::from_f64);
+        let temperature = sampling.temperature.clone().or_else(own).filter(|_| model.takes_temperature);
         let (max_tokens, max_completion_tokens) = match model.max_tokens {
             Some(TokenLimit::MaxTokens(most)) => (Some(most), None),
             Some(TokenLimit::MaxCompletionTokens(most)) => (None, Some(most)),

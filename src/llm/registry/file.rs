@@ -233,6 +233,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
             fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
             stream: fields.flag("stream").unwrap_or(true),
             temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            fixed_temperature: fields.map.get("temperature").is_some_and(Value::is_null),
             max_tokens: fields.read("max_tokens", "a whole number of tokens above 0", tokens),
             cache_control: fields.flag("cache_control").unwrap_or(false),
             max_context: fields.read("max_context", "a whole number of messages", count),

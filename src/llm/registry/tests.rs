@@ -155,7 +155,8 @@ fn a_file_with_fields_of_other_programs() {
     let text = "\u{feff}{\"models\": {\r\n\"g\": {\"type\": \"GEMINI\", \"model_id\": \"gemini-2.5-flash\", \"host\": null, \"env_key\": \"GOOGLE_KEY\",\
         \"llm_call_timeout\": \"1m30s\", \"llm_tools\": [\"x\"], \"temperature\": null}}, \"metadata\": {\"note\": 1}}\r\n";
     let registry = built(text, "g").unwrap();
-    assert_eq!(registry.rows(), [Row { timeout: Duration::from_secs(90), ..row("g") }]);
+    let expected = Row { timeout: Duration::from_secs(90), fixed_temperature: true, ..row("g") };
+    assert_eq!(registry.rows(), [expected], "null forbids a temperature");
     let base = "https://generativelanguage.googleapis.com/v1beta/openai";
     assert_eq!(at(&registry, "g"), ("gemini-2.5-flash".into(), base.into(), Some("AIza-1".into())));
 }

@@ -1,15 +1,22 @@
 //! Requests as they come, and the conversation in them.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::{Number, Value};
 
 use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall};
 use crate::domain::given::{Conversation, Message};
 use crate::model_api::failure::Failure;
-use crate::model_api::openai::reading::{MESSAGES_MAX, STOPS_MAX, WireTool, json_object, tools};
+use crate::model_api::ignored::Ignored;
+use crate::model_api::openai::reading::{MESSAGES_MAX, ONLY_USERS, STOPS_MAX, WireTool, json_object, tools};
+use crate::model_api::pictures::{self, WirePicture};
 
-/// What stands behind the name of a model that has no other version.
-const LATEST: &str = ":latest";
+/// Parameters that are not forwarded and that do not change the answer.
+const WITHOUT_EFFECT: [&str; 3] = ["keep_alive", "shift", "truncate"];
+/// The same among the options: sizes and layers of a model that runs elsewhere.
+const OPTIONS_WITHOUT_EFFECT: [&str; 7] =
+    ["main_gpu", "num_batch", "num_ctx", "num_gpu", "num_keep", "num_thread", "use_mmap"];
 
 /// How an answer is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,6 +36,8 @@ pub(super) struct Asked {
     pub model: Option<String>,
     /// The answer is wanted as it grows.
     pub stream: bool,
+    /// The parts of the request that were left out.
+    pub ignored: Ignored,
 }
 
 /// The body of a request to chat.
@@ -54,7 +63,7 @@ pub(super) struct GenerateRequest {
     #[serde(default)]
     suffix: String,
     #[serde(default)]
-    images: Option<Vec<Value>>,
+    images: Option<Vec<WirePicture>>,
     #[serde(flatten)]
     how: How,
 }
@@ -75,6 +84,8 @@ struct How {
     format: Option<Value>,
     #[serde(default)]
     options: Option<Settings>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 /// What is heard of a client's options; others are left out.
@@ -84,6 +95,8 @@ struct Settings {
     top_p: Option<Number>,
     num_predict: Option<i64>,
     stop: Option<Vec<String>>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -92,7 +105,7 @@ struct WireMessage {
     #[serde(default)]
     content: Option<String>,
     #[serde(default)]
-    images: Option<Vec<Value>>,
+    images: Option<Vec<WirePicture>>,
     #[serde(default)]
     tool_calls: Option<Vec<WireCall>>,
     #[serde(default)]
@@ -126,13 +139,8 @@ struct WireCalled {
 
 impl ShowRequest {
     pub fn name(&self) -> Option<&str> {
-        let name = self.model.as_deref().or(self.name.as_deref())?;
-        Some(name.strip_suffix(LATEST).unwrap_or(name))
+        self.model.as_deref().or(self.name.as_deref())
     }
-}
-
-fn named(model: Option<String>) -> Option<String> {
-    model.map(|name| name.strip_suffix(LATEST).map(str::to_owned).unwrap_or(name))
 }
 
 impl ChatRequest {
@@ -144,17 +152,19 @@ impl ChatRequest {
         if self.messages.len() > MESSAGES_MAX {
             return Err(Failure::bad("messages", format!("send at most {MESSAGES_MAX} messages")));
         }
-        let (tools, _) = tools(self.tools.unwrap_or_default(), None)?;
+        let mut ignored = Ignored::default();
+        let (tools, _) = tools(self.tools.unwrap_or_default(), None, &mut ignored)?;
         let mut messages = Vec::with_capacity(self.messages.len());
         let mut open = Vec::new();
         for (at, message) in self.messages.into_iter().enumerate() {
             messages.push(message.read(at, &mut open)?);
         }
         let stream = self.how.stream.unwrap_or(true);
-        let (form, sampling) = self.how.read()?;
+        let (form, sampling) = self.how.read(&mut ignored)?;
         let asks = !messages.is_empty();
         let conversation = Conversation { messages, tools, form, sampling, ..Conversation::default() };
-        Ok(Asked { conversation: asks.then_some(conversation), style: Style::Chat, model: named(self.model), stream })
+        let (conversation, model) = (asks.then_some(conversation), self.model);
+        Ok(Asked { conversation, style: Style::Chat, model, stream, ignored })
     }
 }
 
@@ -167,20 +177,23 @@ impl GenerateRequest {
         if !self.suffix.is_empty() {
             return Err(Failure::bad("suffix", "text is not filled in between two ends here; leave it out"));
         }
-        no_images(self.images.as_ref(), "images")?;
+        let pictures = pictures::read(self.images.unwrap_or_default(), "images")?;
         let system = (!self.system.is_empty()).then(|| Message::new(Role::System, self.system));
-        let asks = !self.prompt.is_empty();
-        let messages = system.into_iter().chain([Message::new(Role::User, self.prompt)]).collect();
+        let asks = !self.prompt.is_empty() || !pictures.is_empty();
+        let question = Message { pictures, ..Message::new(Role::User, self.prompt) };
+        let messages = system.into_iter().chain([question]).collect();
         let stream = self.how.stream.unwrap_or(true);
-        let (form, sampling) = self.how.read()?;
+        let mut ignored = Ignored::default();
+        let (form, sampling) = self.how.read(&mut ignored)?;
         let conversation = Conversation { messages, form, sampling, ..Conversation::default() };
         let conversation = asks.then_some(conversation);
-        Ok(Asked { conversation, style: Style::Generate, model: named(self.model), stream })
+        Ok(Asked { conversation, style: Style::Generate, model: self.model, stream, ignored })
     }
 }
 
 impl How {
-    fn read(self) -> Result<(Option<AnswerForm>, Sampling), Failure> {
+    fn read(self, ignored: &mut Ignored) -> Result<(Option<AnswerForm>, Sampling), Failure> {
+        ignored.parameters(&self.others, &WITHOUT_EFFECT);
         let form = match self.format {
             None | Some(Value::Null) => None,
             Some(Value::String(word)) if word.is_empty() => None,
@@ -188,7 +201,8 @@ impl How {
             Some(schema @ Value::Object(_)) => Some(AnswerForm { schema, ..json_object() }),
             Some(_) => return Err(Failure::bad("format", "must be json or a JSON schema")),
         };
-        let Settings { temperature, top_p, num_predict, stop } = self.options.unwrap_or_default();
+        let Settings { temperature, top_p, num_predict, stop, others } = self.options.unwrap_or_default();
+        ignored.parameters(&others, &OPTIONS_WITHOUT_EFFECT);
         let stop = stop.unwrap_or_default();
         if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
             return Err(Failure::bad("options.stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
@@ -209,8 +223,11 @@ impl WireMessage {
             "tool" => Role::Tool,
             _ => return Err(Failure::bad(&place("role"), "must be system, user, assistant or tool")),
         };
-        no_images(self.images.as_ref(), &place("images"))?;
-        let mut message = Message::new(role, self.content.unwrap_or_default());
+        let pictures = pictures::read(self.images.unwrap_or_default(), &place("images"))?;
+        if !pictures.is_empty() && role != Role::User {
+            return Err(Failure::bad(&place("images"), ONLY_USERS));
+        }
+        let mut message = Message { pictures, ..Message::new(role, self.content.unwrap_or_default()) };
         let calls = self.tool_calls.unwrap_or_default();
         if !calls.is_empty() {
             open.clear();
@@ -236,13 +253,6 @@ impl WireMessage {
     }
 }
 
-fn no_images(images: Option<&Vec<Value>>, place: &str) -> Result<(), Failure> {
-    match images {
-        Some(images) if !images.is_empty() => Err(Failure::bad(place, "pictures are not taken; leave them out")),
-        _ => Ok(()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -260,14 +270,16 @@ mod tests {
                 {"role": "tool", "content": "a boat", "tool_name": "look"},
                 {"role": "tool", "content": "a buoy", "tool_name": "look"},
             ],
-            "options": {"num_predict": -1, "seed": 4, "temperature": 0},
+            "options": {"num_predict": -1, "seed": 4, "temperature": 0, "num_ctx": 4096},
+            "think": true, "keep_alive": "5m",
             "format": "json",
         }))
         .unwrap();
-        let Asked { conversation, model, stream, .. } = request.read().unwrap();
+        let Asked { conversation, model, stream, ignored, .. } = request.read().unwrap();
+        assert_eq!(ignored.names(), ["think", "seed"]);
         let conversation = conversation.unwrap();
         assert!(stream, "a stream unless it is refused");
-        assert_eq!((model.as_deref(), conversation.sampling.max_tokens), (Some("fast"), None));
+        assert_eq!((model.as_deref(), conversation.sampling.max_tokens), (Some("fast:latest"), None));
         let results: Vec<_> = conversation.messages.iter().filter_map(|said| said.result_of.as_deref()).collect();
         let calls: Vec<_> = conversation.messages[1].calls.iter().map(|call| call.id.as_str()).collect();
         assert_eq!(results, calls);
@@ -291,6 +303,20 @@ mod tests {
         let results: Vec<_> = conversation.messages.iter().filter_map(|said| said.result_of.as_deref()).collect();
         assert_eq!(results, ["call_2_1", "call_2_0", "call_2_2"]);
         assert_eq!(conversation.messages[1].calls[0].arguments, "{}");
+    }
+
+    #[test]
+    fn pictures_belong_to_the_message_that_holds_them() {
+        const GIF: &str = "R0lGODlhAQABAAAAACw=";
+        let request: ChatRequest =
+            serde_json::from_value(json!({"messages": [{"role": "user", "content": "which?", "images": [GIF, GIF]}]}))
+                .unwrap();
+        assert_eq!(request.read().unwrap().conversation.unwrap().pictures().count(), 2);
+        let request: GenerateRequest = serde_json::from_value(json!({"prompt": "", "images": [GIF]})).unwrap();
+        assert_eq!(request.read().unwrap().conversation.unwrap().pictures().count(), 1);
+        let wrong: GenerateRequest =
+            serde_json::from_value(json!({"prompt": "x", "images": ["/tmp/cat.png"]})).unwrap();
+        assert!(matches!(wrong.read(), Err(Failure::Bad { place: Some(place), .. }) if place == "images"));
     }
 
     #[test]

@@ -103,7 +103,9 @@ pub(super) fn models(names: &[String], now: Timestamp, running: bool) -> Value {
 /// One model.
 pub(super) fn shown(row: &Row, now: Timestamp) -> Value {
     let tools = (row.tools != ToolMode::Off).then_some("tools");
-    let capabilities: Vec<&str> = std::iter::once("completion").chain(tools).collect();
+    let vision = row.vision.then_some("vision");
+    let embedding = row.embeddings.as_ref().map(|_| "embedding");
+    let capabilities: Vec<&str> = std::iter::once("completion").chain(tools).chain(vision).chain(embedding).collect();
     json!({
         "modelfile": "", "parameters": "", "template": "", "details": details(), "modified_at": told(now),
         "model_info": {"general.architecture": "staffai"}, "capabilities": capabilities,

@@ -19,7 +19,7 @@ use crate::domain::api_key::Caller;
 use crate::domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 use crate::model_api::failure::Failure;
 use crate::model_api::room::Taken;
-use crate::model_api::{DOOR, ModelApi, OWN_MODEL, body};
+use crate::model_api::{LATEST, ModelApi, OWN_MODEL, body};
 
 /// The most inputs of a request.
 const INPUTS_MAX: usize = 1_000;
@@ -98,15 +98,23 @@ impl Input {
             Self::Token(tokens) => Inputs::Tokens(vec![tokens]),
             Self::Tokens(tokens) => Inputs::Tokens(tokens),
         };
-        let has_empty = match &inputs {
-            Inputs::Texts(texts) => texts.iter().any(String::is_empty),
-            Inputs::Tokens(tokens) => tokens.iter().any(Vec::is_empty),
-        };
-        if inputs.is_empty() || inputs.len() > INPUTS_MAX || has_empty {
-            return Err(Failure::bad("input", format!("send 1 to {INPUTS_MAX} texts, none of them empty")));
-        }
-        Ok(inputs)
+        within(inputs)
     }
+}
+
+/// The inputs if they are within their bounds.
+///
+/// # Errors
+/// They are too many, none, or one is empty.
+pub(in crate::model_api) fn within(inputs: Inputs) -> Result<Inputs, Failure> {
+    let has_empty = match &inputs {
+        Inputs::Texts(texts) => texts.iter().any(String::is_empty),
+        Inputs::Tokens(tokens) => tokens.iter().any(Vec::is_empty),
+    };
+    if inputs.is_empty() || inputs.len() > INPUTS_MAX || has_empty {
+        return Err(Failure::bad("input", format!("send 1 to {INPUTS_MAX} texts, none of them empty")));
+    }
+    Ok(inputs)
 }
 
 async fn embed(
@@ -129,7 +137,7 @@ async fn embed(
 }
 
 /// A body that gives its room back when all of it was taken to be sent.
-fn held(text: Bytes, room: Taken) -> Body {
+pub(in crate::model_api) fn held(text: Bytes, room: Taken) -> Body {
     Body::from_stream(stream::unfold((text, room), |(mut left, room)| async {
         let piece = left.split_to(left.len().min(PIECE));
         (!piece.is_empty()).then_some((Ok::<_, Infallible>(piece), (left, room)))
@@ -137,21 +145,27 @@ fn held(text: Bytes, room: Taken) -> Body {
 }
 
 /// The row whose embedding model is meant, by its own name or by that of the row, and the name of that model.
-fn named(api: &ModelApi, caller: &Caller, name: Option<&str>) -> Result<(String, String), Failure> {
-    let own = name.is_none_or(|name| name.is_empty() || name == OWN_MODEL);
+pub(in crate::model_api) fn named(
+    api: &ModelApi,
+    caller: &Caller,
+    name: Option<&str>,
+) -> Result<(String, String), Failure> {
     let rows = api.rows(caller);
-    let means = |key: &str, model: &str| own || name == Some(key) || name == Some(model);
-    let mut making = rows.iter().filter_map(|row| Some((row.key.clone(), row.embeddings.clone()?)));
-    if let Some(found) = making.find(|(key, model)| means(key, model)) {
+    let name = name.filter(|name| !name.is_empty()).unwrap_or(OWN_MODEL);
+    let making = || rows.iter().filter_map(|row| Some((row.key.clone(), row.embeddings.clone()?)));
+    let find = |name: &str| making().find(|(key, model)| name == OWN_MODEL || name == key || name == model);
+    let short = name.strip_suffix(LATEST).unwrap_or(name);
+    if let Some(found) = find(name).or_else(|| find(short)) {
         return Ok(found);
     }
-    if own || rows.iter().any(|row| name == Some(row.key.as_str())) {
-        return Err(Failure::bad(
-            "model",
-            format!("this row of {DOOR} makes no embeddings; a row with \"embeddings\" does"),
-        ));
+    if short == OWN_MODEL || rows.iter().any(|row| row.key == name || row.key == short) {
+        let why = format!(
+            "this model does not support embeddings; set \"embeddings\" in the row {short:?} of models.json to the name of \
+             one that does"
+        );
+        return Err(Failure::bad("model", why));
     }
-    Err(Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
+    Err(Failure::NoModel(name.to_owned()))
 }
 
 fn written(made: &Embeddings, model: &str, encoding: Encoding) -> Result<String, Failure> {

@@ -1,14 +1,16 @@
 //! Requests as they come, and the conversation in them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value, json};
 
-use crate::domain::completion::{AnswerForm, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+use crate::domain::completion::{AnswerForm, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 use crate::domain::given::{Conversation, Message};
 use crate::model_api::failure::Failure;
+use crate::model_api::ignored::Ignored;
+use crate::model_api::pictures::{self, WirePicture};
 
 /// The most messages of a conversation.
 pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
@@ -18,26 +20,20 @@ pub(in crate::model_api) const TOOLS_MAX: usize = 128;
 const NAME_MAX: usize = 64;
 /// The type of the tools that are taken.
 pub(super) const FUNCTION: &str = "function";
-pub(super) const ONLY_FUNCTIONS: &str = "only tools of type function are taken";
+pub(in crate::model_api) const ONLY_USERS: &str = "pictures are taken in messages of role user alone";
 /// The most texts at which an answer ends.
 pub(in crate::model_api) const STOPS_MAX: usize = 4;
-/// The most parameters that are named as left out.
-const IGNORED_MAX: usize = 16;
-/// Parameters that ask for something, and that are left out. Others that are unknown say nothing about the answer.
-const LEFT_OUT: [&str; 13] = [
-    "seed",
-    "logprobs",
-    "top_logprobs",
-    "logit_bias",
-    "frequency_penalty",
-    "presence_penalty",
-    "parallel_tool_calls",
-    "reasoning_effort",
-    "verbosity",
-    "prediction",
-    "modalities",
-    "audio",
-    "web_search_options",
+/// Parameters that are not forwarded and that do not change the answer: notes of the client, and what only a provider's cache or price
+/// depends on. All other parameters that are not forwarded are named.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
 ];
 
 /// The body of a request.
@@ -83,6 +79,8 @@ struct WireMessage {
     tool_calls: Option<Vec<WireCall>>,
     #[serde(default)]
     tool_call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -100,6 +98,11 @@ pub(super) struct Part {
     text: Option<String>,
     #[serde(default)]
     refusal: Option<String>,
+    #[serde(default)]
+    image_url: Option<WirePicture>,
+    /// The level of detail of a picture, where a response's request has it.
+    #[serde(default)]
+    detail: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -119,7 +122,8 @@ struct WireCalled {
 pub(in crate::model_api) struct WireTool {
     #[serde(rename = "type", default = "function")]
     kind: String,
-    function: Option<WireFunction>,
+    /// The function; other types of tools may have a value of another form here.
+    function: Option<Value>,
 }
 
 fn function() -> String {
@@ -133,6 +137,8 @@ pub(super) struct WireFunction {
     pub description: Option<String>,
     #[serde(default)]
     pub parameters: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -162,8 +168,8 @@ pub(super) struct Asked {
     pub stream: bool,
     /// Its stream ends with the tokens that it took.
     pub usage: bool,
-    /// Parameters that were left out.
-    pub ignored: Vec<&'static str>,
+    /// The parts of the request that were left out.
+    pub ignored: Ignored,
 }
 
 impl ChatRequest {
@@ -178,10 +184,13 @@ impl ChatRequest {
         if self.messages.is_empty() || self.messages.len() > MESSAGES_MAX {
             return Err(Failure::bad("messages", format!("send 1 to {MESSAGES_MAX} messages")));
         }
-        let messages = self.messages.into_iter().enumerate().map(|(at, message)| message.read(at));
+        let mut ignored = Ignored::default();
+        ignored.parameters(&self.others, &WITHOUT_EFFECT);
+        if self.messages.iter().any(|message| message.name.is_some()) {
+            ignored.add("messages.name");
+        }
+        let messages = self.messages.into_iter().enumerate().map(|(at, message)| message.read(at, &mut ignored));
         let messages = messages.collect::<Result<Vec<_>, _>>()?;
-        let left_out = |name: &&&str| self.others.get(**name).is_some_and(asks);
-        let ignored = LEFT_OUT.iter().filter(left_out).take(IGNORED_MAX).copied().collect();
         let stop = match self.stop {
             None => Vec::new(),
             Some(OneOrMore::One(text)) => vec![text],
@@ -192,7 +201,7 @@ impl ChatRequest {
         }
         let max_tokens = self.max_completion_tokens.or(self.max_tokens);
         let sampling = sampling(self.temperature, self.top_p, max_tokens, "max_tokens")?;
-        let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref())?;
+        let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref(), &mut ignored)?;
         let form = self.response_format.map_or(Ok(None), WireForm::read)?;
         Ok(Asked {
             conversation: Conversation {
@@ -231,19 +240,8 @@ pub(super) fn sampling(
     Ok(Sampling { temperature, top_p, max_tokens, stop: Vec::new() })
 }
 
-/// Whether a value asks for something.
-pub(super) fn asks(value: &Value) -> bool {
-    match value {
-        Value::Null | Value::Bool(false) => false,
-        Value::Number(number) => number.as_f64() != Some(0.0),
-        Value::Array(items) => !items.is_empty() && *items != [json!("text")],
-        Value::Object(entries) => !entries.is_empty(),
-        Value::Bool(true) | Value::String(_) => true,
-    }
-}
-
 impl WireMessage {
-    fn read(self, at: usize) -> Result<Message, Failure> {
+    fn read(self, at: usize, ignored: &mut Ignored) -> Result<Message, Failure> {
         let place = |what: &str| format!("messages[{at}].{what}");
         let role = match self.role.as_str() {
             "system" | "developer" => Role::System,
@@ -252,7 +250,11 @@ impl WireMessage {
             "tool" => Role::Tool,
             _ => return Err(Failure::bad(&place("role"), "must be system, developer, user, assistant or tool")),
         };
-        let text = self.content.map(|content| content.text(&["text"], &place("content"))).transpose()?;
+        let content = self.content.map(|content| content.read(&["text"], &place("content"), ignored)).transpose()?;
+        let (text, pictures) = content.map_or((None, Vec::new()), |(text, pictures)| (Some(text), pictures));
+        if !pictures.is_empty() && role != Role::User {
+            return Err(Failure::bad(&place("content"), ONLY_USERS));
+        }
         let calls: Vec<ToolCall> = self.tool_calls.unwrap_or_default().into_iter().map(WireCall::read).collect();
         let (is_call, is_result) = (!calls.is_empty(), self.tool_call_id.is_some());
         if is_call && role != Role::Assistant {
@@ -267,31 +269,53 @@ impl WireMessage {
         if text.is_none() && !is_call {
             return Err(Failure::bad(&place("content"), "is missing"));
         }
-        Ok(Message { role, text: text.unwrap_or_default(), calls, result_of: self.tool_call_id })
+        Ok(Message { role, text: text.unwrap_or_default(), calls, result_of: self.tool_call_id, pictures })
     }
 }
 
 impl Content {
-    /// The text in it, whose parts are of these types.
+    /// The text in it, whose parts are of these types, and its pictures.
+    ///
+    /// # Errors
+    /// A part is of another type, or a picture that cannot be used.
+    pub fn read(self, kinds: &[&str], place: &str, ignored: &mut Ignored) -> Result<(String, Vec<Picture>), Failure> {
+        let parts = match self {
+            Self::Text(text) => return Ok((text, Vec::new())),
+            Self::Parts(parts) => parts,
+        };
+        let (mut texts, mut given) = (Vec::with_capacity(parts.len()), Vec::new());
+        for part in parts {
+            let Part { kind, text, refusal, image_url, detail } = part;
+            match (kind.as_str(), text, refusal, image_url) {
+                (kind, Some(text), ..) if kinds.contains(&kind) => texts.push(text),
+                ("refusal", _, Some(text), _) => texts.push(text),
+                ("image_url" | "input_image", _, _, Some(picture)) => {
+                    if picture.has_detail || detail.is_some_and(|detail| detail != "auto") {
+                        ignored.add("image_url.detail");
+                    }
+                    given.push(picture);
+                }
+                ("image_url" | "input_image", ..) => {
+                    return Err(Failure::bad(place, "send the picture as image_url, a data: URL"));
+                }
+                (kind, ..) => {
+                    let why = format!("parts of type {kind:?} are not taken; send text or pictures");
+                    return Err(Failure::bad(place, why));
+                }
+            }
+        }
+        Ok((texts.join("\n"), pictures::read(given, place)?))
+    }
+
+    /// The text in it where no pictures are taken.
     ///
     /// # Errors
     /// A part is of another type.
     pub fn text(self, kinds: &[&str], place: &str) -> Result<String, Failure> {
-        let parts = match self {
-            Self::Text(text) => return Ok(text),
-            Self::Parts(parts) => parts,
-        };
-        let mut texts = Vec::with_capacity(parts.len());
-        for part in parts {
-            match (part.kind.as_str(), part.text, part.refusal) {
-                (kind, Some(text), _) if kinds.contains(&kind) => texts.push(text),
-                ("refusal", _, Some(text)) => texts.push(text),
-                (kind, ..) => {
-                    return Err(Failure::bad(place, format!("parts of type {kind:?} are not taken; send text")));
-                }
-            }
+        match self.read(kinds, place, &mut Ignored::default())? {
+            (text, pictures) if pictures.is_empty() => Ok(text),
+            _ => Err(Failure::bad(place, ONLY_USERS)),
         }
-        Ok(texts.join("\n"))
     }
 }
 
@@ -306,9 +330,13 @@ impl WireCall {
 pub(in crate::model_api) fn tools(
     wire: Vec<WireTool>,
     choice: Option<&Value>,
+    ignored: &mut Ignored,
 ) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
     at_most(wire.len())?;
-    let tools = wire.into_iter().enumerate().map(|(at, tool)| tool.read(at)).collect::<Result<Vec<_>, _>>()?;
+    let mut tools = Vec::with_capacity(wire.len());
+    for (at, tool) in wire.into_iter().enumerate() {
+        tools.extend(tool.read(at, ignored)?);
+    }
     chosen(tools, choice)
 }
 
@@ -325,7 +353,10 @@ pub(super) fn chosen(
     tools: Vec<Arc<ToolSpec>>,
     choice: Option<&Value>,
 ) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
-    let named = choice.and_then(|choice| choice.get("function").unwrap_or(choice).get("name")?.as_str());
+    if let Some(allowed) = choice.filter(|choice| choice.get("type").is_some_and(|kind| kind == "allowed_tools")) {
+        return allowed_of(tools, allowed);
+    }
+    let named = choice.and_then(named);
     match (choice, choice.and_then(Value::as_str), named) {
         (None | Some(Value::Null), ..) | (_, Some("auto"), _) => Ok((tools, ToolChoice::Auto)),
         (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::None)),
@@ -338,13 +369,40 @@ pub(super) fn chosen(
     }
 }
 
+/// The name of the function that a choice, or an entry of one, names.
+fn named(choice: &Value) -> Option<&str> {
+    choice.get("function").unwrap_or(choice).get("name")?.as_str()
+}
+
+/// The tools that a choice of type `allowed_tools` allows, in the form of either endpoint, and whether one of them has to be called.
+fn allowed_of(tools: Vec<Arc<ToolSpec>>, choice: &Value) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
+    let place = |what: &str| format!("tool_choice.{what}");
+    let inside = choice.get("allowed_tools").unwrap_or(choice);
+    let listed = inside.get("tools").and_then(Value::as_array);
+    let listed = listed.ok_or_else(|| Failure::bad(&place("tools"), "must be a list of functions"))?;
+    let names: HashSet<&str> = listed.iter().filter_map(named).collect();
+    let allowed: Vec<_> = tools.into_iter().filter(|tool| names.contains(tool.name.as_str())).collect();
+    match inside.get("mode").and_then(Value::as_str).unwrap_or("auto") {
+        "auto" if allowed.is_empty() => Ok((allowed, ToolChoice::None)),
+        "auto" => Ok((allowed, ToolChoice::Auto)),
+        "required" if !allowed.is_empty() => Ok((allowed, ToolChoice::Required)),
+        "required" => Err(Failure::bad(&place("tools"), "must name a function of tools")),
+        _ => Err(Failure::bad(&place("mode"), "must be auto or required")),
+    }
+}
+
 impl WireTool {
-    fn read(self, at: usize) -> Result<Arc<ToolSpec>, Failure> {
-        let place = format!("tools[{at}]");
-        match self.function.filter(|_| self.kind == FUNCTION) {
-            Some(function) => function.read(&format!("{place}.function")),
-            None => Err(Failure::bad(&format!("{place}.type"), ONLY_FUNCTIONS)),
+    /// The tool; none if it is of a type that is left out, which is noted.
+    fn read(self, at: usize, ignored: &mut Ignored) -> Result<Option<Arc<ToolSpec>>, Failure> {
+        let place = format!("tools[{at}].function");
+        if self.kind != FUNCTION {
+            ignored.tool(&self.kind);
+            return Ok(None);
         }
+        let function = self.function.ok_or_else(|| Failure::bad(&place, "is missing"))?;
+        let function: WireFunction =
+            serde_json::from_value(function).map_err(|error| Failure::bad(&place, error.to_string()))?;
+        function.read(&place, ignored).map(Some)
     }
 }
 
@@ -353,8 +411,11 @@ impl WireFunction {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub fn read(self, place: &str) -> Result<Arc<ToolSpec>, Failure> {
-        let Self { name, description, parameters } = self;
+    pub fn read(self, place: &str, ignored: &mut Ignored) -> Result<Arc<ToolSpec>, Failure> {
+        let Self { name, description, parameters, strict } = self;
+        if strict == Some(true) {
+            ignored.add("tools.strict");
+        }
         let place = |what: &str| format!("{place}.{what}");
         let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
@@ -427,13 +488,57 @@ mod tests {
         }));
         let Asked { conversation, stream, usage, ignored } = asked.unwrap();
         assert!(stream && usage && conversation.has_instructions());
-        assert_eq!(ignored, ["seed"]);
+        assert_eq!(ignored.names(), ["seed"]);
         assert_eq!((conversation.question(), conversation.messages[2].calls.len()), ("look\nthere", 1));
         assert_eq!(conversation.messages[3].result_of.as_deref(), Some("c1"));
         assert_eq!(
             (conversation.sampling.stop.as_slice(), conversation.sampling.max_tokens),
             (&["END".to_owned()][..], Some(9))
         );
+    }
+
+    const GIF: &str = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
+
+    #[test]
+    fn pictures_belong_to_the_message_that_holds_them() {
+        let asked = with(
+            "messages",
+            json!([{"role": "user", "content": [
+                {"type": "text", "text": "which?"},
+                {"type": "image_url", "image_url": {"url": GIF, "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": GIF}},
+            ]}]),
+        );
+        let Asked { conversation, ignored, .. } = asked.unwrap();
+        assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 2));
+        assert_eq!(ignored.names(), ["image_url.detail"]);
+    }
+
+    #[test]
+    fn what_is_left_out_of_tools_and_messages_is_named() {
+        let look = json!({"type": "function", "function": {"name": "look", "strict": true}});
+        let other = json!({"type": "function", "function": {"name": "hear"}});
+        let request = |choice: Value| {
+            read(json!({
+                "messages": [{"role": "user", "name": "ann", "content": "hi"}], "parallel_tool_calls": false,
+                "functions": [{"name": "old"}], "tool_choice": choice,
+                "tools": [look, other, {"type": "web_search"}, {"type": "namespace", "name": "x", "function": 1}],
+            }))
+            .unwrap()
+        };
+        let Asked { conversation, ignored, .. } = request(Value::Null);
+        let named = ["functions", "parallel_tool_calls", "messages.name", "tools.strict", "tools of type web_search"];
+        assert_eq!(ignored.names(), [&named[..], &["tools of type namespace"]].concat());
+        assert_eq!(conversation.tools.len(), 2);
+        let listed = json!([{"type": "function", "function": {"name": "hear"}}]);
+        for (mode, wanted) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
+            let choice = json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}});
+            let Asked { conversation, .. } = request(choice);
+            let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!((names, conversation.choice), (vec!["hear"], wanted));
+        }
+        let none = request(json!({"type": "allowed_tools", "tools": [], "mode": "auto"})).conversation;
+        assert!(none.tools.is_empty() && !none.takes_our_tools());
     }
 
     #[test]
@@ -448,7 +553,13 @@ mod tests {
             ("stop", json!([""]), "stop"),
             ("temperature", json!(3), "temperature"),
             ("max_tokens", json!(0), "max_tokens"),
-            ("tools", json!([{"type": "web_search"}]), "tools[0].type"),
+            (
+                "messages",
+                json!([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": GIF}}]}]),
+                "messages[0].content",
+            ),
+            ("tools", json!([{"type": "function"}]), "tools[0].function"),
+            ("tool_choice", json!({"type": "allowed_tools", "tools": [], "mode": "required"}), "tool_choice.tools"),
             ("tools", json!([{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
             ("tool_choice", json!("required"), "tool_choice"),
             ("response_format", json!({"type": "json_schema"}), "response_format.json_schema"),

@@ -13,22 +13,33 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream};
-use serde_json::Value;
+use serde_json::{Number, Value};
 
-use self::reading::{Asked, CreateRequest};
+use self::reading::{Asked, CompactRequest, CreateRequest};
 use self::writing::Writer;
-use super::{KEEP_ALIVE, Refusal, warned};
+use super::{KEEP_ALIVE, Refusal};
 use crate::domain::api_key::Caller;
-use crate::domain::completion::{Role, WrittenJson};
-use crate::domain::given::Message;
+use crate::domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
+use crate::domain::given::{Conversation, Message};
+use crate::domain::model::Row;
 use crate::model_api::asking::{Answered, Asking, Progress};
 use crate::model_api::failure::Failure;
+use crate::model_api::ignored::Ignored;
 use crate::model_api::kept::Kept;
 use crate::model_api::{ModelApi, body};
 
+/// The temperature of providers where none is sent.
+const USUAL_TEMPERATURE: u64 = 1;
+/// What a model is told that shall compact a conversation.
+const COMPACT: &str = "Write a summary of this conversation for a reader who will go on with it and sees nothing else of it. Keep \
+    names, numbers, decisions, open questions and results of tools. Write the summary alone.";
+
 /// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
-    Router::new().route("/v1/responses", post(create)).route("/v1/responses/{id}", get(retrieve).delete(delete))
+    Router::new()
+        .route("/v1/responses", post(create))
+        .route("/v1/responses/compact", post(compact))
+        .route("/v1/responses/{id}", get(retrieve).delete(delete))
 }
 
 async fn create(
@@ -37,10 +48,11 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (mut request, mut room) = body::read::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    let (mut request, mut room) = body::read_conversation::<CreateRequest>(&api.room, &caller, &headers, body).await?;
     room.grow(recall(&api, &holder(&caller), &mut request).await?).await?;
-    let Asked { mut conversation, previous, stream, store, ignored, echo } = request.read()?;
-    let row = api.settle(&caller, &mut conversation, stream)?;
+    let Asked { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
+    let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
+    echo.temperature = Some(temperature(&row, &conversation.sampling));
     let said = if store { conversation.messages.clone() } else { Vec::new() };
     if let Some(previous) = &previous {
         let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
@@ -53,8 +65,8 @@ async fn create(
     }
     let created = api.parts.clock.now().0 / 1_000;
     let mut asking = api.ask(&caller, conversation, room).await?;
-    let id = format!("resp_{}", asking.id());
-    let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false };
+    let (id, clock) = (format!("resp_{}", asking.id()), Arc::clone(&api.parts.clock));
+    let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false, clock };
     let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: holder(&caller), previous, said });
     if !stream {
         let answered = asking.whole().await?;
@@ -62,11 +74,49 @@ async fn create(
         if let Some(shelf) = shelf {
             shelf.keep(&writer, &answered, &response).await;
         }
-        return Ok(warned(Json(response).into_response(), &ignored));
+        return Ok(ignored.warn(Json(response).into_response()));
     }
     asking.begin().await?;
     let events = streamed(asking, writer, shelf);
-    Ok(warned(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response(), &ignored))
+    Ok(ignored.warn(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()))
+}
+
+/// The temperature that an answer is sampled with, as far as it is known here: providers use 1 where none is sent.
+fn temperature(row: &Row, sampling: &Sampling) -> Number {
+    let own = || row.temperature.and_then(Number::from_f64);
+    let sent = if row.fixed_temperature { None } else { sampling.temperature.clone().or_else(own) };
+    sent.unwrap_or_else(|| USUAL_TEMPERATURE.into())
+}
+
+/// Has a row write a summary of a conversation, which a client may send in the place of all that was said.
+async fn compact(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Refusal> {
+    let (mut request, mut room) = body::read_conversation::<CompactRequest>(&api.room, &caller, &headers, body).await?;
+    let mut messages = request.messages()?;
+    if let Some(previous) = &request.previous_response_id {
+        let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
+        room.grow(bytes).await?;
+        before.append(&mut messages);
+        messages = before;
+    }
+    if let Some(instructions) = request.instructions {
+        messages.insert(0, Message::new(Role::System, instructions));
+    }
+    messages.push(Message::new(Role::User, COMPACT));
+    let choice = ToolChoice::None;
+    let mut conversation = Conversation { messages, choice, model: request.model, ..Conversation::default() };
+    api.settle(&caller, &mut conversation, false, &mut Ignored::default())?;
+    let created = api.parts.clock.now().0 / 1_000;
+    let mut asking = api.ask(&caller, conversation, room).await?;
+    let answered = asking.whole().await?;
+    if answered.text.is_empty() {
+        return Err(Failure::Model("the model wrote no summary".to_owned()).into());
+    }
+    Ok(Json(writing::compaction(&format!("resp_{}", asking.id()), created, &answered)))
 }
 
 async fn retrieve(

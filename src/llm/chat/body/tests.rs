@@ -13,8 +13,15 @@ fn sent_to(model: &Model<'_>, request: &Request) -> Value {
     serde_json::to_value(Body::new(model, request, false)).unwrap()
 }
 
-const MODEL: Model<'static> =
-    Model { name: "m", temperature: None, takes_form: true, sees: false, max_tokens: None, cache_marks: false };
+const MODEL: Model<'static> = Model {
+    name: "m",
+    temperature: None,
+    takes_temperature: true,
+    takes_form: true,
+    sees: false,
+    max_tokens: None,
+    cache_marks: false,
+};
 
 fn with_picture() -> Request {
     let about = "cat.png (image/png, 2 x 2 pixels)".to_owned();

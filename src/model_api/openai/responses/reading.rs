@@ -1,16 +1,19 @@
 //! Requests for a response as they come, and what is said in them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
-use serde_json::{Number, Value};
+use serde_json::{Map, Number, Value, json};
 
-use crate::domain::completion::{AnswerForm, Role, ToolCall};
+use crate::domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
 use crate::domain::given::{Conversation, Message};
 use crate::model_api::failure::Failure;
+use crate::model_api::ignored::{Ignored, asks};
 use crate::model_api::openai::reading::{
-    Content, FUNCTION, MESSAGES_MAX, ONLY_FUNCTIONS, WireFunction, WireSchema, asks, at_most, chosen, json_object,
-    sampling,
+    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, WireFunction, WireSchema, at_most, chosen, json_object, sampling,
 };
 
 /// The most entries of what a client notes beside a response, and the longest of their names and values in bytes.
@@ -21,18 +24,13 @@ const METADATA_VALUE_MAX: usize = 2_048;
 const REFERENCE: &str = "item_reference";
 /// The types of parts that are text.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
-/// Parameters that ask for something, and that are left out.
-const LEFT_OUT: [&str; 9] = [
-    "include",
-    "max_tool_calls",
-    "moderation",
-    "parallel_tool_calls",
-    "reasoning",
-    "service_tier",
-    "stream_options",
-    "top_logprobs",
-    "truncation",
-];
+/// Parameters that are not forwarded and that do not change the answer.
+const WITHOUT_EFFECT: [&str; 6] =
+    ["client_metadata", "prompt_cache_options", "prompt_cache_retention", "service_tier", "stream_options", "user"];
+/// What the name of a compacted conversation begins with in the field that clients hand back unread.
+const COMPACTED: &str = "staffai1.";
+/// What stands before the summary of a compacted conversation.
+const SUMMARY: &str = "Summary of the conversation so far:";
 /// Parameters without which the answer would be another one.
 const REFUSED: [(&str, &str); 3] = [
     ("background", "is not done here; leave it out and read the response, or its stream"),
@@ -57,8 +55,19 @@ pub(super) struct CreateRequest {
     top_p: Option<Number>,
     tools: Option<Vec<Tool>>,
     tool_choice: Option<Value>,
+    prompt_cache_key: Option<String>,
+    safety_identifier: Option<String>,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
+}
+
+/// The body of a request to compact a conversation.
+#[derive(Debug, Deserialize)]
+pub(super) struct CompactRequest {
+    pub model: Option<String>,
+    input: Option<Input>,
+    pub instructions: Option<String>,
+    pub previous_response_id: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -81,36 +90,34 @@ pub(super) struct Item {
     name: Option<String>,
     arguments: Option<String>,
     output: Option<Content>,
+    encrypted_content: Option<String>,
 }
 
 #[derive(Debug, Deserialize)]
 struct TextOptions {
     format: Option<Format>,
+    #[serde(default)]
+    verbosity: Value,
 }
 
 /// The form of the answer.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Deserialize)]
 struct Format {
     #[serde(rename = "type")]
     kind: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     strict: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     schema: Option<Value>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// A tool: a function, or one of a type that is left out, whose other fields are not read.
+#[derive(Debug, Deserialize)]
 struct Tool {
     #[serde(rename = "type")]
     kind: String,
-    name: Option<String>,
-    description: Option<String>,
-    parameters: Option<Value>,
-    strict: Option<bool>,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
 }
 
 /// A request that was understood.
@@ -124,13 +131,13 @@ pub(super) struct Asked {
     pub stream: bool,
     /// The response is kept.
     pub store: bool,
-    /// Parameters that were left out.
-    pub ignored: Vec<&'static str>,
+    /// The parts of the request that were left out.
+    pub ignored: Ignored,
     /// What a response repeats of its request.
     pub echo: Echo,
 }
 
-/// What a response repeats of its request.
+/// What a response repeats of its request. The public Open Responses specification requires each of these fields.
 #[derive(Debug, Serialize)]
 pub(super) struct Echo {
     pub instructions: Option<String>,
@@ -138,12 +145,17 @@ pub(super) struct Echo {
     metadata: BTreeMap<String, String>,
     text: Value,
     max_output_tokens: Option<u64>,
-    temperature: Option<Number>,
-    top_p: Option<Number>,
+    pub temperature: Option<Number>,
+    top_p: Number,
     tools: Value,
     tool_choice: Value,
     store: bool,
+    prompt_cache_key: Option<String>,
+    safety_identifier: Option<String>,
 }
+
+/// The share of tokens that is sampled from where a request names none.
+const WHOLE: u64 = 1;
 
 impl CreateRequest {
     /// Items that only name what a response said before.
@@ -165,11 +177,10 @@ impl CreateRequest {
                 return Err(Failure::bad(name, why));
             }
         }
-        let default = |name: &str| {
-            matches!((name, self.others.get(name).and_then(Value::as_str)), ("truncation", Some("disabled")))
-        };
-        let left_out = |name: &&&str| self.others.get(**name).is_some_and(asks) && !default(name);
-        let ignored = LEFT_OUT.iter().filter(left_out).copied().collect();
+        let mut ignored = Ignored::default();
+        let is_default = self.others.get("truncation").is_some_and(|value| value == "disabled");
+        let others = self.others.into_iter().filter(|(name, _)| name != "truncation" || !is_default).collect();
+        ignored.parameters(&others, &WITHOUT_EFFECT);
         let metadata = self.metadata.unwrap_or_default();
         let too_long =
             |(name, value): (&String, &String)| name.len() > METADATA_NAME_MAX || value.len() > METADATA_VALUE_MAX;
@@ -179,35 +190,29 @@ impl CreateRequest {
             );
             return Err(Failure::bad("metadata", why));
         }
-        let messages = self.input.ok_or_else(|| Failure::bad("input", "is missing"))?.read()?;
+        let messages = self.input.ok_or_else(|| Failure::bad("input", "is missing"))?.read(&mut ignored)?;
         let sampling =
             sampling(self.temperature.clone(), self.top_p.clone(), self.max_output_tokens, "max_output_tokens")?;
+        if self.text.as_ref().is_some_and(|text| asks(&text.verbosity)) {
+            ignored.add("text.verbosity");
+        }
         let format = self.text.and_then(|text| text.format).unwrap_or_else(Format::text);
-        let tools = self.tools.unwrap_or_default();
+        let (functions, written) = functions(self.tools.unwrap_or_default(), &mut ignored)?;
         let echo = Echo {
             instructions: self.instructions,
             previous_response_id: self.previous_response_id.clone(),
             metadata,
-            text: serde_json::json!({"format": format}),
+            text: json!({"format": format.told()}),
             max_output_tokens: self.max_output_tokens,
             temperature: self.temperature,
-            top_p: self.top_p,
-            tools: serde_json::json!(tools),
+            top_p: self.top_p.unwrap_or_else(|| WHOLE.into()),
+            tools: written.into(),
             tool_choice: self.tool_choice.clone().filter(asks).unwrap_or_else(|| "auto".into()),
             store: self.store.unwrap_or(true),
+            prompt_cache_key: self.prompt_cache_key,
+            safety_identifier: self.safety_identifier,
         };
-        at_most(tools.len())?;
-        let tools = tools.into_iter().enumerate().map(|(at, tool)| {
-            let place = format!("tools[{at}]");
-            match (tool.kind.as_str(), tool.name) {
-                (FUNCTION, Some(name)) => {
-                    WireFunction { name, description: tool.description, parameters: tool.parameters }.read(&place)
-                }
-                (FUNCTION, None) => Err(Failure::bad(&format!("{place}.name"), "is missing")),
-                _ => Err(Failure::bad(&format!("{place}.type"), ONLY_FUNCTIONS)),
-            }
-        });
-        let (tools, choice) = chosen(tools.collect::<Result<_, _>>()?, self.tool_choice.as_ref())?;
+        let (tools, choice) = chosen(functions, self.tool_choice.as_ref())?;
         let (form, model) = (format.read()?, self.model);
         Ok(Asked {
             conversation: Conversation { messages, tools, choice, form, sampling, model, ..Conversation::default() },
@@ -220,8 +225,59 @@ impl CreateRequest {
     }
 }
 
+impl CompactRequest {
+    /// What was said.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn messages(&mut self) -> Result<Vec<Message>, Failure> {
+        if self.model.is_none() {
+            return Err(Failure::bad("model", "is missing"));
+        }
+        match self.input.take() {
+            Some(input) => input.read(&mut Ignored::default()),
+            None if self.previous_response_id.is_some() => Ok(Vec::new()),
+            None => Err(Failure::bad("input", "is missing, and so is previous_response_id")),
+        }
+    }
+}
+
+/// The functions among the tools, and the same as a response repeats them. Tools of other types are left out.
+fn functions(tools: Vec<Tool>, ignored: &mut Ignored) -> Result<(Vec<Arc<ToolSpec>>, Vec<Value>), Failure> {
+    at_most(tools.len())?;
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for (at, Tool { kind, fields }) in tools.into_iter().enumerate() {
+        if kind != FUNCTION {
+            ignored.tool(&kind);
+            continue;
+        }
+        let place = format!("tools[{at}]");
+        if !fields.contains_key("name") {
+            return Err(Failure::bad(&format!("{place}.name"), "is missing"));
+        }
+        let function: WireFunction =
+            serde_json::from_value(fields.into()).map_err(|error| Failure::bad(&place, error.to_string()))?;
+        let WireFunction { name, description, parameters, strict } = &function;
+        written.push(json!({
+            "type": FUNCTION, "name": name, "description": description, "parameters": parameters, "strict": strict,
+        }));
+        read.push(function.read(&place, ignored)?);
+    }
+    Ok((read, written))
+}
+
+/// The field of a compacted conversation that clients hand back unread.
+pub(super) fn compacted(summary: &str) -> String {
+    format!("{COMPACTED}{}", STANDARD.encode(summary))
+}
+
+/// The summary in that field.
+fn summary(field: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(field.strip_prefix(COMPACTED)?).ok()?).ok()
+}
+
 impl Input {
-    fn read(self) -> Result<Vec<Message>, Failure> {
+    fn read(self, ignored: &mut Ignored) -> Result<Vec<Message>, Failure> {
         let items = match self {
             Self::Text(text) => return Ok(vec![Message::new(Role::User, text)]),
             Self::Items(items) => items,
@@ -231,7 +287,7 @@ impl Input {
         }
         let mut messages: Vec<Message> = Vec::with_capacity(items.len());
         for (at, item) in items.into_iter().enumerate() {
-            item.read(at, &mut messages)?;
+            item.read(at, &mut messages, ignored)?;
         }
         if messages.is_empty() {
             return Err(Failure::bad("input", "holds nothing that was said"));
@@ -255,7 +311,7 @@ impl Item {
     }
 
     /// Adds what it says.
-    fn read(self, at: usize, messages: &mut Vec<Message>) -> Result<(), Failure> {
+    fn read(self, at: usize, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Result<(), Failure> {
         let place = |what: &str| format!("input[{at}].{what}");
         let missing = |what: &str| Failure::bad(&place(what), "is missing");
         match self.kind.as_deref().unwrap_or("message") {
@@ -267,7 +323,18 @@ impl Item {
                     _ => return Err(Failure::bad(&place("role"), "must be system, developer, user or assistant")),
                 };
                 let content = self.content.ok_or_else(|| missing("content"))?;
-                messages.push(Message::new(role, content.text(&TEXTS, &place("content"))?));
+                let (text, pictures) = content.read(&TEXTS, &place("content"), ignored)?;
+                if !pictures.is_empty() && role != Role::User {
+                    return Err(Failure::bad(&place("content"), ONLY_USERS));
+                }
+                messages.push(Message { pictures, ..Message::new(role, text) });
+            }
+            "compaction" => {
+                let field = self.encrypted_content.ok_or_else(|| missing("encrypted_content"))?;
+                let unknown =
+                    || Failure::bad(&place("encrypted_content"), "was not made by /v1/responses/compact here");
+                let summary = summary(&field).ok_or_else(unknown)?;
+                messages.push(Message::new(Role::System, format!("{SUMMARY}\n\n{summary}")));
             }
             "function_call" => {
                 let call = ToolCall {
@@ -299,6 +366,16 @@ impl Format {
         Self { kind: "text".to_owned(), name: None, description: None, strict: None, schema: None }
     }
 
+    /// The same as a response repeats it.
+    fn told(&self) -> Value {
+        let Self { kind, name, description, strict, schema } = self;
+        if kind != "json_schema" {
+            return json!({"type": kind});
+        }
+        let strict = strict.unwrap_or_default();
+        json!({"type": kind, "name": name, "description": description, "strict": strict, "schema": schema})
+    }
+
     fn read(self) -> Result<Option<AnswerForm>, Failure> {
         let Self { kind, name, description, strict, schema } = self;
         match (kind.as_str(), name) {
@@ -313,8 +390,6 @@ impl Format {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn read(body: Value) -> Result<Asked, Failure> {
@@ -363,18 +438,40 @@ mod tests {
     fn parameters_are_read_repeated_and_named_where_they_are_left_out() {
         let asked = read(json!({
             "input": "hi", "instructions": "be brief", "previous_response_id": "resp_1", "store": false, "stream": true,
-            "text": {"format": {"type": "json_schema", "name": "Tide", "schema": {"type": "object"}, "strict": true}},
-            "tools": [{"type": "function", "name": "look", "parameters": {"type": "object"}, "strict": true}],
+            "text": {"format": {"type": "json_schema", "name": "Tide", "schema": {"type": "object"}, "strict": true},
+                     "verbosity": "low"},
+            "tools": [{"type": "web_search", "name": 7}, {"type": "function", "name": "look", "strict": true,
+                       "parameters": {"type": "object"}}],
             "tool_choice": {"type": "function", "name": "look"}, "max_output_tokens": 9, "metadata": {"a": "b"},
             "reasoning": {"effort": "low"}, "truncation": "disabled", "background": false,
         }));
         let Asked { conversation, previous, stream, store, ignored, echo } = asked.unwrap();
-        assert_eq!((previous.as_deref(), stream, store, ignored), (Some("resp_1"), true, false, vec!["reasoning"]));
+        assert_eq!((previous.as_deref(), stream, store), (Some("resp_1"), true, false));
+        assert_eq!(ignored.names(), ["reasoning", "text.verbosity", "tools of type web_search", "tools.strict"]);
         assert_eq!((conversation.tools.len(), conversation.sampling.max_tokens), (1, Some(9)));
         assert_eq!(conversation.form.unwrap().name, "Tide");
         let echo = serde_json::to_value(echo).unwrap();
         assert_eq!((&echo["instructions"], &echo["metadata"]["a"]), (&json!("be brief"), &json!("b")));
         assert_eq!((&echo["tools"][0]["name"], &echo["text"]["format"]["name"]), (&json!("look"), &json!("Tide")));
+    }
+
+    #[test]
+    fn a_compacted_conversation_is_told_as_its_summary() {
+        let item = json!({"type": "compaction", "id": "cmp_1", "encrypted_content": compacted("They met.")});
+        let messages =
+            with("input", json!([item, {"role": "user", "content": "go on"}])).unwrap().conversation.messages;
+        assert_eq!((messages[0].role, messages[0].text.as_str()), (Role::System, &*format!("{SUMMARY}\n\nThey met.")));
+    }
+
+    #[test]
+    fn pictures_belong_to_the_message_that_holds_them() {
+        let url = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
+        let part = json!({"type": "input_image", "image_url": url, "detail": "high"});
+        let item = |role: &str| json!([{"role": role, "content": [{"type": "input_text", "text": "which?"}, part]}]);
+        let Asked { conversation, ignored, .. } = with("input", item("user")).unwrap();
+        assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 1));
+        assert_eq!(ignored.names(), ["image_url.detail"]);
+        assert!(with("input", item("developer")).is_err());
     }
 
     #[test]
@@ -394,7 +491,8 @@ mod tests {
             ("conversation", json!("conv_1"), "conversation"),
             ("metadata", json!(metadata), "metadata"),
             ("max_output_tokens", json!(0), "max_output_tokens"),
-            ("tools", json!([{"type": "web_search"}]), "tools[0].type"),
+            ("input", json!([{"type": "compaction", "encrypted_content": "gAAAA"}]), "input[0].encrypted_content"),
+            ("tools", json!([{"type": "function", "name": 7}]), "tools[0]"),
             ("tools", json!([{"type": "function", "name": "a b"}]), "tools[0].name"),
             ("tool_choice", json!("required"), "tool_choice"),
             ("text", json!({"format": {"type": "json_schema"}}), "text.format.name"),

@@ -1,13 +1,16 @@
 //! Responses as JSON: in one piece, and as the events of a stream.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::reading::Echo;
+use super::reading::{Echo, compacted};
 use crate::domain::completion::{Role, ToolCall, Usage};
 use crate::domain::given::Message;
 use crate::model_api::asking::{Answered, Progress};
 use crate::model_api::failure::Failure;
 use crate::model_api::openai::writing::error;
+use crate::ports::Clock;
 
 /// Writes one response.
 pub(super) struct Writer {
@@ -25,6 +28,8 @@ pub(super) struct Writer {
     pub text: String,
     /// The message with it was begun.
     pub begun: bool,
+    /// Says when the response is whole.
+    pub clock: Arc<dyn Clock>,
 }
 
 impl Writer {
@@ -125,6 +130,7 @@ impl Writer {
         }
         output.extend(answered.calls.iter().enumerate().map(|(at, call)| called(&self.call_id(at), call)));
         response["output"] = output.into();
+        response["completed_at"] = (self.clock.now().0 / 1_000).into();
         response["usage"] = tokens(&answered.usage);
         if let Some(model) = &answered.model {
             response["model"] = model.as_str().into();
@@ -144,7 +150,14 @@ impl Writer {
             "created_at": self.created,
             "status": status,
             "background": false,
+            "completed_at": null,
             "error": null,
+            "frequency_penalty": 0,
+            "max_tool_calls": null,
+            "presence_penalty": 0,
+            "reasoning": null,
+            "service_tier": "default",
+            "top_logprobs": 0,
             "incomplete_details": null,
             "model": self.model,
             "output": [],
@@ -183,6 +196,17 @@ fn called(id: &str, call: &ToolCall) -> Value {
     let ToolCall { id: call_id, name, arguments } = call;
     json!({
         "id": id, "type": "function_call", "status": "completed", "call_id": call_id, "name": name, "arguments": arguments,
+    })
+}
+
+/// A compacted conversation: one item that stands for all that was said.
+pub(super) fn compaction(id: &str, created: u64, answered: &Answered) -> Value {
+    let item = json!({
+        "id": id.replacen("resp_", "cmp_", 1), "type": "compaction", "encrypted_content": compacted(&answered.text),
+    });
+    json!({
+        "id": id, "object": "response.compaction", "created_at": created, "output": [item],
+        "usage": tokens(&answered.usage),
     })
 }
 
