@@ -215,7 +215,7 @@ enum Command {
     ExampleServer(Options),
     /// The bot of the playground; the playground itself starts this.
     #[cfg(feature = "playground")]
-    #[command(hide = true)]
+    #[command(hide = true, name = playground::BOT)]
     PlaygroundBot {
         /// Shows the log on standard error, in place of the file.
         #[arg(short, long)]

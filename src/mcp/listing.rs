@@ -18,6 +18,8 @@ pub(super) const LIST_BYTES: usize = crate::domain::tool::bounds::OF_SOURCE.byte
 const TOOL_BYTES: usize = 256 * 1024;
 /// The longest own name of a tool, in bytes.
 const NAME_BYTES: usize = 256;
+/// The longest mark of a further page, in bytes. The marks of all pages are kept until the list is read.
+const CURSOR_BYTES: usize = 4096;
 /// The most warnings that are told one by one.
 const WARNINGS_MAX: usize = 20;
 
@@ -60,7 +62,13 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
             serde_json::from_str(text).map_err(|error| format!("the list of tools cannot be read: {error}"))?;
         (paged.tools, paged.next_cursor.filter(|next| !next.is_empty()).map(Cow::into_owned))
     };
-    let mut page = Page { next, bytes: text.len(), ..Page::default() };
+    let mut page = Page { bytes: text.len(), ..Page::default() };
+    match next {
+        Some(next) if next.len() > CURSOR_BYTES => warn(&mut page.warnings, || {
+            format!("{server} marks its next page with more than {CURSOR_BYTES} bytes; further pages are left out")
+        }),
+        next => page.next = next,
+    }
     if !tools.get().starts_with('[') {
         return Err("the list of tools is none".to_owned());
     }
@@ -202,6 +210,15 @@ mod tests {
         let expected = Annotations { read_only: Some(true), ..Annotations::default() };
         assert_eq!(page.tools[0].annotations, expected);
         assert_eq!(page.tools[0].description, "d");
+    }
+
+    #[test]
+    fn a_mark_of_a_further_page_that_is_too_long_ends_the_list() {
+        let page_with =
+            |bytes: usize| read(&format!(r#"{{"tools":[],"nextCursor":"{}"}}"#, "c".repeat(bytes))).unwrap();
+        assert_eq!(page_with(CURSOR_BYTES).next.map(|next| next.len()), Some(CURSOR_BYTES));
+        let ended = page_with(CURSOR_BYTES + 1);
+        assert_eq!((ended.next, ended.warnings.len()), (None, 1));
     }
 
     #[test]

@@ -18,8 +18,11 @@ pub fn clean_segments(smaps: &str, program: &str) -> Vec<Segment> {
     let mut current: Option<Segment> = None;
     for line in smaps.lines() {
         if let Some(mapping) = mapping(line) {
-            current = (mapping.path == program && mapping.unwritable_private)
-                .then_some(Segment { start: mapping.start, length: mapping.end - mapping.start, resident: 0 });
+            current = (mapping.path == program && mapping.unwritable_private).then_some(Segment {
+                start: mapping.start,
+                length: mapping.end - mapping.start,
+                resident: 0,
+            });
         } else if let Some(bytes) = field(line, "Rss:") {
             if let Some(segment) = &mut current {
                 segment.resident = bytes;

@@ -19,7 +19,7 @@ use crate::domain::api_key::Caller;
 use crate::domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 use crate::model_api::failure::Failure;
 use crate::model_api::room::Taken;
-use crate::model_api::{DOOR, ModelApi, OWN_MODEL, body};
+use crate::model_api::{ModelApi, OWN_MODEL, body};
 
 /// The most inputs of a request.
 const INPUTS_MAX: usize = 1_000;
@@ -148,7 +148,7 @@ fn named(api: &ModelApi, caller: &Caller, name: Option<&str>) -> Result<(String,
     if own || rows.iter().any(|row| name == Some(row.key.as_str())) {
         return Err(Failure::bad(
             "model",
-            format!("this row of {DOOR} makes no embeddings; a row with \"embeddings\" does"),
+            "this model makes no embeddings here; ask for one whose row has \"embeddings\"".to_owned(),
         ));
     }
     Err(Failure::NoModel(name.unwrap_or(OWN_MODEL).to_owned()))
