@@ -22,6 +22,8 @@ const NAME_BYTES: usize = 256;
 const CURSOR_BYTES: usize = 4096;
 /// The most warnings that are told one by one.
 const WARNINGS_MAX: usize = 20;
+/// The longest warning, in bytes: errors of the JSON reader repeat the value.
+const WARNING_BYTES: usize = 300;
 
 /// The most values in all tools of one server: each takes many times its text once it is read.
 pub(super) const NODES_MAX: usize = 250_000;
@@ -127,7 +129,9 @@ fn nodes_in(raw: &RawValue) -> usize {
 /// Adds a warning, unless there are too many of them.
 pub(super) fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
     if warnings.len() < WARNINGS_MAX {
-        warnings.push(warning());
+        let mut text = warning();
+        text.truncate(text.floor_char_boundary(WARNING_BYTES));
+        warnings.push(text);
     } else if warnings.len() == WARNINGS_MAX {
         warnings.push("more warnings are not shown".to_owned());
     }
@@ -245,6 +249,8 @@ mod tests {
         let many = format!("[{}]", vec!["0"; 1_000].join(","));
         let page = read(&many).unwrap();
         assert_eq!(page.warnings.len(), WARNINGS_MAX + 1);
+        let long = read(&format!(r#"["{}"]"#, "é".repeat(100_000))).unwrap();
+        assert!(long.warnings[0].len() <= WARNING_BYTES, "{}", long.warnings[0].len());
     }
 
     #[test]
