@@ -87,6 +87,8 @@ pub const AFTER_DRAIN: Duration = Duration::from_secs(4);
 
 /// How much of that is the store's alone.
 const STORE_LEAST: Duration = Duration::from_millis(1_500);
+/// Time after which no part needs its start code any more.
+const START_SETTLES: Duration = Duration::from_secs(3);
 
 /// An always-on assistant for public communities.
 #[derive(Debug, Parser)]
@@ -213,7 +215,7 @@ enum Command {
     ExampleServer(Options),
     /// The bot of the playground; the playground itself starts this.
     #[cfg(feature = "playground")]
-    #[command(hide = true)]
+    #[command(hide = true, name = playground::BOT)]
     PlaygroundBot {
         /// Shows the log on standard error, in place of the file.
         #[arg(short, long)]
@@ -388,6 +390,7 @@ impl App {
     /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
     pub async fn serve(&mut self, told: impl Future<Output = ()>) -> Ended {
         let refused = self.exit.wait_for(Option::is_some);
+        tokio::spawn(release_start_pages());
         tokio::select! {
             () = told => Ended::Told,
             () = self.tree.gave_up() => Ended::GaveUp,
@@ -429,6 +432,17 @@ impl App {
         self.tree.stop().await;
         self.vitals.stops();
         self.store.close(STORE_WITHIN).await;
+    }
+}
+
+/// Unmaps the pages of the program's file that only the start needed: most of the memory at rest.
+async fn release_start_pages() {
+    tokio::time::sleep(START_SETTLES).await;
+    match tokio::task::spawn_blocking(clean_pages::release).await {
+        Ok(Ok(bytes)) => tracing::debug!(event = "memory.released", bytes, "unmapped pages of the program's file"),
+        Ok(Err(error)) => tracing::debug!(event = "memory.released", %error, "cannot unmap the program's file"),
+        // The runtime ends.
+        Err(_) => {}
     }
 }
 

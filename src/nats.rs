@@ -1,11 +1,12 @@
 //! One connection to a NATS server: its login, its bounds, and the word of its end. Edges decide what goes over it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, ConnectOptions, Event, ServerAddr};
 use parking_lot::Mutex;
 use secrecy::{ExposeSecret, SecretString};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 /// What is said of a connection that ended.
@@ -16,6 +17,26 @@ const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 const WAITING_MAX: usize = 128;
 /// Requests of ours that may wait for the connection.
 const SENDING_MAX: usize = 256;
+
+/// The pause between two log lines about the same trouble.
+const TOLD_EVERY: Duration = Duration::from_secs(10);
+
+/// Counts events that may come many thousand times a second, so that one line in [`TOLD_EVERY`] tells of all.
+#[derive(Default)]
+struct Seldom(Mutex<(Option<Instant>, u64)>);
+
+impl Seldom {
+    /// Counts one event. Returns how many there were since the last line when a line is due.
+    fn count(&self, now: Instant) -> Option<u64> {
+        let (told, times) = &mut *self.0.lock();
+        *times += 1;
+        if told.is_some_and(|told| now.duration_since(told) < TOLD_EVERY) {
+            return None;
+        }
+        *told = Some(now);
+        Some(std::mem::take(times))
+    }
+}
 
 /// One connection, and whether it still is. Cheap to clone.
 #[derive(Clone)]
@@ -34,17 +55,26 @@ pub struct Session {
 pub async fn connect(url: &SecretString) -> Result<Session, String> {
     let lost = CancellationToken::new();
     let ended = lost.clone();
+    let (overrun, refused) = (Arc::new(Seldom::default()), Arc::new(Seldom::default()));
     let heard = move |event: Event| {
-        let ended = ended.clone();
+        let (ended, overrun, refused) = (ended.clone(), Arc::clone(&overrun), Arc::clone(&refused));
         async move {
             match event {
                 Event::Disconnected | Event::Closed | Event::Draining | Event::LameDuckMode => ended.cancel(),
                 Event::SlowConsumer(_) => {
-                    tracing::warn!(event = "nats.odd", "messages come faster than they are read, and some are lost");
+                    if let Some(times) = overrun.count(Instant::now()) {
+                        tracing::warn!(
+                            event = "nats.odd",
+                            times,
+                            "messages come faster than they are read, and some are lost"
+                        );
+                    }
                 }
                 Event::ServerError(error) => {
-                    let reason: String = error.to_string().chars().take(200).collect();
-                    tracing::warn!(event = "nats.odd", reason, "NATS refuses something");
+                    if let Some(times) = refused.count(Instant::now()) {
+                        let reason: String = error.to_string().chars().take(200).collect();
+                        tracing::warn!(event = "nats.odd", reason, times, "NATS refuses something");
+                    }
                 }
                 Event::Connected | Event::ClientError(_) => {}
             }
@@ -91,4 +121,17 @@ impl Drop for Current<'_> {
 /// A part of an address as it was meant.
 fn plain(part: &str) -> String {
     percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_the_same_event_is_one_line_in_ten_seconds() {
+        let (seldom, start) = (Seldom::default(), Instant::now());
+        assert_eq!(seldom.count(start), Some(1));
+        assert!((0..100_000).all(|_| seldom.count(start + TOLD_EVERY / 2).is_none()));
+        assert_eq!(seldom.count(start + TOLD_EVERY), Some(100_001));
+    }
 }

@@ -100,9 +100,7 @@ pub trait Backend: Send + Sync + 'static {
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn copy(&self, _to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
-        Err(BackendError::Failed("it cannot be copied".to_owned()))
-    }
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError>;
 
     /// What the settings of the server can lose or break; `None` where it does not say. Asked after opening and with each sweep.
     async fn keeping(&self) -> Option<Keeping> {

@@ -32,7 +32,7 @@ use source::{File, Finding};
 fn files() -> Vec<File> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
-    for folder in ["src", "tests", "benches"] {
+    for folder in ["src", "tests", "benches", "crates"] {
         collect(root, &root.join(folder), &mut found);
     }
     let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();

@@ -83,6 +83,8 @@ pub struct Ending {
 pub struct CommandParts {
     /// What this process runs with.
     pub live: Live,
+    /// The door whose members have rows of the ledger without a door.
+    pub home: Door,
     /// Where memory is kept.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.

@@ -424,6 +424,7 @@ impl Wiring {
         let parts = &self.parts;
         let parts = CommandParts {
             live: parts.live.clone(),
+            home: parts.home.clone(),
             store: Arc::clone(&parts.store),
             clock: Arc::clone(&parts.clock),
             vitals: Arc::clone(&parts.vitals),

@@ -40,7 +40,7 @@ mod keeper;
 mod link;
 
 /// The command that starts the bot's process.
-pub const BOT: &str = "playground-bot";
+pub const BOT: &str = "hosted-bot";
 
 /// How long the demo model pretends to think.
 const THINKING: Duration = Duration::from_millis(400);

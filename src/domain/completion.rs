@@ -70,7 +70,7 @@ impl Request {
 }
 
 impl Request {
-    /// About how many of so many prompt tokens are of a part of so many bytes: the part's share of all bytes. `sees`: pictures are sent
+    /// About how many of so many prompt tokens are of a part of so many bytes: the part's share of all bytes, at most all of them. `sees`: pictures are sent
     /// along.
     #[must_use]
     pub fn share(&self, part: usize, prompt_tokens: u64, sees: bool) -> u64 {

@@ -240,21 +240,25 @@ impl Connection {
             for warning in page.warnings {
                 warn(&mut listing.warnings, || warning);
             }
-            for tool in page.tools {
-                if listing.tools.len() == TOOLS_MAX || bytes > LIST_BYTES || nodes > NODES_MAX {
-                    let (most, server) = (TOOLS_MAX, &self.maker.entry.name);
-                    warn(&mut listing.warnings, || {
-                        format!(
-                            "{server} has more than the {most} tools, {LIST_BYTES} bytes or {NODES_MAX} values that are read"
-                        )
-                    });
-                    return Ok(());
-                }
+            let whole =
+                page.tools.len() <= TOOLS_MAX - listing.tools.len() && bytes <= LIST_BYTES && nodes <= NODES_MAX;
+            // A page beyond the bounds of bytes or values is read no further, as far as the list was within them it counts.
+            let within = if bytes <= LIST_BYTES && nodes <= NODES_MAX { TOOLS_MAX - listing.tools.len() } else { 0 };
+            for tool in page.tools.into_iter().take(within) {
                 if seen.insert(Arc::clone(&tool.name)) {
                     listing.tools.push(tool);
                 } else {
                     warn(&mut listing.warnings, || format!("a second tool {} is left out", tool.name));
                 }
+            }
+            if !whole {
+                let server = &self.maker.entry.name;
+                warn(&mut listing.warnings, || {
+                    format!(
+                        "{server} has more than the {TOOLS_MAX} tools, {LIST_BYTES} bytes or {NODES_MAX} values that are read"
+                    )
+                });
+                return Ok(());
             }
             match page.next {
                 Some(next) if cursors.insert(next.clone()) => cursor = Some(next),

@@ -18,8 +18,12 @@ pub(super) const LIST_BYTES: usize = crate::domain::tool::bounds::OF_SOURCE.byte
 const TOOL_BYTES: usize = 256 * 1024;
 /// The longest own name of a tool, in bytes.
 const NAME_BYTES: usize = 256;
+/// The longest mark of a further page, in bytes. The marks of all pages are kept until the list is read.
+const CURSOR_BYTES: usize = 4096;
 /// The most warnings that are told one by one.
 const WARNINGS_MAX: usize = 20;
+/// The longest warning, in bytes: errors of the JSON reader repeat the value.
+const WARNING_BYTES: usize = 300;
 
 /// The most values in all tools of one server: each takes many times its text once it is read.
 pub(super) const NODES_MAX: usize = 250_000;
@@ -60,7 +64,13 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
             serde_json::from_str(text).map_err(|error| format!("the list of tools cannot be read: {error}"))?;
         (paged.tools, paged.next_cursor.filter(|next| !next.is_empty()).map(Cow::into_owned))
     };
-    let mut page = Page { next, bytes: text.len(), ..Page::default() };
+    let mut page = Page { bytes: text.len(), ..Page::default() };
+    match next {
+        Some(next) if next.len() > CURSOR_BYTES => warn(&mut page.warnings, || {
+            format!("{server} marks its next page with more than {CURSOR_BYTES} bytes; further pages are left out")
+        }),
+        next => page.next = next,
+    }
     if !tools.get().starts_with('[') {
         return Err("the list of tools is none".to_owned());
     }
@@ -119,7 +129,9 @@ fn nodes_in(raw: &RawValue) -> usize {
 /// Adds a warning, unless there are too many of them.
 pub(super) fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
     if warnings.len() < WARNINGS_MAX {
-        warnings.push(warning());
+        let mut text = warning();
+        text.truncate(text.floor_char_boundary(WARNING_BYTES));
+        warnings.push(text);
     } else if warnings.len() == WARNINGS_MAX {
         warnings.push("more warnings are not shown".to_owned());
     }
@@ -205,6 +217,15 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_of_a_further_page_that_is_too_long_ends_the_list() {
+        let page_with =
+            |bytes: usize| read(&format!(r#"{{"tools":[],"nextCursor":"{}"}}"#, "c".repeat(bytes))).unwrap();
+        assert_eq!(page_with(CURSOR_BYTES).next.map(|next| next.len()), Some(CURSOR_BYTES));
+        let ended = page_with(CURSOR_BYTES + 1);
+        assert_eq!((ended.next, ended.warnings.len()), (None, 1));
+    }
+
+    #[test]
     fn a_bare_list_is_read() {
         let page =
             read(r#"[{"name":"a","input_schema":{"type":"object","properties":{"x":{}}}},{"name":"b"}]"#).unwrap();
@@ -228,6 +249,8 @@ mod tests {
         let many = format!("[{}]", vec!["0"; 1_000].join(","));
         let page = read(&many).unwrap();
         assert_eq!(page.warnings.len(), WARNINGS_MAX + 1);
+        let long = read(&format!(r#"["{}"]"#, "é".repeat(100_000))).unwrap();
+        assert!(long.warnings[0].len() <= WARNING_BYTES, "{}", long.warnings[0].len());
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! A backend that fails while it is told to, so that what the layer above does about it can be seen.
 
 use async_trait::async_trait;
+use tokio::sync::mpsc;
 
 use super::{Backend, BackendError, Batch, OpenError, Steps};
-use crate::ports::StoreFault;
+use crate::ports::{Keeping, StoreFault, StoredRow};
 
 /// Opens a backend, unless it shall fail now.
 ///
@@ -48,6 +49,14 @@ impl<B: Backend> Backend for Failing<B> {
 
     async fn sweep(&self) -> Result<bool, BackendError> {
         self.works()?.sweep().await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        self.works()?.copy(to).await
+    }
+
+    async fn keeping(&self) -> Option<Keeping> {
+        self.inner.keeping().await
     }
 
     async fn close(&self) {

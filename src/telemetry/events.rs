@@ -14,6 +14,10 @@ pub const EVENTS: &[(&str, &str)] = &[
         "state, restarts, mailbox depth, handled messages and last error of all actors of a kind: when their state changed, and every minute in debug",
     ),
     ("tree.health", "every minute: how many actors there are and do not run, all restarts, the deepest mailbox"),
+    (
+        "memory.released",
+        "pages of the program's file that only the start needed were unmapped; they are mapped again on use",
+    ),
     ("playground.bot_started", "the playground started the process of its bot"),
     ("playground.bot_ended", "the process of the playground's bot ended; it is started again"),
     (

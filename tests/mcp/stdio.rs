@@ -176,6 +176,17 @@ async fn an_endless_list_is_capped() {
     assert!(listing.warnings[0].contains("has more than the 10000 tools"), "{:?}", listing.warnings);
 }
 
+/// Without tools on them, pages were neither counted nor weighed.
+#[tokio::test]
+async fn pages_without_tools_are_weighed_and_their_marks_are_bounded() {
+    let server = connect(&hostile("cursors")).await;
+    let listing = server.list().await.unwrap();
+    assert!(listing.warnings[0].contains("marks its next page with more than"), "{:?}", listing.warnings);
+    let server = connect(&hostile("padded")).await;
+    let listing = server.list().await.unwrap();
+    assert!(listing.warnings[0].contains("has more than the"), "{:?}", listing.warnings);
+}
+
 #[tokio::test]
 async fn a_storm_of_changes_is_one_notice() {
     let server = connect(&hostile("storm")).await;

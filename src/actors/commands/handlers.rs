@@ -223,7 +223,7 @@ async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str)
     let whose = others.then(|| format!("<@{}>", person.id));
     let mut text = words::usage(&usage, whose.as_deref(), command.caller.locale());
     if is_operator && asked.is_none() {
-        let today = daily::read(&*parts.store, 1, parts.clock.now(), &own.door).await;
+        let today = daily::read(&*parts.store, 1, parts.clock.now(), &parts.home).await;
         for day in today.iter().filter(|day| !day.ledger.total.is_empty() || !day.tools.is_empty()) {
             text.push('\n');
             text.push_str(&words::usage_of_all(day, command.caller.locale()));

@@ -95,6 +95,7 @@ async fn world(takes: Duration, panics: bool) -> World {
         FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
     let parts = CommandParts {
         live,
+        home: DOOR,
         store: Arc::clone(&store) as _,
         clock,
         vitals: Arc::new(NoVitals),

@@ -14,17 +14,18 @@ export function travelOn(went) {
   const back = make("button", "quiet back-to-now", "Back to now");
   back.type = "button";
   back.hidden = true;
-  const element = make("div", "travel-box", line, slider);
-  const ended = make("span", "travel-breaks");
+  const box = make("div", "travel-box", line, slider);
+  const ended = make("p", "travel-breaks");
   ended.hidden = true;
-  const label = make("p", "travel-label", ended, moment, back);
+  const element = make("div", "", box, ended);
+  const label = make("p", "travel-label", moment, back);
   element.hidden = true;
   label.hidden = true;
   // The moment itself, and not its number: samples go out of the window while somebody looks at one.
   const state = { at: null };
   const tell = () => {
     back.hidden = state.at === null;
-    for (const part of [element, label]) part.classList.toggle("travels", state.at !== null);
+    for (const part of [box, label]) part.classList.toggle("travels", state.at !== null);
   };
   slider.addEventListener("input", () => {
     const samples = state.samples ?? [];
@@ -60,8 +61,10 @@ export function travelOn(went) {
       slider.value = String(n);
       const reach = { from: samples[0]?.at ?? 0, to: samples.at(-1)?.at ?? 0, every: past.every() };
       draw(line, rises(past.figures((one) => one.turns)), { ...reach, sum: true, marks: [...restartsOf(samples), ...past.breaks().map((one) => [one.to, 1])] });
-      set(ended, past.breaks().map(toldOf).join("; "));
-      const words = state.at === null ? "now" : `${new Date(state.at).toLocaleTimeString([], { hour12: false })}, ${ago(Math.max(0, span.to - state.at))} ago`;
+      const breaks = past.breaks().map(toldOf);
+      set(ended, breaks.length > 1 ? `${breaks.at(-1)} (and ${breaks.length - 1} earlier)` : breaks.join(""));
+      ended.title = breaks.join("\n");
+      const words = state.at === null ? "now" : `${new Date(state.at).toLocaleTimeString([], { timeStyle: "medium" })}, ${ago(Math.max(0, span.to - state.at))} ago`;
       if (moment.textContent !== words) moment.textContent = words;
       slider.setAttribute("aria-valuetext", words);
       tell();
@@ -71,6 +74,6 @@ export function travelOn(went) {
 
 /** One end of a life of the program, in words. */
 function toldOf({ from, to, kind }) {
-  const time = (at) => new Date(at).toLocaleTimeString([], { hour12: false });
+  const time = (at) => new Date(at).toLocaleTimeString([], { timeStyle: "medium" });
   return `${kind} ${time(from)}, back ${time(to)}`;
 }

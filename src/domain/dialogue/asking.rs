@@ -11,6 +11,9 @@ use crate::domain::prompt::TOOL_MANNERS;
 use crate::domain::tool::spoken;
 use crate::domain::turn::ReplyContract;
 
+/// All bytes of a request.
+pub const WHOLE: usize = usize::MAX;
+
 /// What was asked, as far as it matters for the reading of the answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
@@ -18,7 +21,8 @@ pub struct Asked {
     pub row: String,
     /// How tools were offered.
     pub offered: Offered,
-    /// The bytes that tools of the bot added to the request: their definitions, their results, and how to use them.
+    /// The bytes that tools of the bot added to the request: their definitions and how to use them. [`WHOLE`] after a round of
+    /// calls: such a request repeats what the first one had, because of tools alone.
     pub tool_bytes: usize,
 }
 
@@ -103,9 +107,9 @@ impl Dialogue {
         tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default()
     }
 
-    /// The bytes of all results of tools in this turn.
-    pub(super) fn result_bytes(&self) -> usize {
-        self.rounds.iter().flat_map(|round| &round.results).map(String::len).sum()
+    /// The bytes of a request that are due to tools, where their definitions take `defined`.
+    pub(super) fn tool_bytes(&self, defined: usize) -> usize {
+        if self.rounds.is_empty() { defined } else { WHOLE }
     }
 
     /// The request for this row, with the member's facts before the question. `takes_tools`: its provider does not refuse them at
@@ -127,13 +131,13 @@ impl Dialogue {
             // Providers cache what begins alike, so what may change stands as late as it can.
             messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
         }
-        let mut tool_bytes = self.result_bytes();
+        let mut defined = 0;
         if brought.is_none() {
-            tool_bytes += specs.iter().map(|spec| spec.bytes()).sum::<usize>();
+            defined += specs.iter().map(|spec| spec.bytes()).sum::<usize>();
         }
         if (offered != Offered::Nothing && brought.is_none()) || !self.rounds.is_empty() {
             add_to_first(&mut messages, TOOL_MANNERS);
-            tool_bytes += TOOL_MANNERS.len();
+            defined += TOOL_MANNERS.len();
         }
         for round in &self.rounds {
             round.tell(row, native, &mut messages);
@@ -151,6 +155,7 @@ impl Dialogue {
         };
         let (choice, sampling) =
             self.given.as_ref().map(|given| (given.choice.clone(), given.sampling.clone())).unwrap_or_default();
+        let tool_bytes = self.tool_bytes(defined);
         (Request { messages, form, tools, choice, sampling }, Asked { row: row.key.clone(), offered, tool_bytes })
     }
 }

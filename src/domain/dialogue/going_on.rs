@@ -71,7 +71,7 @@ impl Dialogue {
         messages.push(Item::new(Role::Assistant, begun.0.trim_end()));
         messages.push(Item::new(Role::User, GO_ON));
         let form = self.schema.as_ref().map(|schema| schema.form());
-        let asked = Asked { row: row.key.clone(), offered: Offered::Nothing, tool_bytes: self.result_bytes() };
+        let asked = Asked { row: row.key.clone(), offered: Offered::Nothing, tool_bytes: self.tool_bytes(0) };
         (Request { messages, form, ..Request::default() }, asked)
     }
 

@@ -72,7 +72,12 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         return text(came_with(files));
     }
     let now = now.trim();
-    let words = words(now);
+    // A block of code is data of the question: its words are no cues.
+    let cues = now.split_once("\n```").map_or(now, |(cues, _)| cues);
+    if cues.len() < now.len() && !now.contains("$$") {
+        return text(WITH_BLOCK);
+    }
+    let words = words(cues);
     let has = |any: &[&str]| any.iter().any(|word| words.iter().any(|said| said == word));
     if now.starts_with('/') {
         return text(COMMANDS);
@@ -254,7 +259,8 @@ impl Heard<'_> {
 
     /// What it can do, with the tools that are on offer.
     fn help(&self) -> String {
-        let offered = |name: &str| self.tools.iter().any(|(tool, _)| tool.ends_with(name));
+        // The request that writes the reply offers no tools, whichever there are.
+        let offered = |name: &str| self.tools.is_empty() || self.tools.iter().any(|(tool, _)| tool.ends_with(name));
         let line = |topic: Topic| {
             let inside = EXAMPLES.iter().filter(|example| example.help == Some(topic));
             let asks: Vec<String> = inside.filter(|example| example.tool.is_none_or(offered)).map(shown).collect();
@@ -413,6 +419,10 @@ In this program a rope is a lane, and the keeper is a supervisor. The end.",
 
 const LOST_THREAD: &str =
     "… and there the demo model broke off. I am its spare, and I do not know how it would have gone on.";
+
+/// Answer to a question with a block of code or of piped input behind it.
+const WITH_BLOCK: &str =
+    "I was shown a block of text with your question. A real model would make something of it; I am the demo.";
 
 const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
 and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";

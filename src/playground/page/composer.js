@@ -64,10 +64,12 @@ export function startComposer(with_) {
 }
 
 /** Names the bot on its button and says in the box what to do. */
-export function invite(channelName, memberName, botName) {
+export function invite(channelName, memberName, botName, alone) {
   mentionButton.textContent = `@${botName}`;
+  mentionButton.hidden = alone;
+  const words = alone ? `Message ${botName}` : `Mention @${botName} to talk to it`;
   // There is no room for more beside the buttons of a phone.
-  draft.placeholder = matchMedia("(max-width: 480px)").matches ? "Your message" : `Mention @${botName} to talk to it`;
+  draft.placeholder = matchMedia("(max-width: 480px)").matches ? "Your message" : words;
   draft.setAttribute("aria-label", `Message in ${channelName} as ${memberName}`);
 }
 
@@ -86,6 +88,7 @@ export function editMessage(id, wire) {
 
 /** Drops reply or edit when its message is gone or the place changes. */
 export function forget(id) {
+  if (id === undefined) hint.hidden = true;
   if (aim && (id === undefined || aim.id === id)) cancel();
 }
 

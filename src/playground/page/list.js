@@ -41,17 +41,18 @@ export function drawMessages() {
 function welcome() {
   const bot = world.members.get(world.bot)?.name ?? "staffai";
   const channel = world.channels.find((channel) => channel.id === world.here)?.name ?? "";
-  if (channelHere()?.kind === "direct") {
-    const who = world.members.get(world.me)?.name ?? "you";
-    return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`));
-  }
+  const alone = channelHere()?.kind === "direct";
   const ideas = world.examples.chips.map(({ ask, note }) => {
-    const button = make("button", "idea", make("span", "mention", `@${bot}`), ` ${ask}`);
+    const button = alone ? make("button", "idea", ask) : make("button", "idea", make("span", "mention", `@${bot}`), ` ${ask}`);
     button.type = "button";
     if (note) button.append(make("span", "idea-note", note));
-    button.addEventListener("click", () => sayNow(`@${bot} ${ask}`));
+    button.addEventListener("click", () => sayNow(alone ? ask : `@${bot} ${ask}`));
     return button;
   });
+  if (alone) {
+    const who = world.members.get(world.me)?.name ?? "you";
+    return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`), make("div", "ideas", ...ideas));
+  }
   const crash = make("button", "idea first", "crash it while it answers");
   crash.type = "button";
   crash.addEventListener("click", () => crashWhileItAnswers());

@@ -19,7 +19,7 @@ export function drawPlace() {
   at("topic").hidden = Boolean(parent);
   at("channel").replaceChildren(make("span", "hash", signOf(channel)), name);
   document.title = `${channel?.kind === "text" ? "#" : ""}${name} · staffai playground`;
-  invite(name, world.members.get(world.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai");
+  invite(name, world.members.get(world.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai", channel?.kind === "direct");
   drawMessages();
   drawTyping();
 }

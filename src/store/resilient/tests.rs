@@ -88,6 +88,11 @@ impl Backend for Faulty {
         self.real.sweep().await
     }
 
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.copy(to).await
+    }
+
     async fn close(&self) {
         self.real.close().await;
     }
@@ -490,6 +495,10 @@ impl Backend for Slow {
     }
 
     async fn apply(&self, _batch: Batch) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn copy(&self, _to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
         Ok(())
     }
 

@@ -55,6 +55,12 @@ def listing(ident, params):
         at = int(params.get("cursor", 0))
         page = [tool(f"tool_{n}") for n in range(at, at + 1000)]
         return send({"id": ident, "result": {"tools": page, "nextCursor": str(at + 1000)}})
+    if mode == "cursors":
+        return send({"id": ident, "result": {"tools": [], "nextCursor": str(time.time()) + "c" * 7_500_000}})
+    if mode == "padded":
+        at = int(params.get("cursor", 0))
+        padding = "x" * 1_000_000
+        return send({"id": ident, "result": {"tools": [], "padding": padding, "nextCursor": str(at + 1)}})
     if mode == "wide":
         return send({"id": ident, "result": {"tools": [tool(f"tool_{n}", inputSchema=wide()) for n in range(20)]}})
     if mode == "circle":
