@@ -10,6 +10,7 @@ use staffai::app::system::SystemClock;
 use staffai::ports::{Store, Write};
 use staffai::store::embedded::opener::Opener;
 use staffai::store::resilient::Resilient;
+use tokio::time::Instant;
 
 use crate::model::Act;
 use crate::process::Process;
@@ -31,6 +32,15 @@ fn peak(process: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
+}
+
+/// Waits until a tool is offered: a list of this size takes a while in a program that is built for tests.
+async fn offered(world: &World, tool: &str, process: &Process) {
+    let until = Instant::now() + Duration::from_secs(40);
+    while !world.tells("Ada", "tools", &[]).await.contains(tool) {
+        assert!(Instant::now() < until, "{tool} is not offered:\n{}", process.output());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn takes_little(process: &Process, when: &str) {
@@ -92,7 +102,7 @@ fn a_list_that_expands_to_gigabytes_takes_little_memory_also_from_the_store_with
         let servers = json!({"mcpServers": {"bomb": {"command": "python3", "args": [server, "bomb"]}}});
         std::fs::write(folder.join("mcp.json"), servers.to_string()).unwrap();
         let mut process = world.process("small").await;
-        world.tells_of("bomb__tool_002", &process).await;
+        offered(&world, "bomb__tool_002", &process).await;
         tokio::time::sleep(Duration::from_secs(2)).await;
         process.terminate();
         assert_eq!(process.exit(Duration::from_secs(20)).await, 0);
@@ -100,7 +110,7 @@ fn a_list_that_expands_to_gigabytes_takes_little_memory_also_from_the_store_with
         store_list(&world, "bomb").await;
         std::fs::remove_file(&server).unwrap();
         let mut process = world.process("stored").await;
-        world.tells_of("bomb__tool_000", &process).await;
+        offered(&world, "bomb__tool_000", &process).await;
         world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
         takes_little(&process, "the stored list, its server away");
         process.terminate();
@@ -109,7 +119,7 @@ fn a_list_that_expands_to_gigabytes_takes_little_memory_also_from_the_store_with
         std::fs::write(folder.join("bombs"), TOOLS.to_string()).unwrap();
         std::fs::copy(&hostile, &server).unwrap();
         let process = world.process("whole").await;
-        world.tells_of("bomb__tool_000", &process).await;
+        offered(&world, "bomb__tool_000", &process).await;
         world.until("the rest is refused", || process.output().contains("too large together").then_some(())).await;
         calls(&world, "bomb").await;
         takes_little(&process, "the list as it is read, and calls of its tools");
@@ -152,7 +162,7 @@ fn announcements_that_expand_to_gigabytes_take_little_memory_one_or_many_and_aft
         let one = announcement("p00");
         assert!((500_000..700_000).contains(&one.len()), "{}", one.len());
         announce(one).await;
-        world.tells_of("p00__tool_000", &process).await;
+        offered(&world, "p00__tool_000", &process).await;
         calls(&world, "p00").await;
         takes_little(&process, "one announcement, and calls of its tools");
 
@@ -164,7 +174,7 @@ fn announcements_that_expand_to_gigabytes_take_little_memory_one_or_many_and_aft
         let process = world.process("two").await;
         asked.next().await.expect("the program asks who is there");
         announce(announcement("p00")).await;
-        world.tells_of("p00__tool_000", &process).await;
+        offered(&world, "p00__tool_000", &process).await;
         many(&process).await;
         takes_little(&process, "64 announcements after a restart");
     });

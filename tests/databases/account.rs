@@ -1,7 +1,9 @@
 //! The tables of a statement by the gate and by the database itself, for some thousand statements of each kind of database.
 //!
-//! Two mutations of the gate go along: one that sends each statement as it was written, and one that believes the parser. The comparison
-//! has to find what they let through, or it would prove nothing of the gate itself.
+//! Mutations of the gate go along until the comparison finds what they let through, or it would prove nothing of the gate itself: one
+//! believes the parser; for `SQLite` another one sends each statement as it was written. What the gate accepts for `PostgreSQL` means the
+//! same as it was written, since words of SQL are refused as names. `MariaDB` gets no statement that the gate did not write: some of them
+//! end its server.
 //!
 //! A plan leaves out tables that it does not need, so the locks that a server takes while it plans are its full account; a file of
 //! `SQLite` names a table by failing without it.
@@ -23,6 +25,8 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::corpus::{TABLES, statements};
 use crate::server;
 
+/// A table that is read although the parser names it as an alias of what `WITH` defines.
+const TRICK: &str = "WITH \"only\" AS (SELECT 1 AS a) SELECT * FROM only secret";
 /// Statements for each kind of database.
 const MANY: usize = 5_000;
 /// Fewer that are accepted, and that the database then runs, would prove little.
@@ -121,12 +125,16 @@ impl Gates {
         let mut sent = Vec::new();
         if let Some(statement) = accepted(engine, sql) {
             self.own.accepted += 1;
-            sent.push((Gate::AsWritten, Understood { sql: sql.to_owned(), ..statement.clone() }));
+            if engine == Engine::Sqlite && self.as_written.mismatches.is_empty() {
+                sent.push((Gate::AsWritten, Understood { sql: sql.to_owned(), ..statement.clone() }));
+            }
             sent.push((Gate::Own, statement));
         } else {
             self.own.refused += 1;
         }
-        sent.extend(believed(engine, sql).map(|statement| (Gate::Believing, statement)));
+        if engine != Engine::Mysql && self.believing.mismatches.is_empty() {
+            sent.extend(believed(engine, sql).map(|statement| (Gate::Believing, statement)));
+        }
         sent
     }
 
@@ -138,10 +146,14 @@ impl Gates {
         }
     }
 
-    fn judge(&self, kind: &str) {
+    fn judge(&self, engine: Engine, kind: &str) {
         self.own.judge(kind);
-        self.as_written.fails(&format!("{kind}, each statement as it was written"));
-        self.believing.fails(&format!("{kind}, the parser believed"));
+        if engine == Engine::Sqlite {
+            self.as_written.fails(&format!("{kind}, each statement as it was written"));
+        }
+        if engine != Engine::Mysql {
+            self.believing.fails(&format!("{kind}, the parser believed"));
+        }
     }
 }
 
@@ -228,7 +240,7 @@ fn sqlite_and_the_gate_name_the_same_tables() {
             gates.compare(gate, &sql, &statement, prepared.map(|()| account));
         }
     }
-    gates.judge("SQLite");
+    gates.judge(engine, "SQLite");
 }
 
 /// A database in memory that lacks one of the tables.
@@ -273,7 +285,7 @@ async fn postgres_and_the_gate_name_the_same_tables() {
                  FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE relkind IN ('r', 'v', 'm', 'p', 'f')";
     let names: BTreeMap<String, String> = rows(&client.simple_query(names).await.unwrap()).into_iter().collect();
     let mut gates = Gates::default();
-    for sql in statements(Engine::Postgres, 2, MANY) {
+    for sql in std::iter::once(TRICK.to_owned()).chain(statements(Engine::Postgres, 2, MANY)) {
         for (gate, statement) in gates.sent(Engine::Postgres, &sql) {
             // A comment at the end ends with its line.
             let asked = format!(
@@ -286,7 +298,7 @@ async fn postgres_and_the_gate_name_the_same_tables() {
             gates.compare(gate, &sql, &statement, account);
         }
     }
-    gates.judge("PostgreSQL");
+    gates.judge(Engine::Postgres, "PostgreSQL");
 }
 
 fn rows(messages: &[SimpleQueryMessage]) -> Vec<(String, String)> {
@@ -359,7 +371,7 @@ async fn mariadb_and_the_gate_name_the_same_tables() {
             gates.compare(gate, &sql, &statement, account);
         }
     }
-    gates.judge("MariaDB");
+    gates.judge(Engine::Mysql, "MariaDB");
 }
 
 fn mariadb_account(locks: Vec<(String, String, String)>) -> Account {
