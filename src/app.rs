@@ -42,6 +42,8 @@ mod mistakes;
 
 mod models;
 
+mod operating;
+
 #[cfg(feature = "playground")]
 mod playground;
 

@@ -146,3 +146,6 @@ mod counts;
 
 #[path = "bot/hostile_tools.rs"]
 mod hostile_tools;
+
+#[path = "bot/large_lists.rs"]
+mod large_lists;

@@ -112,12 +112,12 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
     vec![
         (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
         (
-            keys::MESSAGE_LIMIT_PREFIX,
+            keys::limits::MESSAGE_LIMIT_PREFIX,
             "when one member's messages of the window were accepted (only on a server)",
             "the window after the last message".to_owned(),
         ),
         (
-            keys::TOKEN_LIMIT_PREFIX,
+            keys::limits::TOKEN_LIMIT_PREFIX,
             "the same with the tokens that they took",
             "the window after the last message".to_owned(),
         ),
@@ -196,12 +196,20 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             "a record that could not be read, set aside for a person",
             life(keys::QUARANTINE_TTL),
         ),
-        (keys::RESTRICTED_PREFIX, "when the restriction of a member ends", "as long as the restriction".to_owned()),
-        (keys::RESTRICTING_PREFIX, "a member whose role may not have been given yet", life(keys::RESTRICTING_TTL)),
         (
-            keys::TOLD_PREFIX,
+            keys::restrictions::RESTRICTED_PREFIX,
+            "when the restriction of a member ends",
+            "as long as the restriction".to_owned(),
+        ),
+        (
+            keys::restrictions::RESTRICTING_PREFIX,
+            "a member whose role may not have been given yet",
+            life(keys::restrictions::RESTRICTING_TTL),
+        ),
+        (
+            keys::restrictions::TOLD_PREFIX,
             "a restricted member who was told where they are answered",
-            format!("a limit window, or until the restriction ends, at most {}", life(keys::TOLD_TTL)),
+            format!("a limit window, or until the restriction ends, at most {}", life(keys::restrictions::TOLD_TTL)),
         ),
         (
             ledger::PREFIX,

@@ -119,6 +119,6 @@ impl<'a> Desk<'a> {
             parts: piece.into_parts().into(),
             effort: Effort::default(),
         });
-        self.events.publish(self.place, &id, || TurnUpdate::Done);
+        self.events.publish(self.place, &id, || TurnUpdate::DONE);
     }
 }

@@ -123,7 +123,7 @@ impl Meter {
     }
 
     async fn step(&self, person: &Person, step: Step) -> Decision {
-        let member = keys::limited(person, Some(person.door.as_str()));
+        let member = keys::limits::limited(person, Some(person.door.as_str()));
         self.store.limit(Request { member, window: self.live.now().limits.window, step }).await
     }
 

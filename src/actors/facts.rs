@@ -106,7 +106,7 @@ impl FactKeeper {
 
     /// The facts of a person as they are stored, those included that no list names; what cannot be read is none.
     pub(super) async fn stored(&self, person: &Person) -> Vec<Fact> {
-        let stored = self.store.scan(&keys::facts_of(person), LOOK_MAX).await;
+        let stored = self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await;
         stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
     }
 
@@ -116,7 +116,7 @@ impl FactKeeper {
         let over = |told: Timestamp| cut.is_none_or(|cut| told <= cut);
         let mut left = Vec::new();
         let mut writes = Vec::new();
-        for (key, stored) in self.store.scan(&keys::facts_of(person), LOOK_MAX).await {
+        for (key, stored) in self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await {
             match serde_json::from_str::<Fact>(&stored) {
                 Ok(fact) if !over(fact.told) => {
                     left.push(fact.id);
@@ -124,7 +124,7 @@ impl FactKeeper {
                 }
                 // All that a message told is as old as it is.
                 Ok(fact) => {
-                    writes.push(Write::Delete { key: keys::facts_by(&fact.message) });
+                    writes.push(Write::Delete { key: keys::facts::facts_by(&fact.message) });
                     writes.push(self.count(fact.told, -1));
                 }
                 // Nobody can read it, and it may be theirs.
@@ -153,7 +153,7 @@ impl FactKeeper {
             let mut index = self.index(&person).await;
             let lost = self.is_sound()
                 && index.get(&named.id).is_none()
-                && self.store.get(&keys::fact(&person, &named.id)).await.is_some();
+                && self.store.get(&keys::facts::fact(&person, &named.id)).await.is_some();
             if lost {
                 index.put(named.clone());
                 self.store.write(vec![self.written(&person, &index)]).await;
@@ -184,7 +184,7 @@ impl FactKeeper {
     }
 
     async fn index(&self, person: &Person) -> FactIndex {
-        let stored = self.store.get(&keys::fact_index(person)).await;
+        let stored = self.store.get(&keys::facts::fact_index(person)).await;
         let mut index = FactIndex::parse(stored.as_deref());
         index.expire(&(self.bounds)(), self.clock.now());
         index
@@ -193,7 +193,7 @@ impl FactKeeper {
     /// The facts of these names that are there, in this order.
     async fn read(&self, person: &Person, named: impl Iterator<Item = &Named>) -> Vec<Fact> {
         let read = named.map(|named| async move {
-            let stored = self.store.get(&keys::fact(person, &named.id)).await?;
+            let stored = self.store.get(&keys::facts::fact(person, &named.id)).await?;
             serde_json::from_str::<Fact>(&stored).ok()
         });
         let (bounds, now) = ((self.bounds)(), self.clock.now());
@@ -203,7 +203,7 @@ impl FactKeeper {
 
     /// The list as it is to be written.
     fn written(&self, person: &Person, index: &FactIndex) -> Write {
-        let key = keys::fact_index(person);
+        let key = keys::facts::fact_index(person);
         match index.all() {
             [] => Write::Delete { key },
             _ => Write::Put { key, value: index.to_json(), ttl: Some((self.bounds)().ttl) },
@@ -211,8 +211,8 @@ impl FactKeeper {
     }
 
     fn count(&self, told: Timestamp, by: i64) -> Write {
-        let ttl = Some((self.bounds)().ttl + keys::FACTS_TOLD_STEP);
-        Write::Add { key: keys::facts_told(step(told)), by: Counter::from(by), ttl }
+        let ttl = Some((self.bounds)().ttl + keys::facts::FACTS_TOLD_STEP);
+        Write::Add { key: keys::facts::facts_told(step(told)), by: Counter::from(by), ttl }
     }
 
     /// About how many facts of all members there are: at least those that are alive.
@@ -220,7 +220,7 @@ impl FactKeeper {
         let now = self.clock.now();
         let oldest = Timestamp(now.0.saturating_sub(ids::millis(bounds.ttl)));
         let counts = (step(oldest)..=step(now)).map(|step| async move {
-            let stored = self.store.get(&keys::facts_told(step)).await?;
+            let stored = self.store.get(&keys::facts::facts_told(step)).await?;
             stored.parse::<i64>().ok()
         });
         let sum: i64 = join_all(counts).await.into_iter().flatten().sum();
@@ -237,7 +237,7 @@ impl FactKeeper {
     }
 
     async fn told_by(&self, message: &MessageId) -> Option<ToldBy> {
-        let stored = self.store.get(&keys::facts_by(message)).await?;
+        let stored = self.store.get(&keys::facts::facts_by(message)).await?;
         serde_json::from_str(&stored).ok()
     }
 
@@ -250,12 +250,12 @@ impl FactKeeper {
         }
         // Plain data always serialises.
         let value = serde_json::to_string(&told).unwrap_or_default();
-        Write::Put { key: keys::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
+        Write::Put { key: keys::facts::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
     }
 
     /// The record of what a message told, without this fact.
     async fn tells_no_more(&self, fact: &Fact) -> Write {
-        let key = keys::facts_by(&fact.message);
+        let key = keys::facts::facts_by(&fact.message);
         let told = self.told_by(&fact.message).await.map(|mut told| {
             told.facts.retain(|id| *id != fact.id);
             told
@@ -275,7 +275,7 @@ impl FactKeeper {
         if !self.is_sound() {
             return Err(NotKept::Away);
         }
-        let stored = self.store.get(&keys::fact(person, &fact.id)).await;
+        let stored = self.store.get(&keys::facts::fact(person, &fact.id)).await;
         let before = stored.and_then(|stored| serde_json::from_str::<Fact>(&stored).ok());
         if before.is_none() {
             if index.all().len() >= bounds.facts {
@@ -293,7 +293,7 @@ impl FactKeeper {
         index.put(Named::from(fact));
         // Plain data always serialises.
         let value = serde_json::to_string(fact).unwrap_or_default();
-        let put = Write::Put { key: keys::fact(person, &fact.id), value, ttl: Some(bounds.ttl) };
+        let put = Write::Put { key: keys::facts::fact(person, &fact.id), value, ttl: Some(bounds.ttl) };
         let mut writes = vec![put, self.written(person, &index), self.count(fact.told, 1)];
         if let Some(before) = &before {
             writes.push(self.count(before.told, -1));
@@ -319,12 +319,12 @@ impl FactKeeper {
     /// Takes a fact out, if it `may` go. None when there is no such fact, else whether that is durable.
     async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Option<bool> {
         let _changing = self.change(person).await;
-        let stored = self.store.get(&keys::fact(person, id)).await?;
+        let stored = self.store.get(&keys::facts::fact(person, id)).await?;
         let fact = serde_json::from_str::<Fact>(&stored).ok().filter(may)?;
         let mut index = self.index(person).await;
         index.remove(id);
         let writes = vec![
-            Write::Delete { key: keys::fact(person, id) },
+            Write::Delete { key: keys::facts::fact(person, id) },
             self.written(person, &index),
             self.count(fact.told, -1),
             self.tells_no_more(&fact).await,
@@ -390,7 +390,7 @@ pub(super) async fn best(facts: &[Fact], query: &str, most: usize) -> Vec<Fact> 
 
 /// In which of the steps a fact is counted that was told then.
 fn step(told: Timestamp) -> u64 {
-    told.0 / ids::millis(keys::FACTS_TOLD_STEP)
+    told.0 / ids::millis(keys::facts::FACTS_TOLD_STEP)
 }
 
 #[cfg(test)]

@@ -33,6 +33,7 @@ use super::running::Live;
 use super::supervisor::{Actor, ActorContext, Crash};
 use super::turn_events::TurnEvents;
 use super::vitals;
+use crate::domain::ending::Dropped;
 use crate::domain::fire::Fire;
 use crate::domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use crate::domain::incoming::{AuthorKind, Incoming, Posted};
@@ -360,7 +361,7 @@ impl Gateway {
             };
             if !tells {
                 // The notice would end it for those who read along.
-                self.events.publish(&turn.place, &turn.id, || TurnUpdate::Done);
+                self.events.publish(&turn.place, &turn.id, || TurnUpdate::unanswered(Dropped::NotTaken));
             }
             receipt.settle();
             return;

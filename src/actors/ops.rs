@@ -75,6 +75,8 @@ pub struct Ops {
 pub struct OpsState {
     /// State and restarts of each kind of actor when they were last looked at.
     seen: BTreeMap<String, (&'static str, u64)>,
+    /// The parts that have a gauge.
+    parts: gauges::Shown,
     serving: Serving,
 }
 
@@ -84,7 +86,7 @@ impl Actor for Ops {
     type State = OpsState;
 
     fn start(&self, ctx: &mut ActorContext<Ops>) -> Result<OpsState, Crash> {
-        let state = OpsState { seen: BTreeMap::new(), serving: Serving::new() };
+        let state = OpsState { seen: BTreeMap::new(), parts: gauges::Shown::new(), serving: Serving::new() };
         state.serving.begin(ctx, &self.listener, OpsEvent::ListenerEnded);
         ctx.after(HEALTH_EVERY, OpsEvent::Health);
         ctx.after(MEASURE_EVERY, OpsEvent::Measure);
@@ -117,7 +119,7 @@ impl Actor for Ops {
             OpsEvent::Measure => {
                 let sums = sums(&self.roster.all());
                 tell_changes(&sums, &mut state.seen);
-                gauges::set(&sums, &*self.vitals);
+                gauges::set(&sums, &*self.vitals, &mut state.parts);
                 ctx.after(MEASURE_EVERY, OpsEvent::Measure);
             }
             OpsEvent::Sample => {

@@ -333,7 +333,7 @@ impl Outbox {
         let id = TurnId::of(about);
         self.events
             .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), why: NoAnswer::NotTaken });
-        self.events.publish(place, &id, || TurnUpdate::Done);
+        self.events.publish(place, &id, || TurnUpdate::DONE);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
     }

@@ -305,7 +305,7 @@ impl RateLimiter {
         reply: Reply<Standing>,
     ) {
         let applied = self.live.now().limits_in(&asker.person, &asker.place, asker.parent.as_ref(), &asker.roles);
-        let member = keys::limited(&asker.person, asker.guild.as_deref());
+        let member = keys::limits::limited(&asker.person, asker.guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
             self.enqueue(ctx, state, &member, Job::Usage(applied, reply));
@@ -364,7 +364,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
     let history = asked && turn.policy.history == HistoryScope::PersonInPlace;
     let chooses = asked && turn.policy.model.is_none() && !running.choices().is_empty();
     // A row that cannot look for facts is told them.
-    let facts = history.then(|| keys::fact_index(&turn.person));
+    let facts = history.then(|| keys::facts::fact_index(&turn.person));
     let history = history.then(|| keys::history(&turn.person, &turn.place));
     let chosen = chooses.then(|| keys::preferences(&turn.person));
     let edits = (!running.prompts.sections.is_empty()).then(|| keys::PROMPT_EDITS.to_owned());
@@ -372,7 +372,7 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
 }
 
 fn member(turn: &Turn) -> Member {
-    keys::limited(&turn.person, turn.guild.as_deref())
+    keys::limits::limited(&turn.person, turn.guild.as_deref())
 }
 
 /// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.

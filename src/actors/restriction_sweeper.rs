@@ -267,11 +267,11 @@ impl RestrictionSweeper {
         let counts = match (&rules.channel, until) {
             (Some(_), _) => running.settings.rate_limiter.window,
             (None, Some(until)) => until.since(now),
-            (None, None) => keys::TOLD_TTL,
+            (None, None) => keys::restrictions::TOLD_TTL,
         };
-        let counts = counts.clamp(SWEEP_EVERY, keys::TOLD_TTL);
+        let counts = counts.clamp(SWEEP_EVERY, keys::restrictions::TOLD_TTL);
         let told_until = Timestamp(now.0.saturating_add(ids::millis(counts)));
-        let key = keys::told(&member.guild, &member.person);
+        let key = keys::restrictions::told(&member.guild, &member.person);
         drop(self.store.write(vec![Write::Put { key, value: told_until.0.to_string(), ttl: Some(counts) }]));
         state.told.insert(member, told_until);
         let (channel_id, locale) = (rules.channel.as_deref(), turn.locale());
@@ -312,7 +312,9 @@ impl RestrictionSweeper {
         match finished {
             Outcome::Done if change == RoleChange::Give => {
                 let Some(told) = state.book.done(member, change) else { return };
-                drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
+                drop(self.store.write(vec![Write::Delete {
+                    key: keys::restrictions::restricting(&member.guild, &member.person),
+                }]));
                 let RestrictionNotice { until, name, tier, again } = told;
                 tracing::info!(
                     event = "restriction.added", guild = member.guild, person = %member.person, tier,
@@ -331,7 +333,9 @@ impl RestrictionSweeper {
                     self.lasts(state, member);
                 }
                 state.book.away(member);
-                drop(self.store.write(vec![Write::Delete { key: keys::restricting(&member.guild, &member.person) }]));
+                drop(self.store.write(vec![Write::Delete {
+                    key: keys::restrictions::restricting(&member.guild, &member.person),
+                }]));
                 tracing::info!(
                     event = "restriction.added", guild = member.guild, person = %member.person, reason = "left",
                     "a restricted member left before the role was given"
@@ -400,10 +404,10 @@ fn member(turn: &Turn) -> Option<Member> {
 
 /// What is written before the role is given.
 fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
-    let key = keys::restricting(&member.guild, &member.person);
-    let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::RESTRICTING_TTL) }];
+    let key = keys::restrictions::restricting(&member.guild, &member.person);
+    let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::restrictions::RESTRICTING_TTL) }];
     if let Some(until) = until {
-        let key = keys::restricted_until(&member.guild, &member.person);
+        let key = keys::restrictions::restricted_until(&member.guild, &member.person);
         writes.push(Write::Put { key, value: format_until(until), ttl: None });
     }
     writes
@@ -412,32 +416,40 @@ fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
 /// What is written after the role was taken.
 fn over(member: &Member) -> Vec<Write> {
     let Member { guild, person } = member;
-    let keys = [keys::restricted_until(guild, person), keys::restricting(guild, person), keys::told(guild, person)];
+    let keys = [
+        keys::restrictions::restricted_until(guild, person),
+        keys::restrictions::restricting(guild, person),
+        keys::restrictions::told(guild, person),
+    ];
     keys.into_iter().map(|key| Write::Delete { key }).collect()
 }
 
 async fn read(store: &dyn Store, begun: Timestamp) -> Records {
     let mut complete = store.status() == StoreStatus::Ready;
-    let restricted = store.scan(keys::RESTRICTED_PREFIX, LOAD_MAX).await;
-    let restricting = store.scan(keys::RESTRICTING_PREFIX, LOAD_MAX).await;
-    let told = store.scan(keys::TOLD_PREFIX, TOLD_MAX).await;
-    let endless = store.scan(keys::ENDLESS_PREFIX, LOAD_MAX).await;
+    let restricted = store.scan(keys::restrictions::RESTRICTED_PREFIX, LOAD_MAX).await;
+    let restricting = store.scan(keys::restrictions::RESTRICTING_PREFIX, LOAD_MAX).await;
+    let told = store.scan(keys::restrictions::TOLD_PREFIX, TOLD_MAX).await;
+    let endless = store.scan(keys::restrictions::ENDLESS_PREFIX, LOAD_MAX).await;
     complete &= store.status() == StoreStatus::Ready && restricted.len() < LOAD_MAX;
     let member = |(guild, person)| Member { guild, person };
     let restricted = restricted.into_iter().filter_map(|(key, value)| {
-        let read = keys::parse_restricted(&key).map(member).zip(parse_until(&value));
+        let read = keys::restrictions::parse_restricted(&key).map(member).zip(parse_until(&value));
         if read.is_none() {
             tracing::error!(event = "store.corrupt", key, "the end of a restriction cannot be read; it is skipped");
         }
         read
     });
-    let timed =
-        |(key, value): (String, String)| keys::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp));
+    let timed = |(key, value): (String, String)| {
+        keys::restrictions::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp))
+    };
     Records {
         begun,
         complete,
         restricted: restricted.collect(),
-        restricting: restricting.into_iter().filter_map(|(key, _)| keys::parse_member(&key).map(member)).collect(),
+        restricting: restricting
+            .into_iter()
+            .filter_map(|(key, _)| keys::restrictions::parse_member(&key).map(member))
+            .collect(),
         told: told.into_iter().filter_map(timed).collect(),
         endless: endless.into_iter().filter_map(timed).collect(),
     }

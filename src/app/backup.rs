@@ -13,17 +13,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use secrecy::ExposeSecret;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use super::commands::{self, Reading};
+use super::commands::Reading;
+use super::operating::{self, Failed};
 use super::system::SystemClock;
-use super::{Cli, STORE_WITHIN, assemble, chat, exit, files, keys, rows};
+use super::{Cli, STORE_WITHIN, assemble, exit, files, keys, rows};
 use crate::config::{Loaded, Settings};
 use crate::domain::ids::{self, Timestamp};
-use crate::domain::keys::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
+use crate::domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use crate::ports::{Backups, Clock, Store, StoredRow, Write};
 
 /// The form of the file.
@@ -43,8 +43,6 @@ const BYTES_AT_ONCE: usize = 1024 * 1024;
 const LOGINS: &str = "mcp-logins";
 /// The most logins that are copied.
 const LOGINS_MAX: usize = 1_000;
-/// How long the running service may be silent while it copies.
-const SILENT_MAX: Duration = Duration::from_secs(60);
 
 /// One line of the file.
 #[derive(Debug, Serialize, Deserialize)]
@@ -173,7 +171,7 @@ fn is_login(name: &str) -> bool {
 /// Writes a copy of what the running service keeps or, when none runs, of the store itself.
 pub(super) async fn make(cli: &Cli, to: &Path) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let runs = commands::ask_health(loaded.settings.http.addr).await.is_ok();
+    let runs = operating::service_runs(&loaded).await;
     let made = if runs { of_service(&loaded, to).await } else { of_store(&loaded.settings, to).await };
     match made {
         Ok(lines) => {
@@ -190,31 +188,13 @@ pub(super) async fn make(cli: &Cli, to: &Path) -> u8 {
     }
 }
 
-type Failed = (String, u8);
-
 async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
-    let address = commands::reachable(loaded.settings.http.addr);
-    let failed = |why: String| (format!("the service at http://{address}/ gave no copy: {why}"), exit::NEGATIVE);
-    let key = loaded.settings.http.api_keys.first();
-    if key.is_some() && !chat::is_own(address.ip()) {
-        return Err(failed("it is on another machine, and the key would go there unencrypted".to_owned()));
-    }
-    let client = reqwest::Client::builder().read_timeout(SILENT_MAX).no_proxy().build();
-    let client = client.map_err(|error| failed(error.to_string()))?;
-    let mut request = client.get(format!("http://{address}/api/v1/backup"));
-    if let Some(key) = key {
-        request = request.bearer_auth(key.expose_secret());
-    }
-    let answer = request.send().await.map_err(|error| failed(error.to_string()))?;
-    if matches!(answer.status(), reqwest::StatusCode::UNAUTHORIZED | reqwest::StatusCode::FORBIDDEN) {
-        return Err(failed("it needs a key that may operate; set STAFFAI_API_KEYS to one".to_owned()));
-    }
-    let answer = answer.error_for_status().map_err(|error| failed(error.to_string()))?;
+    let (answer, source) = operating::ask_service(loaded, "copy", "/api/v1/backup", &[]).await?.into_parts();
     let mut stream = answer.bytes_stream();
     let (chunks, copied) = mpsc::channel(CHUNKS_AHEAD);
     let take = async {
         while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|error| failed(error.to_string()))?;
+            let chunk = chunk.map_err(|error| source.failed(error))?;
             if chunks.send(chunk.to_vec()).await.is_err() {
                 break;
             }
@@ -227,22 +207,12 @@ async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
 }
 
 async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
-    if is_new(settings) {
-        let dir = settings.store.dir.display();
-        return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));
-    }
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = assemble::store(settings, &clock, None).await;
-    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
-    let copies = Copies { store: Arc::clone(&store), clock, dir: settings.store.dir.clone() };
+    let store = operating::open_store(settings).await?;
+    let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
+    let copies = Copies { store: Arc::clone(&store), clock, dir };
     let written = write(to, copies.begin()).await;
     store.close(STORE_WITHIN).await;
     written
-}
-
-/// True if the embedded store has no file yet. To make it here could give it to the wrong owner.
-fn is_new(settings: &Settings) -> bool {
-    settings.redis.address().is_none() && !settings.store.dir.join(crate::store::embedded::FILE).exists()
 }
 
 /// Writes a whole copy beside the file and then in its place. Returns how many lines it has.

@@ -103,11 +103,10 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     let locale = guild.preferred_locale.read::<String>().filter(|tag| tag.len() <= MAX_LOCALE);
     let mut places = GuildPlaces { guild: guild.id.to_string(), locale, newest: Vec::new(), threads: Vec::new() };
     let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
-    for channel in channels.filter_map(|raw| serde_json::from_str::<Channel>(raw.get()).ok()) {
+    for channel in channels.filter_map(|raw| serde_json::from_str::<Channel<'_>>(raw.get()).ok()) {
         places.threads.extend(channel.thread());
         if has_messages(channel.kind) {
-            let newest = channel.last_message_id.map_or(Timestamp(0), time_of);
-            places.newest.push((place(channel.id), newest));
+            places.newest.push((place(channel.id), channel.newest()));
         }
     }
     Ok(Some(places))
@@ -118,7 +117,7 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
 /// # Errors
 /// It is no channel.
 pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
-    serde_json::from_str::<Channel>(json).map(|channel| channel.thread())
+    serde_json::from_str::<Channel<'_>>(json).map(|channel| channel.thread())
 }
 
 /// The threads of a `THREAD_LIST_SYNC`, each with the channel it belongs to. Those that cannot be read are left out.
@@ -136,7 +135,7 @@ pub fn threads(json: &str) -> Result<Vec<(Place, Place)>, serde_json::Error> {
 }
 
 #[derive(Deserialize)]
-struct Channel {
+struct Channel<'a> {
     id: ChannelId,
     #[serde(rename = "type")]
     kind: ChannelType,
@@ -144,9 +143,26 @@ struct Channel {
     last_message_id: Option<WireMessageId>,
     #[serde(default)]
     parent_id: Option<ChannelId>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    thread_metadata: Tolerant<'a>,
 }
 
-impl Channel {
+#[derive(Deserialize)]
+struct ThreadTimes {
+    /// A thread that begins with a message has the id of that message, which may be much older.
+    #[serde(default)]
+    create_timestamp: Option<WireTime>,
+}
+
+impl Channel<'_> {
+    /// Returns the moment of the newest message as far as Discord says: not before the place itself began.
+    fn newest(&self) -> Timestamp {
+        let made = time_of(WireMessageId::new(self.id.get()));
+        let begun =
+            self.thread_metadata.read::<ThreadTimes>().and_then(|times| times.create_timestamp).map(milliseconds);
+        self.last_message_id.map(time_of).into_iter().chain(begun).fold(made, Timestamp::max)
+    }
+
     fn thread(&self) -> Option<(Place, Place)> {
         let is_thread =
             matches!(self.kind, ChannelType::NewsThread | ChannelType::PublicThread | ChannelType::PrivateThread);
@@ -161,7 +177,7 @@ pub struct GuildPlaces {
     pub guild: String,
     /// The tag of the language that it prefers.
     pub locale: Option<String>,
-    /// Its places with the moment of the newest message, which Discord calls a hint; zero where it names none.
+    /// Its places with the moment of the newest message, which Discord calls a hint; not before the moment when the place began.
     pub newest: Vec<(Place, Timestamp)>,
     /// Its threads, each with the channel it belongs to.
     pub threads: Vec<(Place, Place)>,

@@ -268,6 +268,8 @@ pub enum Dropped {
     Silent(Ending),
     /// Nobody asked for it, and it may have been said already.
     NotRepeated,
+    /// There was too much to do to take it, and its person was told so lately.
+    NotTaken,
 }
 
 impl Dropped {
@@ -276,7 +278,7 @@ impl Dropped {
     pub const fn outcome(self) -> &'static str {
         match self {
             Self::TriggerDeleted => "cancelled",
-            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated => "dropped",
+            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated | Self::NotTaken => "dropped",
         }
     }
 
@@ -288,6 +290,7 @@ impl Dropped {
             Self::OverLimit(limit) => limit.as_str(),
             Self::Silent(why) => why.as_str(),
             Self::NotRepeated => "not said a second time",
+            Self::NotTaken => "too much to do",
         }
     }
 }

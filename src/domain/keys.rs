@@ -4,9 +4,12 @@
 //! `staffai:` and has a life or a bounded number. Keys are only ever parsed where a scan needs the id back.
 
 pub mod active;
+pub mod facts;
 pub mod ledger;
+pub mod limits;
 pub mod past;
 pub mod programs;
+pub mod restrictions;
 pub mod sessions;
 pub mod triggers;
 
@@ -14,10 +17,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::domain::fact::FactId;
 use crate::domain::gate::ALLOWED_FOR;
 use crate::domain::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
-use crate::domain::limits::Member;
 use crate::domain::tool::ServerName;
 
 /// How all histories begin.
@@ -62,27 +63,6 @@ pub const SESSION_PREFIX: &str = "staffai:session:";
 /// How all watermarks begin.
 pub const WATERMARK_PREFIX: &str = "staffai:watermark:";
 
-/// How all ends of restrictions begin, as the Python bot wrote them.
-pub const RESTRICTED_PREFIX: &str = "restricted_until:";
-
-/// How all marks begin of roles that are being given.
-pub const RESTRICTING_PREFIX: &str = "staffai:restricting:";
-
-/// The life of such a mark. A role that could not be given for so long is not given any more.
-pub const RESTRICTING_TTL: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// How all records begin of restrictions that only moderators end.
-pub const ENDLESS_PREFIX: &str = "staffai:restricted:";
-
-/// The life of such a record. Who left for so long comes back without the role.
-pub const ENDLESS_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-
-/// How all marks begin of restricted members who were told where they are answered.
-pub const TOLD_PREFIX: &str = "staffai:told:";
-
-/// The longest life of such a mark: a moderator's restriction has no end that could be known.
-pub const TOLD_TTL: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
 /// How all marks of answered messages begin.
 pub const ANSWERED_PREFIX: &str = "staffai:answered:";
 
@@ -101,38 +81,11 @@ pub const PREFERENCES_PREFIX: &str = "staffai:preferences:";
 /// The life of a member's choices from their last change.
 pub const PREFERENCES_TTL: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// How all facts begin.
-const FACT_PREFIX: &str = "staffai:fact:";
-
-/// How all lists begin of what facts a member has.
-const FACTS_PREFIX: &str = "staffai:facts:";
-
-/// How the index begins of which message told which facts.
-const FACTS_BY_PREFIX: &str = "staffai:facts_by:";
-
-/// How all counts of facts begin.
-const FACTS_TOLD_PREFIX: &str = "staffai:facts_told:";
-
-/// Facts are counted by when they were told, in steps of this length, so that those that are over drop out of the count.
-pub const FACTS_TOLD_STEP: Duration = Duration::from_secs(30 * 24 * 60 * 60);
-
 /// How the index begins of which answers are whose.
 const ANSWERS_OF_PREFIX: &str = "staffai:answers_of:";
 
 /// How the index begins of which histories hold whose words besides their owner's.
 const QUOTES_OF_PREFIX: &str = "staffai:quotes_of:";
-
-/// How all lists of counted messages begin.
-pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
-
-/// How all lists of counted tokens begin.
-pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
-
-/// How all sums of such a pair of lists begin.
-const LIMIT_SUM_PREFIX: &str = "staffai:limit:";
-
-/// Stands for the community where there is none.
-const NO_GUILD: &str = "direct";
 
 /// The life of an unfinished turn from its last change: longer than any outage that a member would wait for.
 pub const TURN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -190,36 +143,6 @@ pub fn histories_of(person: &Person) -> String {
 #[must_use]
 pub fn preferences(person: &Person) -> String {
     format!("{PREFERENCES_PREFIX}{person}")
-}
-
-/// One fact of a member. It lives as long as the settings say after it was told last.
-#[must_use]
-pub fn fact(person: &Person, id: &FactId) -> String {
-    format!("{}{id}", facts_of(person))
-}
-
-/// How all facts of one person begin.
-#[must_use]
-pub fn facts_of(person: &Person) -> String {
-    format!("{FACT_PREFIX}{}:{}:", person.door, part(&person.id))
-}
-
-/// What facts a member has. It lives as long as the last of them.
-#[must_use]
-pub fn fact_index(person: &Person) -> String {
-    format!("{FACTS_PREFIX}{}:{}", person.door, part(&person.id))
-}
-
-/// Whose facts a message told, and which. It lives as long as they do.
-#[must_use]
-pub fn facts_by(message: &MessageId) -> String {
-    format!("{FACTS_BY_PREFIX}{message}")
-}
-
-/// How many facts of all members were told in one [`FACTS_TOLD_STEP`]. It lives that much longer than they do.
-#[must_use]
-pub fn facts_told(step: u64) -> String {
-    format!("{FACTS_TOLD_PREFIX}{step}")
 }
 
 /// The wish of a person that everything about them, or the conversation in one place, be forgotten. It lives a little longer than
@@ -328,97 +251,10 @@ pub fn answered(message: &MessageId) -> String {
     format!("{ANSWERED_PREFIX}{message}")
 }
 
-/// When the restriction of this person in this community ends, in seconds since the Unix epoch. It has no life: it goes with
-/// the restriction.
-#[must_use]
-pub fn restricted_until(guild: &str, person: &Person) -> String {
-    format!("{RESTRICTED_PREFIX}{}:{}", legacy(&person.door, guild), legacy(&person.door, &person.id))
-}
-
-/// Whom a key found under [`RESTRICTED_PREFIX`] restricts.
-#[must_use]
-pub fn parse_restricted(key: &str) -> Option<(String, Person)> {
-    let parts: Vec<&str> = key.strip_prefix(RESTRICTED_PREFIX)?.split(':').collect();
-    match parts.as_slice() {
-        [guild, person] => member(UNNAMED_DOOR.as_str(), guild, person),
-        [_, guild, door, person] => member(door, guild, person),
-        _ => None,
-    }
-}
-
-/// Says that the role of this person in this community may not have been given yet. It lives for [`RESTRICTING_TTL`].
-#[must_use]
-pub fn restricting(guild: &str, person: &Person) -> String {
-    format!("{RESTRICTING_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
-}
-
-/// Since when this person is restricted in this community without an end, in milliseconds since the Unix epoch. It lives for
-/// [`ENDLESS_TTL`].
-#[must_use]
-pub fn endless(guild: &str, person: &Person) -> String {
-    format!("{ENDLESS_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
-}
-
-/// Says that this restricted person was told so; the value is until when that counts, in milliseconds since the Unix epoch. It
-/// lives as long, at most [`TOLD_TTL`].
-#[must_use]
-pub fn told(guild: &str, person: &Person) -> String {
-    format!("{TOLD_PREFIX}{}:{}:{}", person.door, part(guild), part(&person.id))
-}
-
-/// Whom a key found under [`RESTRICTING_PREFIX`], [`TOLD_PREFIX`] or [`ENDLESS_PREFIX`] is about.
-#[must_use]
-pub fn parse_member(key: &str) -> Option<(String, Person)> {
-    let rest =
-        [RESTRICTING_PREFIX, TOLD_PREFIX, ENDLESS_PREFIX].into_iter().find_map(|prefix| key.strip_prefix(prefix))?;
-    let mut parts = rest.split(':');
-    let (door, guild, person) = (parts.next()?, parts.next()?, parts.next()?);
-    if parts.next().is_some() { None } else { member(door, guild, person) }
-}
-
-/// Whose messages and tokens are counted together: one person in one community.
-///
-/// On Discord the parts are the bare ids, as the Python bot wrote them; other doors qualify each with their name.
-#[must_use]
-pub fn limited(person: &Person, guild: Option<&str>) -> Member {
-    let guild = legacy(&person.door, guild.unwrap_or(NO_GUILD));
-    Member::new(format!("{guild}:{}", legacy(&person.door, &person.id)))
-}
-
 /// The versions of a section of prompts.
 #[must_use]
 pub fn prompt_versions(section: &str) -> String {
     format!("{PROMPT_PREFIX}{section}")
-}
-
-/// The lists of counted messages and of counted tokens of a member. They live as long as the window after the last entry. Where
-/// keys are spread over servers, `tagged` keeps the two together.
-#[must_use]
-pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
-    [MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX]
-        .map(|prefix| if tagged { format!("{prefix}{{{member}}}") } else { format!("{prefix}{member}") })
-}
-
-/// What sums up the two lists of a member, so that they need not be read for each decision. It lives as long as they do, beside
-/// them where keys are spread over servers.
-#[must_use]
-pub fn limit_sum(member: &Member, tagged: bool) -> String {
-    if tagged { format!("{LIMIT_SUM_PREFIX}{{{member}}}") } else { format!("{LIMIT_SUM_PREFIX}{member}") }
-}
-
-/// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.
-#[must_use]
-pub fn parse_token_limit(key: &str) -> Option<Member> {
-    key.strip_prefix(TOKEN_LIMIT_PREFIX).map(Member::new)
-}
-
-/// A turn as a part of an entry of those lists.
-#[must_use]
-pub fn limit_turn(turn: &TurnId) -> String {
-    let mut out = part(turn.door.as_str()).into_owned();
-    out.push_str("%3A");
-    out.push_str(&part(&turn.id));
-    out
 }
 
 /// Where a record is set aside that cannot be read. It lives for [`QUARANTINE_TTL`].
@@ -479,12 +315,6 @@ fn whole(part: &str) -> String {
     part.replace("%3A", ":").replace("%25", "%")
 }
 
-/// One person in one community, when all parts are there.
-fn member(door: &str, guild: &str, person: &str) -> Option<(String, Person)> {
-    let person: Person = format!("{door}:{}", whole(person)).parse().ok()?;
-    (!guild.is_empty()).then(|| (whole(guild), person))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -527,47 +357,11 @@ mod tests {
     }
 
     #[test]
-    fn limits_keep_the_keys_of_the_python_bot() {
-        let member = limited(&Person::new(DISCORD, "7"), Some("5"));
-        assert_eq!(limit_pair(&member, false), ["msg_rl:5:7", "token_rl:5:7"]);
-        assert_eq!(limit_pair(&member, true), ["msg_rl:{5:7}", "token_rl:{5:7}"]);
-        assert_eq!(
-            (limit_sum(&member, false), limit_sum(&member, true)),
-            ("staffai:limit:5:7".into(), "staffai:limit:{5:7}".into())
-        );
-        assert_eq!(parse_token_limit("token_rl:5:7"), Some(member));
-        let elsewhere = limited(&Person::new(API, "a:b"), None);
-        assert_eq!(elsewhere.as_str(), "api:direct:api:a%3Ab");
-        assert_eq!(limit_turn(&TurnId::of(&MessageId::new(API, "a:b"))), "api%3Aa%3Ab");
-    }
-
-    #[test]
     fn turn_keys_give_their_turn_back() {
         let id = TurnId::of(&MessageId::new(API, "a:b"));
         assert_eq!(parse_turn(&turn(&id)), Some(id));
         assert_eq!(parse_turn("staffai:turn:nonsense"), None);
         assert_eq!(parse_turn("staffai:answered:discord:9"), None);
-    }
-
-    #[test]
-    fn restrictions_keep_the_key_of_the_python_bot() {
-        let ada = Person::new(DISCORD, "7");
-        assert_eq!(restricted_until("5", &ada), "restricted_until:5:7");
-        assert_eq!(parse_restricted("restricted_until:5:7"), Some(("5".to_owned(), ada.clone())));
-        assert_eq!(told("5", &ada), "staffai:told:discord:5:7");
-        let elsewhere = Person::new(API, "a:%3A");
-        assert_eq!(restricted_until("t", &elsewhere), "restricted_until:api:t:api:a%3A%253A");
-        for (guild, person) in [("5", ada), ("t:1", elsewhere)] {
-            let member = Some((guild.to_owned(), person.clone()));
-            assert_eq!(parse_restricted(&restricted_until(guild, &person)), member);
-            assert_eq!(parse_member(&restricting(guild, &person)), member);
-            assert_eq!(parse_member(&told(guild, &person)), member);
-        }
-        for bad in ["restricted_until:", "restricted_until:5", "restricted_until:1:2:3", "restricted_until:5:", "x:5:7"]
-        {
-            assert_eq!(parse_restricted(bad), None, "{bad}");
-        }
-        assert_eq!((parse_member("staffai:told:discord:5"), parse_member("staffai:told:a:b:c:d")), (None, None));
     }
 
     #[test]

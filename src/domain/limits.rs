@@ -38,7 +38,7 @@ pub const fn estimate_max(limit: u64) -> u64 {
     if most < limit { most } else { limit }
 }
 
-/// Whose entries stand together: one person in one community. Made by [`super::keys::limited`].
+/// Whose entries stand together: one person in one community. Made by [`super::keys::limits::limited`].
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Member(Arc<str>);
 

@@ -98,6 +98,15 @@ pub struct Tool {
     pub kind: ToolKind,
 }
 
+impl Tool {
+    /// The bytes of its texts.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let title = self.title.as_ref().map_or(0, String::len);
+        self.name.len() + title + self.description.len() + self.input_schema.as_str().len()
+    }
+}
+
 /// The longest description that is kept, in bytes.
 pub const DESCRIPTION_BYTES: usize = 16 * 1024;
 

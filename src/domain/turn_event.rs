@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::ending::{Ending, OverLimit};
+use super::ending::{Dropped, Ending, OverLimit};
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
 use super::turn::{Effort, Outcome};
@@ -85,7 +85,11 @@ pub enum TurnUpdate {
         why: NoAnswer,
     },
     /// Nothing more follows on this turn. Without an answer before it, there is none.
-    Done,
+    Done {
+        /// Why the turn ended without an answer. What was drafted, or given as an answer, before it does not stand any more. None
+        /// behind an answer or an apology that stands.
+        unanswered: Option<Dropped>,
+    },
 }
 
 /// Why there is no answer, or no better one.
@@ -100,6 +104,15 @@ pub enum NoAnswer {
 }
 
 impl TurnUpdate {
+    /// The end of a turn behind its answer.
+    pub const DONE: Self = Self::Done { unanswered: None };
+
+    /// The end of a turn that has no answer.
+    #[must_use]
+    pub const fn unanswered(why: Dropped) -> Self {
+        Self::Done { unanswered: Some(why) }
+    }
+
     /// What those who read along are told of an answer.
     #[must_use]
     pub fn answer(parts: Arc<[Part]>, outcome: &Outcome, effort: &Effort) -> Self {
@@ -140,7 +153,7 @@ impl TurnUpdate {
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Accepted | Self::Queued { .. } | Self::Done => 0,
+            Self::Accepted | Self::Queued { .. } | Self::Done { .. } => 0,
             Self::Draft { text, .. } => text.len(),
             Self::Tool { call, name, text, .. } => call.len() + name.len() + text.as_ref().map_or(0, String::len),
             Self::Gate { id, question, arguments, .. } => id.len() + question.len() + arguments.len(),

@@ -117,7 +117,7 @@ impl NatsProviders {
         announced: &AnnouncedSink,
     ) {
         let Message { subject, payload, .. } = message;
-        let changed = match read(payload.len(), move || wire::heard(&subject, &payload)).await {
+        let told = match read(payload.len(), move || wire::heard(&subject, &payload)).await {
             Ok(Heard::Announced(announcement)) => self.roster.lock().announced(*announcement, Instant::now()),
             Ok(Heard::Alive(instance)) => {
                 let known = self.roster.lock().alive(&instance, Instant::now());
@@ -125,18 +125,19 @@ impl NatsProviders {
                     // Its announcement was lost, or is older than we are. If this is lost too, its next sign of life asks again.
                     let _ = client.publish(wire::DISCOVER, "{}".into()).await;
                 }
-                false
+                Ok(false)
             }
-            Ok(Heard::Withdrawn(instance)) => self.roster.lock().withdrawn(&instance),
+            Ok(Heard::Withdrawn(instance)) => Ok(self.roster.lock().withdrawn(&instance)),
+            Ok(Heard::Other) => Ok(false),
+            Err(why) => Err(why),
+        };
+        match told {
+            Ok(true) => self.tell(announced),
             Err(why) if odd.is_due() => {
                 let reason = one_line(&why, MESSAGE_MAX);
-                tracing::warn!(event = "providers.odd", reason, "what a process announced cannot be read");
-                false
+                tracing::warn!(event = "providers.odd", reason, "what a process announced is not used");
             }
-            Ok(Heard::Other) | Err(_) => false,
-        };
-        if changed {
-            self.tell(announced);
+            Ok(false) | Err(_) => {}
         }
     }
 

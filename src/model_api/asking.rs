@@ -10,6 +10,7 @@ use super::room::Taken;
 use super::{DOOR, ModelApi, TEXT_LIMIT, us};
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
+use crate::domain::ending::Dropped;
 use crate::domain::given::{Conversation, Given};
 use crate::domain::ids::{MessageId, Person, Place};
 use crate::domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
@@ -27,6 +28,8 @@ const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// How long it may take to find out when a limit lets the next request through.
 const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
+/// The turn was cancelled by a client, or with its session.
+const STOPPED: &str = "the answer was stopped; ask again";
 /// How often a request is handed in, and the pause between.
 const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_millis(300);
@@ -282,7 +285,10 @@ impl Written {
             }
             TurnUpdate::Final { parts, effort } => Some(self.end(parts, effort)),
             TurnUpdate::Apology { why, .. } => Some(Progress::Failed(Failure::of(*why))),
-            TurnUpdate::Done => Some(Progress::Failed(Failure::Busy(TOO_MUCH.to_owned()))),
+            TurnUpdate::Done { unanswered: Some(Dropped::TriggerDeleted) } => {
+                Some(Progress::Failed(Failure::Busy(STOPPED.to_owned())))
+            }
+            TurnUpdate::Done { .. } => Some(Progress::Failed(Failure::Busy(TOO_MUCH.to_owned()))),
             TurnUpdate::Queued { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => None,
         }
     }

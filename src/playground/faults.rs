@@ -46,8 +46,10 @@ pub struct Script {
     pub drop_answers: u32,
     /// Posts and edits with this text are answered with this status.
     pub refused_text: Option<(String, u16)>,
-    /// New sessions are told of the oldest message of each channel in place of its newest.
+    /// New sessions are told of the oldest message of each channel in place of its newest, and of none in threads.
     pub stale_hints: bool,
+    /// Threads that are opened are not announced.
+    pub quiet_threads: bool,
     /// Channels that answer 403.
     pub forbidden: HashSet<ChannelId>,
     /// What is done in place of giving a file of a message.
@@ -266,9 +268,15 @@ impl Faults {
         self.script(|script| script.refused_text = text.map(|(text, status)| (text.to_owned(), status)));
     }
 
-    /// Tells new sessions of the oldest message of each channel in place of its newest, as a platform whose `last_message_id` lags.
+    /// Tells new sessions of the oldest message of each channel in place of its newest, and of none in threads, as a platform whose
+    /// `last_message_id` lags.
     pub fn stale_hints(&self, stale: bool) {
         self.script(|script| script.stale_hints = stale);
+    }
+
+    /// Opens threads without a `THREAD_CREATE`, as for a bot that may not see them yet.
+    pub fn quiet_threads(&self, quiet: bool) {
+        self.script(|script| script.quiet_threads = quiet);
     }
 
     /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten

@@ -67,6 +67,7 @@ impl ServerEntry {
             asks: self.always_ask,
             about: self.description.as_deref().map(Arc::from),
             origin: self.fingerprint().into(),
+            announced: self.transport == Transport::Provider,
         }
     }
 

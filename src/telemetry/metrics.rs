@@ -91,7 +91,7 @@ pub const METRICS: &[Metric] = &[
     row(
         "staffai_part_up",
         MetricKind::Gauge,
-        "1 while a shard, the store, a model row or a tool server works, else 0, by kind and name",
+        "1 while a door, a shard, the store, a model row or a tool server works, else 0, and NaN once it is not there any more, by kind and name",
     ),
     row(
         "staffai_mcp_state",

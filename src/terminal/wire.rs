@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::sessions::TEXT_LIMIT;
+use crate::domain::ending::Dropped;
 use crate::domain::ids::Timestamp;
 use crate::domain::layout::lay_out;
 use crate::domain::notice::template;
@@ -75,9 +76,45 @@ pub enum Update {
         text: String,
     },
     /// Nothing more follows on this turn.
-    Done,
+    Done {
+        /// Why it has no answer: what was drafted of one, or given as one, does not stand any more. Absent behind an answer or an
+        /// apology that stands.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        unanswered: Option<Unanswered>,
+    },
     /// The reader was too slow, or came too late: events up to this number are gone. The stream may end behind it.
     Missed,
+}
+
+/// Why a turn ended without an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Unanswered {
+    /// Its message was deleted, or a client stopped it.
+    Stopped,
+    /// A limit refused it, and its sender was told so lately.
+    OverLimit,
+    /// There was too much to do to take it, and its sender was told so lately.
+    NotTaken,
+    /// It ended for another reason of which nothing is said.
+    #[serde(other)]
+    Dropped,
+}
+
+impl Unanswered {
+    const fn of(why: Dropped) -> Self {
+        match why {
+            Dropped::TriggerDeleted => Self::Stopped,
+            Dropped::OverLimit(_) => Self::OverLimit,
+            Dropped::NotTaken => Self::NotTaken,
+            Dropped::Silent(_) | Dropped::NotRepeated => Self::Dropped,
+        }
+    }
+}
+
+impl Update {
+    /// The end of a turn behind its answer.
+    pub const DONE: Self = Self::Done { unanswered: None };
 }
 
 impl Event {
@@ -112,7 +149,7 @@ impl Event {
             },
             TurnUpdate::Final { parts, .. } => Update::Final { text: words(parts) },
             TurnUpdate::Apology { parts, .. } => Update::Apology { text: words(parts) },
-            TurnUpdate::Done => Update::Done,
+            TurnUpdate::Done { unanswered } => Update::Done { unanswered: unanswered.map(Unanswered::of) },
         };
         (Self { number: event.number, turn: event.turn.id.to_string(), update }, lasting)
     }
@@ -176,10 +213,22 @@ mod tests {
                 gate,
                 r#"{"number":3,"turn":"9","event":"gate","id":"g","question":"May it, in 2 s?\n{\"at\": \"<t:3:R>\", \"who\": \"<@7>\"}","expires_at":5}"#,
             ),
-            (TurnUpdate::Done, r#"{"number":3,"turn":"9","event":"done"}"#),
+            (TurnUpdate::DONE, r#"{"number":3,"turn":"9","event":"done"}"#),
+            (
+                TurnUpdate::unanswered(Dropped::TriggerDeleted),
+                r#"{"number":3,"turn":"9","event":"done","unanswered":"stopped"}"#,
+            ),
         ] {
             assert_eq!(told(update), expected);
         }
+    }
+
+    #[test]
+    fn the_end_of_a_turn_is_read_as_other_versions_write_it() {
+        let read = |text: &str| serde_json::from_str::<Event>(text).unwrap().update;
+        assert_eq!(read(r#"{"number":3,"turn":"9","event":"done"}"#), Update::DONE);
+        let later = read(r#"{"number":3,"turn":"9","event":"done","unanswered":"out of ink"}"#);
+        assert_eq!(later, Update::Done { unanswered: Some(Unanswered::Dropped) });
     }
 
     #[test]

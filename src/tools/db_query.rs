@@ -127,7 +127,8 @@ impl Database {
     pub async fn try_out(&self) -> Result<(), String> {
         for (key, table) in &self.reads {
             let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
-            let statement = Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None };
+            let statement =
+                Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
             let asked = Asked { rows: 1, within: self.timeout };
             let ran = timeout(self.timeout + GRACE, self.driver.run(statement, asked)).await;
             ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;
@@ -142,7 +143,8 @@ impl Database {
             let mut text = String::new();
             for (key, table) in self.reads.iter().filter(|(key, _)| tables.contains(*key)) {
                 let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
-                let statement = Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None };
+                let statement =
+                    Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
                 let asked = Asked { rows: 1, within: COLUMNS_TIMEOUT };
                 if let Ok(rows) = self.driver.run(statement, asked).await {
                     // Writing into a string cannot fail.

@@ -2,33 +2,70 @@
 
 use std::time::Duration;
 
+use staffai::playground::guild::ids::ChannelId;
+
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// Mentions in two channels and a direct message while nobody listens, by a platform whose hints are old.
-async fn missed(world: &World, direct: staffai::playground::guild::ids::ChannelId) -> Vec<Said> {
-    world.service.disconnected(0).await;
-    world.service.faults().forget_sessions();
-    world.service.faults().stale_hints(true);
-    vec![
-        world.says("Ada", "general", "@staffai anybody?"),
-        // Nothing was ever asked here.
-        world.says("Ben", "random", "@staffai are you away?"),
-        world.writes("Ada", direct, "psst, are you there?", None),
-    ]
+/// Threads that begin while the bot is away: more than the places without news that a session reads back to be sure.
+const NEW_THREADS: usize = 12;
+
+/// The places of a story where members speak to the bot before it is away.
+struct Known {
+    thread: ChannelId,
+    direct: ChannelId,
+}
+
+impl Known {
+    fn open(world: &World) -> Self {
+        let direct = world.service.direct(world.member("Ada")).unwrap().id;
+        Self { thread: opens_thread(world, "boats"), direct }
+    }
+
+    fn greeted(&self, world: &World) -> Vec<Said> {
+        vec![
+            world.says("Ada", "general", "@staffai hello"),
+            world.writes("Ben", self.thread, "@staffai hello", None),
+            world.writes("Ada", self.direct, "psst", None),
+        ]
+    }
+
+    /// Mentions in channels, threads old and new, and a direct message while nobody listens, by a platform whose hints are old.
+    async fn missed(&self, world: &World) -> Vec<Said> {
+        world.service.disconnected(0).await;
+        world.service.faults().forget_sessions();
+        world.service.faults().stale_hints(true);
+        let mut said = vec![
+            world.says("Ada", "general", "@staffai anybody?"),
+            // Nothing was ever asked here.
+            world.says("Ben", "random", "@staffai are you away?"),
+            world.writes("Ada", self.thread, "@staffai and here?", None),
+            world.writes("Ada", self.direct, "psst, are you there?", None),
+        ];
+        let new = (0..NEW_THREADS).map(|number| opens_thread(world, &format!("aside {number}")));
+        said.extend(new.map(|thread| world.writes("Ben", thread, "@staffai what do you think?", None)));
+        said
+    }
+}
+
+fn opens_thread(world: &World, name: &str) -> ChannelId {
+    world.service.opens_thread(world.member("Ben"), world.channel("help"), None, name).unwrap().id
+}
+
+fn answers_directly() -> Setup {
+    Setup::new().set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")
 }
 
 #[test]
 fn mentions_are_read_back_although_the_hints_of_discord_lag_behind() {
     story(async {
-        let world = World::without_bot(Setup::new().set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")).await;
-        let direct = world.service.direct(world.member("Ada")).unwrap().id;
+        let world = World::without_bot(answers_directly()).await;
+        let known = Known::open(&world);
         let process = world.process("one").await;
-        let first = [world.says("Ada", "general", "@staffai hello"), world.writes("Ada", direct, "psst", None)];
-        world.all_answered(&first, SOON).await;
+        world.all_answered(&known.greeted(&world), SOON).await;
         // What is noted of the places is written down within a second.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         process.kill();
-        let said = missed(&world, direct).await;
+        let said = known.missed(&world).await;
         let _second = world.process("two").await;
         world.all_answered(&said, Duration::from_secs(20)).await;
         assert_eq!(world.service.stats().identifies, 2, "the session was lost");
@@ -38,14 +75,31 @@ fn mentions_are_read_back_although_the_hints_of_discord_lag_behind() {
 #[test]
 fn a_session_that_is_lost_while_the_bot_runs_loses_no_mention_either() {
     story(async {
-        let world = World::with(Setup::new().set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")).await;
-        let direct = world.service.direct(world.member("Ada")).unwrap().id;
-        let first = [world.says("Ada", "general", "@staffai hello"), world.writes("Ada", direct, "psst", None)];
-        world.all_answered(&first, SOON).await;
+        let world = World::with(answers_directly()).await;
+        let known = Known::open(&world);
+        world.all_answered(&known.greeted(&world), SOON).await;
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         world.service.faults().refuse_connects(2);
         world.service.faults().cut_gateways();
-        let said = missed(&world, direct).await;
+        let said = known.missed(&world).await;
         world.all_answered(&said, Duration::from_secs(20)).await;
+    });
+}
+
+#[test]
+fn threads_and_direct_conversations_that_begin_during_a_session_are_answered() {
+    story(async {
+        let world = World::with(answers_directly()).await;
+        let announced = opens_thread(&world, "announced");
+        world.service.faults().quiet_threads(true);
+        // No event of the gateway names this thread before its first message.
+        let quiet = opens_thread(&world, "quiet");
+        let question = world.says("Ada", "general", "how deep is the harbour?");
+        let below =
+            world.service.opens_thread(world.member("Ben"), question.channel, Some(question.id), "depth").unwrap().id;
+        let direct = world.service.direct(world.member("Chloe")).unwrap().id;
+        let said = [announced, quiet, below].map(|thread| world.writes("Ben", thread, "@staffai hello", None));
+        let written = world.writes("Chloe", direct, "hello", None);
+        world.all_answered(&[&said[..], &[written]].concat(), SOON).await;
     });
 }

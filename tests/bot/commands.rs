@@ -283,6 +283,31 @@ fn a_member_chooses_the_model_that_answers() {
 }
 
 #[test]
+fn forms_lists_and_buttons_that_were_never_offered_are_answered_with_a_sentence() {
+    story(async {
+        let world = World::with(Setup::new().set("STAFFAI_DISCORD__DIRECT_MESSAGES", "answer")).await;
+        let ada = world.member("Ada");
+        let thread = world.service.opens_thread(ada, world.channel("general"), None, "aside").unwrap().id;
+        let direct = world.service.direct(ada).unwrap().id;
+        for channel in [world.channel("general"), thread, direct] {
+            let said = world.writes("Ada", channel, "@staffai hello", None);
+            let answer = world.answer_to(said).await;
+            let field = json!({"type": 4, "custom_id": "name", "value": "x"});
+            for interact in [
+                Interact::Form("form".to_owned(), vec![json!({"type": 1, "components": [field]})]),
+                Interact::Component(answer.id, "colour".to_owned(), vec!["red".to_owned(), "blue".to_owned()]),
+                Interact::Component(answer.id, "yes".to_owned(), Vec::new()),
+            ] {
+                let begun = world.service.interacts(ada, channel, interact.clone()).unwrap();
+                let words = world.told(begun).await.content;
+                assert!(words.starts_with("I do not know this command."), "{interact:?}: {words}");
+            }
+        }
+        assert_eq!(world.model.calls(), 3, "no model is asked for them");
+    });
+}
+
+#[test]
 fn rows_are_offered_while_somebody_types() {
     story(async {
         let (world, _folder) = two_models().await;

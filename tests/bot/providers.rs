@@ -11,10 +11,15 @@ use crate::model::Act;
 use crate::support::{Setup, World, story};
 
 /// A server that ends with the story.
-struct Nats(Child);
+pub(crate) struct Nats(Child);
+
+/// A port of this machine that is free.
+pub(crate) fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
 
 impl Nats {
-    fn start(port: u16) -> Self {
+    pub(crate) fn start(port: u16) -> Self {
         let mut server = Command::new("nats-server");
         server.args(["-a", "127.0.0.1", "-p", &port.to_string()]).stdout(Stdio::null()).stderr(Stdio::null());
         Self(server.spawn().expect("nats-server is missing; ./test installs it"))
@@ -69,7 +74,7 @@ async fn tools_tell(world: &World, what: &str, holds: bool) {
 #[test]
 fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
     story(async {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let url = format!("nats://127.0.0.1:{port}");
         // The bot is there before NATS is.
         let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone())).await;
@@ -115,7 +120,7 @@ async fn ask_on(client: &async_nats::Client, subject: &'static str, question: se
 #[test]
 fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
     story(async {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let port = free_port();
         let url = format!("nats://127.0.0.1:{port}");
         let _nats = Nats::start(port);
         let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();

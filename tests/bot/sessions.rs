@@ -208,6 +208,7 @@ fn a_client_that_goes_away_cancels_its_message_if_it_said_so() {
         };
         let told = tokio::time::timeout(Duration::from_secs(5), stream).await.expect("it is over at once");
         assert!(!told.contains("\"final\""), "{told}");
+        assert!(told.contains(r#""event":"done","unanswered":"stopped""#), "what is half written is marked: {told}");
         let open = world.json("/api/v1/sessions/stays").await.1;
         assert_eq!(open["messages"].as_array().map(Vec::len), Some(1), "the other one goes on: {open}");
     });

@@ -422,6 +422,8 @@ fn process_lines(servers: &Servers, process: &str, event: &str) -> Vec<Value> {
 fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
     story(async {
         let setup = setup().set("TOKEN_RATE_LIMIT_COUNT", 20_000);
+        let restricted = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "restricted").unwrap().id;
+        let setup = setup.set("RESTRICTED_USER_ROLE_ID", restricted);
         let world = World::without_bot(setup).await;
         let models =
             r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
@@ -441,7 +443,8 @@ fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
         });
         let process = world.process("bot").await;
         world.tells_of("wide__tool_0", &process).await;
-        for who in ["Ada", "Ben", "Ada", "Ben", "Ada"] {
+        world.crowd(3);
+        for who in ["Ada", "Ben", "member-0", "member-1", "member-2", "Ada", "Ben", "Ada"] {
             let said = world.says(who, "general", "@staffai hello");
             assert_eq!(world.words_to(said).await, "hello");
             let ask = world.model.last();
@@ -449,6 +452,7 @@ fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
             assert!((1_000..90_000).contains(&tools.len()), "{} {:?}", tools.len(), ask.tools());
             assert!(ask.tools().contains(&"find_tools") && !tools.contains('\u{e0069}'), "{:?}", ask.tools());
         }
+        assert_eq!(world.service.role_changes(), [], "none of the five is restricted");
         let usage = world.tells("Ada", "usage", &[]).await;
         assert!(process.output().lines().all(|line| !line.contains("limit.refused")), "{usage}");
         drop(process);

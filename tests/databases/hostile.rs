@@ -320,6 +320,44 @@ async fn functions_that_were_made_in_a_database_are_never_called() {
     }
 }
 
+/// `row.name` is a call of a function in PostgreSQL where the table has no such column.
+#[tokio::test]
+async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
+    let shop = Shop::postgres().await;
+    for (function, language, body) in [
+        ("word_of(orders)", "sql", "SELECT word FROM secret LIMIT 1"),
+        ("word_of_any(anyelement)", "sql", "SELECT word FROM secret LIMIT 1"),
+        ("\"Word of\"(orders, INTEGER DEFAULT 1)", "sql", "SELECT word FROM secret LIMIT 1"),
+        ("word_of_row(record)", "plpgsql", "BEGIN RETURN (SELECT word FROM secret LIMIT 1); END"),
+        ("item(INTEGER)", "sql", "SELECT word FROM secret LIMIT 1"),
+    ] {
+        let made = format!("CREATE FUNCTION {function} RETURNS TEXT LANGUAGE {language} SECURITY DEFINER AS '{body}'");
+        shop.make(&made).await;
+    }
+    assert!(shop.raw_run("SELECT o.word_of, o.word_of_row FROM orders AS o").await.contains(CANARY));
+    let mut named = 0;
+    for sql in [
+        "SELECT o.word_of FROM orders AS o",
+        "SELECT o.WORD_OF FROM orders AS o",
+        "SELECT orders.word_of_any FROM orders",
+        "SELECT o.word_of_row FROM orders AS o",
+        "SELECT o.\"Word of\" FROM orders AS o",
+        "SELECT id FROM orders AS o WHERE o.word_of = 'x'",
+        "SELECT max(o.word_of) FROM orders AS o GROUP BY o.word_of ORDER BY o.word_of",
+        "SELECT (SELECT o.word_of) FROM orders AS o",
+        "SELECT s.word_of_row FROM (SELECT id, item FROM orders) AS s",
+        "WITH w AS (SELECT id FROM orders) SELECT w.word_of_any FROM w",
+        "SELECT a.id FROM orders AS a JOIN orders AS b ON a.word_of = b.word_of",
+    ] {
+        let (text, is_error) = shop.call("db_query", &["shop.orders"], sql).await;
+        assert!(is_error && !text.contains(CANARY), "{sql}: {text}");
+        named += usize::from(text.contains("is a function that was made"));
+    }
+    assert!(named >= 8, "{named} of these are refused for their function");
+    // A column of the same name as a function of values is a column.
+    assert!(shop.query(&["shop.orders"], "SELECT o.item FROM orders AS o").await.contains("tea"));
+}
+
 /// Nesting that some parsers read again and again.
 #[tokio::test]
 async fn no_statement_takes_long_to_be_understood() {

@@ -100,6 +100,11 @@ impl Shop {
         text
     }
 
+    /// What a statement gives past the tools.
+    pub async fn raw_run(&self, sql: &str) -> String {
+        self.raw.run(sql).await
+    }
+
     /// Runs a statement past the tools.
     pub async fn make(&self, sql: &str) {
         self.raw.run(sql).await;

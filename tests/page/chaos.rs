@@ -1,12 +1,13 @@
 //! Somebody breaks the bot on its page, and it answers all the same.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::time::Duration;
 
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::browser::Browser;
+use crate::browser::{Browser, Running};
 use crate::{LAST, playground, playground_with};
 
 /// Strikes and troubles of a run; `STAFFAI_CHAOS_CLICKS` changes it.
@@ -28,14 +29,20 @@ fn row(actor: &str) -> String {
     )
 }
 
-#[test]
-fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
-    let home = tempfile::tempdir().expect("a folder");
-    let (_program, url) = playground(home.path());
-    let browser = Browser::open(home.path());
+/// A playground, and its page in a browser with all that can be done to the bot.
+fn at_the_page(home: &Path) -> (Running, Browser) {
+    let (program, url) = playground(home);
+    let browser = Browser::open(home);
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
     browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    (program, browser)
+}
+
+#[test]
+fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
+    let home = tempfile::tempdir().expect("a folder");
+    let (_program, browser) = at_the_page(home.path());
 
     browser.click(".mid-answer");
     // Half of the answer is there when its conversation breaks; whoever stands beside it is well.
@@ -78,11 +85,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
 #[test]
 fn a_model_that_goes_down_in_the_middle_of_an_answer_leaves_it_whole() {
     let home = tempfile::tempdir().expect("a folder");
-    let (_program, url) = playground(home.path());
-    let browser = Browser::open(home.path());
-    browser.go(&format!("{url}/"));
-    browser.until("document.getElementById('link').textContent === 'connected'");
-    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    let (_program, browser) = at_the_page(home.path());
     browser.say("@staffai tell me a tale");
     browser.answer("A sailor");
     browser.click("[data-trouble=model_down]");
@@ -102,11 +105,7 @@ fn a_model_that_goes_down_in_the_middle_of_an_answer_leaves_it_whole() {
 #[test]
 fn counts_and_buttons_tell_of_what_happened_and_stay_where_they_are() {
     let home = tempfile::tempdir().expect("a folder");
-    let (_program, url) = playground(home.path());
-    let browser = Browser::open(home.path());
-    browser.go(&format!("{url}/"));
-    browser.until("document.getElementById('link').textContent === 'connected'");
-    browser.until("document.querySelectorAll('[data-trouble]').length === 6");
+    let (_program, browser) = at_the_page(home.path());
     browser.click(".mid-answer");
     browser.answer("The end.");
     counts(&browser, 1);

@@ -86,7 +86,7 @@ fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
         Step::Cancel(turn) => ("cancel", none, "0", String::new(), Some(turn), 0),
         Step::Read(limits) => ("read", *limits, "0", String::new(), None, 0),
     };
-    let turn = turn.map(keys::limit_turn).unwrap_or_default();
+    let turn = turn.map(keys::limits::limit_turn).unwrap_or_default();
     if law.entry(&turn).is_some_and(|entry| entry.state == EntryState::Estimated) {
         return None;
     }

@@ -215,8 +215,8 @@ async fn find(parts: &CommandParts, command: &Command) -> Kept {
             }
         }
         let Some(guild) = guild else { continue };
-        kept.silent.push(keys::told(&guild, person));
-        if let Some(until) = store.get(&keys::restricted_until(&guild, person)).await {
+        kept.silent.push(keys::restrictions::told(&guild, person));
+        if let Some(until) = store.get(&keys::restrictions::restricted_until(&guild, person)).await {
             kept.restricted_until.push((guild, until));
         }
     }

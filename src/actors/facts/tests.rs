@@ -63,7 +63,7 @@ async fn what_is_over_is_not_found_and_makes_room() {
     let now = clock.now().0 - BEGINNING.0;
     keeper.remember(&asked("7", now), "four").await.unwrap();
     // Those that are over may still be counted, for one step.
-    tokio::time::advance(keys::FACTS_TOLD_STEP).await;
+    tokio::time::advance(keys::facts::FACTS_TOLD_STEP).await;
     for text in ["one", "two", "three"] {
         keeper.remember(&asked("8", now), text).await.unwrap();
     }
@@ -92,7 +92,7 @@ async fn a_name_that_another_process_lost_is_added_again() {
     let keeper = keeper(&store);
     keeper.remember(&asked("7", 1), "one").await.unwrap();
     keeper.remember(&asked("7", 2), "two").await.unwrap();
-    let key = keys::fact_index(&person("7"));
+    let key = keys::facts::fact_index(&person("7"));
     let lost = store.get(&key).await.unwrap();
     let mut index = FactIndex::parse(Some(&lost));
     index.remove(&index.all()[1].id.clone());
@@ -106,7 +106,7 @@ async fn a_name_that_another_process_lost_is_added_again() {
     store.write(vec![Write::Delete { key: key.clone() }]).await;
     let facts: Vec<_> = FactIndex::parse(Some(&lost)).all().iter().map(|named| named.id.clone()).collect();
     for id in facts {
-        store.write(vec![Write::Delete { key: keys::fact(&person("7"), &id) }]).await;
+        store.write(vec![Write::Delete { key: keys::facts::fact(&person("7"), &id) }]).await;
     }
     tokio::time::advance(SETTLES_AFTER).await;
     keeper.settle(Instant::now()).await;
@@ -156,7 +156,7 @@ async fn whoever_is_forgotten_leaves_nothing_behind() {
     for (at, text) in [(1, "one"), (1, "two"), (2, "one"), (3, "three")] {
         keeper.remember(&asked("7", at), text).await.unwrap();
     }
-    let odd = format!("{}odd", keys::facts_of(&person("7")));
+    let odd = format!("{}odd", keys::facts::facts_of(&person("7")));
     store.write(vec![Write::Put { key: odd, value: "{".to_owned(), ttl: None }]).await;
     let whole = person("7");
     let (first, second) = tokio::join!(keeper.wipe(&whole, None), keeper.wipe(&whole, None));

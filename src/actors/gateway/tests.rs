@@ -8,6 +8,8 @@ use crate::actors::receipt::Outcome as Told;
 use crate::actors::testing::log::Log;
 use crate::actors::testing::ports::{ManualClock, MemoryStore, ScriptedModels};
 use crate::actors::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
+use crate::domain::ending::Dropped;
+use crate::domain::ids::Door;
 use crate::domain::locale::Locale;
 use crate::domain::restriction::Member;
 use crate::ports::TurnEventLog;
@@ -20,20 +22,27 @@ struct World {
     told: mpsc::UnboundedSender<Told>,
     receipts: mpsc::UnboundedReceiver<Told>,
     events: TurnEvents,
+    permits: Arc<Semaphore>,
     _tree: Tree,
 }
 
 async fn world(permits: usize) -> World {
+    world_whose_clients_read_along(permits, vec![DOOR]).await
+}
+
+/// A gateway with so many permits. At these doors clients read along; at others a message that comes again is a copy.
+async fn world_whose_clients_read_along(permits: usize, doors: Vec<Door>) -> World {
     let (gateway, journal, outbox) = (at("gateway"), at("journal"), at("outbox"));
     let mut stage = Stage::new();
     let (accepted, heard) = (stage.probe(&journal), stage.probe(&outbox));
     let permits = Arc::new(Semaphore::new(permits));
-    let actor = gateway_with(permits, journal, outbox);
+    let mut actor = gateway_with(Arc::clone(&permits), journal, outbox);
+    actor.events = TurnEvents::new(doors, Arc::clone(&actor.clock) as _);
     let (board, events) = (Arc::clone(&actor.board), actor.events.clone());
     stage.actor(row(LEAF), &gateway, actor);
     let tree = stage.go().await;
     let (told, receipts) = mpsc::unbounded_channel();
-    World { gateway, journal: accepted, outbox: heard, board, events, told, receipts, _tree: tree }
+    World { gateway, journal: accepted, outbox: heard, board, events, told, receipts, permits, _tree: tree }
 }
 
 fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Handle<OutboxMsg>) -> Gateway {
@@ -157,7 +166,48 @@ async fn who_reads_along_learns_of_a_turn_that_was_shed_without_a_notice() {
     assert!(world.outbox.now().await.is_some(), "the notice about the first one, which the outbox publishes");
     let told = world.events.read(&crate::actors::testing::place("42"), 0).unwrap().events;
     let told: Vec<_> = told.iter().map(|event| (event.turn.id.as_str(), event.update.clone())).collect();
-    assert_eq!(told, [("11", TurnUpdate::Done)]);
+    assert_eq!(told, [("11", TurnUpdate::unanswered(Dropped::NotTaken))]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_was_turned_away_and_asks_again_under_the_same_id_is_taken() {
+    let mut world = world(0).await;
+    for _ in 0..2 {
+        world.receive(Incoming::Posted(mention("10", "7", "42")));
+        assert_eq!(world.told().await, Some(Told::Settled));
+        assert!(world.journal.now().await.is_none());
+    }
+    world.permits.add_permits(1);
+    world.receive(Incoming::Posted(mention("10", "7", "42")));
+    let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("it is not taken") };
+    // What comes under its id once more is compared by the journal.
+    drop(accepted.permit);
+    world.receive(Incoming::Posted(mention("10", "7", "42")));
+    assert!(matches!(world.journal.now().await, Some(JournalMsg::Accept(again)) if again.turn.id == accepted.turn.id));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_of_a_message_is_answered_as_its_first_one_was() {
+    let (log, mut world) = (Log::capture(), world_whose_clients_read_along(0, Vec::new()).await);
+    world.receive(Incoming::Posted(mention("10", "7", "42")));
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert!(world.outbox.now().await.is_some(), "its member is told that there is too much to do");
+    world.permits.add_permits(1);
+    world.receive(Incoming::Posted(mention("10", "7", "42")));
+    assert_eq!(world.told().await, Some(Told::Settled));
+    assert_eq!(log.column("gateway.dropped", "reason"), ["repeated"]);
+    assert!(world.journal.now().await.is_none(), "who was told so is not answered after that");
+
+    world.receive(Incoming::Posted(mention("11", "7", "42")));
+    let Some(JournalMsg::Accept(accepted)) = world.journal.now().await else { panic!("it is not taken") };
+    world.receive(Incoming::Posted(mention("11", "7", "42")));
+    assert_eq!(
+        world.told().await,
+        Some(Told::Returned),
+        "its copy comes back until the journal has room to compare it"
+    );
+    assert!(world.outbox.now().await.is_none() && world.journal.now().await.is_none());
+    drop(accepted);
 }
 
 #[tokio::test(start_paused = true)]

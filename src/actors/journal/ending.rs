@@ -103,7 +103,7 @@ impl Journal {
         let saving = self.forgotten.saving();
         let ttl = self.live.now().settings.history.ttl;
         let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
-        self.close(state, &entry, delivery.posted.clone(), writes);
+        self.close(state, &entry, delivery.posted.clone(), writes, None);
     }
 
     /// The answer will never be posted. One that no outbox bears gives way to an apology.
@@ -131,7 +131,7 @@ impl Journal {
         }
         report::count(&entry, "failed");
         self.timeline.closed(id, "failed", &reason.to_string());
-        self.close(state, &entry, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new(), None);
     }
 
     /// Handling this message failed the journal again and again. Its turn ends, in the simplest way that is left.
@@ -145,13 +145,13 @@ impl Journal {
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {
                 if let Some(entry) = state.open.remove(&id) {
                     self.timeline.closed(&id, "failed", "its end failed the journal");
-                    self.close(state, &entry, posted, Vec::new());
+                    self.close(state, &entry, posted, Vec::new(), None);
                 }
             }
             JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
                 if let Some(entry) = state.open.remove(&id) {
                     self.timeline.closed(&id, "failed", "its end failed the journal");
-                    self.close(state, &entry, Vec::new(), Vec::new());
+                    self.close(state, &entry, Vec::new(), Vec::new(), None);
                 }
             }
             // The dropped receipt returns the event to where it came from, and the rest comes once.
@@ -159,18 +159,20 @@ impl Journal {
         }
     }
 
-    /// What the turn used is counted in the same write that closes it, so that neither is ever there without the other.
+    /// Closes a turn; those who read along are told why it has no answer. What the turn used is counted in the same write that closes
+    /// it, so that neither is ever there without the other.
     pub(super) fn close(
         &self,
         state: &mut JournalState,
         entry: &Entry,
         posted: Vec<MessageId>,
         mut writes: Vec<Write>,
+        unanswered: Option<Dropped>,
     ) {
         let id = &entry.turn.id;
         state.closed.insert(id);
         self.unpark(entry, &mut writes);
-        self.events.publish(&entry.turn.place, id, || TurnUpdate::Done);
+        self.events.publish(&entry.turn.place, id, || TurnUpdate::Done { unanswered });
         let waited =
             entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
         if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
@@ -203,7 +205,8 @@ impl Journal {
         if let Some(answer) = &answer {
             rate_limiter::close(&self.rate_limiter, &turn, None, answer);
         }
-        self.close(state, &Entry::of_earlier_life(turn, answer, false), Vec::new(), Vec::new());
+        let entry = Entry::of_earlier_life(turn, answer, false);
+        self.close(state, &entry, Vec::new(), Vec::new(), Some(Dropped::NotRepeated));
     }
 
     /// Ends a turn without an answer.
@@ -211,7 +214,7 @@ impl Journal {
         let entry = state.open.remove(id)?;
         report::refused(&entry, why.outcome(), why.as_str());
         self.timeline.closed(id, why.outcome(), why.as_str());
-        self.close(state, &entry, Vec::new(), Vec::new());
+        self.close(state, &entry, Vec::new(), Vec::new(), Some(why));
         Some(entry)
     }
 }

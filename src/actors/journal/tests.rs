@@ -21,7 +21,7 @@ use crate::actors::tree::Scope;
 use crate::actors::turn_events::TurnEvents;
 use crate::domain::completion::Usage;
 use crate::domain::delivery::Form;
-use crate::domain::ending::{Ending, ModelErrorKind, OverLimit, Unposted};
+use crate::domain::ending::{Dropped, Ending, ModelErrorKind, OverLimit, Unposted};
 use crate::domain::ids::Door;
 use crate::domain::keys;
 use crate::domain::locale::Locale;
@@ -217,9 +217,9 @@ async fn those_who_read_along_learn_of_each_step_once() {
         told("11", TurnUpdate::Accepted),
         told("10", TurnUpdate::Final { parts: parts("hello"), effort: Effort::default() }),
         told("11", TurnUpdate::Apology { parts: parts("sorry"), why: NoAnswer::Ended(Ending::Deadline) }),
-        told("9", TurnUpdate::Done),
-        told("10", TurnUpdate::Done),
-        told("11", TurnUpdate::Done),
+        told("9", TurnUpdate::DONE),
+        told("10", TurnUpdate::DONE),
+        told("11", TurnUpdate::unanswered(Dropped::TriggerDeleted)),
     ];
     assert_eq!(world.events(), expected);
 }

@@ -14,21 +14,39 @@ fn conversation(id: &str) -> Handle<()> {
 /// A program with one shard that is down, one bound and one model that costs.
 struct Signs;
 
+fn part(kind: &str, name: &str, status: Status) -> Part {
+    let (kind, name) = (kind.to_owned(), name.to_owned());
+    Part { kind, name, status, since: Timestamp(0), restarts: 0, last_error: None, optional: false }
+}
+
+/// The same with these parts.
+struct WithParts(Vec<Part>);
+
+impl Vitals for WithParts {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        Readiness { parts: self.0.clone(), ..Signs.readiness() }
+    }
+
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
+        Signs.tree(of_a_kind)
+    }
+
+    fn turns(&self) -> Turns {
+        Signs.turns()
+    }
+}
+
 impl Vitals for Signs {
     fn alive(&self) -> bool {
         true
     }
 
     fn readiness(&self) -> Readiness {
-        let shard = Part {
-            kind: "shard".to_owned(),
-            name: "0".to_owned(),
-            status: Status::Down,
-            since: Timestamp(0),
-            restarts: 0,
-            last_error: None,
-            optional: false,
-        };
+        let shard = part("shard", "0", Status::Down);
         let configuration = Configuration { version: "1".to_owned(), rejected: Some("turn.lane".to_owned()) };
         Readiness {
             status: Status::Down,
@@ -58,7 +76,7 @@ impl Vitals for Signs {
 #[test]
 fn gauges_tell_of_parts_bounds_costs_and_the_process() {
     let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
-    metrics::with_local_recorder(&recorder, || gauges::set(&BTreeMap::new(), &Signs));
+    metrics::with_local_recorder(&recorder, || gauges::set(&BTreeMap::new(), &Signs, &mut gauges::Shown::new()));
     let page = recorder.handle().render();
     let version = format!("staffai_build_info{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
     for line in [
@@ -72,6 +90,24 @@ fn gauges_tell_of_parts_bounds_costs_and_the_process() {
         "staffai_llm_cost_dollars{model=\"fast\"} 0.25",
     ] {
         assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+    }
+}
+
+#[test]
+fn a_part_that_is_gone_is_neither_up_nor_down_and_a_place_is_no_label() {
+    let recorder = metrics_exporter_prometheus::PrometheusBuilder::new().build_recorder();
+    let mut shown = gauges::Shown::new();
+    let mut page = |parts: Vec<Part>| {
+        metrics::with_local_recorder(&recorder, || gauges::set(&BTreeMap::new(), &WithParts(parts), &mut shown));
+        recorder.handle().render()
+    };
+    let (door, model) = (part("door", "discord", Status::Ready), part("model", "fast", Status::Down));
+    let refused = part("door", "posts:discord", Status::Down);
+    let told = page(vec![door.clone(), model.clone(), refused, part("place", "discord:42", Status::Down)]);
+    assert!(told.contains("{kind=\"door\",name=\"posts:discord\"} 0") && !told.contains("discord:42"), "{told}");
+    let told = page(vec![door]);
+    for line in ["door\",name=\"discord\"} 1", "door\",name=\"posts:discord\"} NaN", "model\",name=\"fast\"} NaN"] {
+        assert!(told.contains(&format!("staffai_part_up{{kind=\"{line}")), "{line}: {told}");
     }
 }
 

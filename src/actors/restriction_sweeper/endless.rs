@@ -19,8 +19,8 @@ impl RestrictionSweeper {
             return self.restricted.end(member);
         }
         let since = self.clock.now();
-        let (key, value) = (keys::endless(&member.guild, &member.person), since.0.to_string());
-        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::ENDLESS_TTL) }]));
+        let (key, value) = (keys::restrictions::endless(&member.guild, &member.person), since.0.to_string());
+        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::restrictions::ENDLESS_TTL) }]));
         state.endless.insert(member.clone(), since);
         self.restricted.begin(member.clone(), since);
     }
@@ -30,7 +30,7 @@ impl RestrictionSweeper {
         if state.endless.remove(member).is_none() {
             return;
         }
-        drop(self.store.write(vec![Write::Delete { key: keys::endless(&member.guild, &member.person) }]));
+        drop(self.store.write(vec![Write::Delete { key: keys::restrictions::endless(&member.guild, &member.person) }]));
         self.restricted.end(member);
         tracing::info!(
             event = "restriction.lifted", guild = member.guild, person = %member.person, reason = "moderator",

@@ -101,7 +101,7 @@ impl World {
     }
 
     fn until(&self, who: &str) -> Option<String> {
-        self.store.entries.lock().get(&keys::restricted_until("5", &person(who))).cloned()
+        self.store.entries.lock().get(&keys::restrictions::restricted_until("5", &person(who))).cloned()
     }
 }
 
@@ -114,7 +114,7 @@ fn ended(people: &[&str], ago: u64) -> MemoryStore {
     let store = MemoryStore::new();
     for who in people {
         let until = BEGINNING.0 / 1000 - ago;
-        store.put(keys::restricted_until("5", &person(who)), until.to_string());
+        store.put(keys::restrictions::restricted_until("5", &person(who)), until.to_string());
     }
     store
 }
@@ -152,7 +152,9 @@ async fn a_missing_right_keeps_the_record_and_is_tried_again_without_hammering()
     let log = Log::capture();
     let world = world_of(&USUAL, MemoryStore::new()).await;
     for who in ["7", "8", "9"] {
-        world.store.put(keys::restricted_until("5", &person(who)), (BEGINNING.0 / 1000 + 310).to_string());
+        world
+            .store
+            .put(keys::restrictions::restricted_until("5", &person(who)), (BEGINNING.0 / 1000 + 310).to_string());
     }
     for _ in 0..3 {
         world.poster.role_goes(refused());
@@ -170,7 +172,7 @@ async fn a_missing_right_keeps_the_record_and_is_tried_again_without_hammering()
 async fn who_left_is_crossed_out() {
     let log = Log::capture();
     let world = world_of(&USUAL, MemoryStore::new()).await;
-    world.store.put(keys::restricted_until("5", &person("7")), (BEGINNING.0 / 1000).to_string());
+    world.store.put(keys::restrictions::restricted_until("5", &person("7")), (BEGINNING.0 / 1000).to_string());
     world.poster.role_goes(Go::Absent);
     tokio::time::sleep(Duration::from_secs(302)).await;
     assert_eq!(log.column("restriction.lifted", "reason"), ["left"]);
@@ -265,8 +267,8 @@ async fn who_is_exempt_is_never_restricted_and_nobody_is_without_a_role() {
 async fn a_crash_between_the_record_and_the_role_is_made_good() {
     let store = MemoryStore::new();
     let until = BEGINNING.0 / 1000 + 600;
-    store.put(keys::restricted_until("5", &person("7")), until.to_string());
-    store.put(keys::restricting("5", &person("7")), "1");
+    store.put(keys::restrictions::restricted_until("5", &person("7")), until.to_string());
+    store.put(keys::restrictions::restricting("5", &person("7")), "1");
     let world = world_of(&USUAL, store).await;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(world.roles(), ["+7 12 Rate limit exceeded"]);

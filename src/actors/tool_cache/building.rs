@@ -73,8 +73,14 @@ pub(super) fn build(plan: Plan) -> Option<Built> {
     let Plan { servers, built_in, before, rebuild } = plan;
     let mut work = rebuild;
     let mut servers = servers;
-    // Of two tools that cannot be told apart the first stays: no process that names itself displaces a server that is configured.
-    servers.sort_by_key(|planned| planned.entry.transport == Transport::Provider);
+    // Of two tools that cannot be told apart, or have no room together, the first stays: no process that names itself displaces a
+    // server that is configured, or a process that was there before.
+    let offered: HashSet<&Source> = before.entries().iter().map(|entry| &entry.tool.source).collect();
+    let is_new = |name: &ServerName| !offered.contains(&Source::Server(name.clone()));
+    servers.sort_by_cached_key(|planned| {
+        let provider = planned.entry.transport == Transport::Provider;
+        (provider, provider && is_new(&planned.entry.name))
+    });
     let servers: Vec<(BuiltServer, Offer, ServerLine)> =
         servers.into_iter().map(|planned| server(planned, &mut work)).collect();
     if !work {

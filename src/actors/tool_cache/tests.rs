@@ -316,3 +316,47 @@ async fn a_list_that_expands_beyond_its_bounds_is_neither_kept_nor_stored_nor_co
     assert!(world.offered().len() < 300 && world.offered().contains(&"b__small".to_owned()));
     assert_eq!(kept("a")["tools"], serde_json::json!([]));
 }
+
+#[tokio::test(start_paused = true)]
+async fn processes_that_name_themselves_share_one_bound_and_none_takes_the_place_of_another() {
+    let (log, store) = (Log::capture(), store());
+    let world_before = world(&store).await;
+    let provider = |name: &str| ServerEntry::new(ServerName::new(name), Transport::Provider);
+    let names: Vec<String> = (0..12).map(|number| format!("p{number:02}")).collect();
+    let mut entries: Vec<ServerEntry> = names.iter().map(|name| provider(name)).collect();
+    entries.push(entry("configured", "x"));
+    world_before.servers(&entries).await;
+    let list = async |world: &World, name: &str| {
+        let tools = (0..60).map(|number| bomb(name, number)).collect();
+        world.cache.cast(ToolCacheMsg::Listed(ServerName::new(name), tools)).ok().unwrap();
+        sleep(Duration::from_secs(60)).await;
+    };
+    for name in &names {
+        list(&world_before, name).await;
+    }
+    world_before.lists("configured", &[("small", "is offered")]).await;
+    sleep(Duration::from_secs(60)).await;
+    let told = |world: &World, name: &str| -> usize {
+        let all = world.toolbox.now();
+        let of_providers = all.catalogue.entries().iter().filter(|entry| entry.name.starts_with(name));
+        of_providers.map(|entry| entry.spec.parameters.as_str().len()).sum()
+    };
+    assert!(told(&world_before, "p00") <= crate::domain::tool::bounds::OF_PROVIDER.bytes);
+    let (first, all) = (told(&world_before, "p00"), told(&world_before, "p"));
+    assert!(first > 0 && all <= crate::domain::tool::bounds::OF_PROVIDERS.bytes, "{first} {all}");
+    assert!(world_before.offered().contains(&"configured__small".to_owned()), "a configured server has room");
+    assert!(log.column("tool.refused", "reason").iter().any(|reason| reason.contains("processes that announce tools")));
+    // A name that is sorted before all others takes no place of them.
+    entries.insert(0, provider("a"));
+    world_before.servers(&entries).await;
+    list(&world_before, "a").await;
+    assert_eq!((told(&world_before, "p00"), told(&world_before, "a__")), (first, 0));
+    drop(world_before);
+    let world = world(&store).await;
+    world.servers(&entries).await;
+    assert_eq!(world.offered(), ["configured__small"], "no list of a process that names itself is stored");
+    for name in &names {
+        list(&world, name).await;
+    }
+    assert!((1..=crate::domain::tool::bounds::OF_PROVIDERS.bytes).contains(&told(&world, "p")));
+}

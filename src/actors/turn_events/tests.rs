@@ -29,10 +29,10 @@ fn read(log: &TurnEvents, after: u64) -> (Vec<(u64, TurnUpdate)>, Option<u64>) {
 fn a_reader_goes_on_behind_any_number() {
     let log = log();
     assert!(log.read(&place("42"), 0).is_none());
-    for update in [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::Done] {
+    for update in [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::DONE] {
         log.publish(&place("42"), &turn("1"), || update);
     }
-    let all: Vec<_> = [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::Done]
+    let all: Vec<_> = [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::DONE]
         .into_iter()
         .zip(FIRST..)
         .map(|(update, number)| (number, update))
@@ -85,7 +85,7 @@ fn a_stream_keeps_so_many_events_and_bytes_and_the_last_answer_whatever_its_size
         parts: [crate::domain::outgoing::Part::Text { text }].as_slice().into(),
         effort: crate::domain::turn::Effort::default(),
     });
-    log.publish(&place("42"), &turn("1"), || TurnUpdate::Done);
+    log.publish(&place("42"), &turn("1"), || TurnUpdate::DONE);
     let kept: Vec<u64> = read(&log, 0).0.iter().map(|(number, _)| *number).collect();
     let last = FIRST + EVENTS_MAX as u64 + 6;
     assert_eq!(kept, [last - 1, last]);
@@ -116,7 +116,7 @@ async fn each_reader_gets_everything_and_waits_for_more() {
             let mut told = Vec::new();
             while let Some(Reading::Event(event)) = reader.next().await {
                 told.push(event.update.clone());
-                if event.update == TurnUpdate::Done {
+                if event.update == TurnUpdate::DONE {
                     break;
                 }
             }
@@ -124,12 +124,12 @@ async fn each_reader_gets_everything_and_waits_for_more() {
         })
     };
     let readers = [reading(reader()), reading(reader())];
-    for update in [TurnUpdate::Accepted, draft("a", true), TurnUpdate::Done] {
+    for update in [TurnUpdate::Accepted, draft("a", true), TurnUpdate::DONE] {
         settle().await;
         log.publish(&place("42"), &turn("1"), || update);
     }
     for reader in readers {
-        assert_eq!(reader.await.unwrap(), [TurnUpdate::Accepted, draft("a", true), TurnUpdate::Done]);
+        assert_eq!(reader.await.unwrap(), [TurnUpdate::Accepted, draft("a", true), TurnUpdate::DONE]);
     }
 }
 

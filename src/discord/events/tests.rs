@@ -224,14 +224,14 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
             {"id": "10", "type": 0, "last_message_id": "100"}, {"id": "11", "type": 4}, {"id": "12", "type": 5},
             {"type": 0}, 7, {"id": "13", "type": 15}, {"id": "14", "type": 2, "last_message_id": null},
         ],
-        "threads": [{"id": "20", "type": 11, "last_message_id": "200", "parent_id": "10"}],
+        "threads": [{"id": "20", "type": 11, "last_message_id": "4194304000", "parent_id": "10"}],
     });
     let GuildPlaces { guild: id, locale, newest, threads } = places(&guild.to_string()).unwrap().unwrap();
     assert_eq!(threads, [(Place::new(DOOR, "20"), Place::new(DOOR, "10"))]);
     assert_eq!(locale.as_deref(), Some("de"));
     let newest: Vec<_> = newest.into_iter().map(|(place, at)| (place.id.to_string(), at)).collect();
     let epoch = Timestamp(1_420_070_400_000);
-    let expected = [("10", epoch), ("12", Timestamp(0)), ("14", Timestamp(0)), ("20", epoch)];
+    let expected = [("10", epoch), ("12", epoch), ("14", epoch), ("20", Timestamp(epoch.0 + 1_000))];
     let expected: Vec<_> = expected.into_iter().map(|(id, at)| (id.to_owned(), at)).collect();
     assert_eq!((id.as_str(), newest), ("4", expected));
     assert_eq!(places(r#"{"id":"4","unavailable":true}"#).unwrap(), None);
@@ -240,6 +240,25 @@ fn a_guild_tells_its_places_and_skips_odd_ones() {
         Some(GuildPlaces { guild: "4".to_owned(), locale: None, newest: Vec::new(), threads: Vec::new() })
     );
     assert!(places("{}").is_err());
+}
+
+#[test]
+fn a_place_that_began_lately_may_have_messages_of_which_its_hint_says_nothing() {
+    let second = |seconds: u64| (seconds * 1_000) << 22;
+    let guild = json!({
+        "id": "4",
+        "channels": [{"id": second(50).to_string(), "type": 0, "last_message_id": null}],
+        "threads": [
+            {"id": second(10).to_string(), "type": 11, "parent_id": "10", "last_message_id": second(20).to_string(),
+             "thread_metadata": {"create_timestamp": "2015-01-01T00:01:00+00:00"}},
+            {"id": second(30).to_string(), "type": 11, "parent_id": "10", "last_message_id": second(70).to_string(),
+             "thread_metadata": {"create_timestamp": null}},
+            {"id": second(40).to_string(), "type": 12, "parent_id": "10", "thread_metadata": {"create_timestamp": "soon"}},
+        ],
+    });
+    let newest = places(&guild.to_string()).unwrap().unwrap().newest;
+    let seconds: Vec<u64> = newest.iter().map(|(_, at)| (at.0 - 1_420_070_400_000) / 1_000).collect();
+    assert_eq!(seconds, [50, 60, 70, 40]);
 }
 
 #[test]

@@ -348,7 +348,7 @@ fn turn_of(request: &Request) -> Option<Box<str>> {
         Step::Settle(turn, _) | Step::Cancel(turn) => turn,
         Step::Read(_) => return None,
     };
-    Some(keys::limit_turn(turn).into())
+    Some(keys::limits::limit_turn(turn).into())
 }
 
 #[cfg(test)]

@@ -16,6 +16,10 @@ pub struct Weight {
 
 /// The most that the tools of one source take.
 pub const OF_SOURCE: Weight = Weight { values: 250_000, patterns: 5_000, bytes: 8 * 1024 * 1024 };
+/// The most that the tools of one process that announces itself take: nothing says that it may be trusted with more.
+pub const OF_PROVIDER: Weight = Weight { values: 100_000, patterns: 2_000, bytes: 3 * 1024 * 1024 };
+/// The most that the tools of all such processes take together.
+pub const OF_PROVIDERS: Weight = OF_SOURCE;
 /// The most that all tools of a catalogue take.
 pub const OF_CATALOGUE: Weight = Weight { values: 1_000_000, patterns: 20_000, bytes: 32 * 1024 * 1024 };
 

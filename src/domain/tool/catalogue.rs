@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::bounds::{OF_CATALOGUE, OF_SOURCE, Room, Weight};
+use super::bounds::{OF_CATALOGUE, OF_PROVIDER, OF_PROVIDERS, OF_SOURCE, Room, Weight};
 use super::name::{callable, hex, skeleton};
 use super::rights::{self, Verdict};
 use super::validators::{self, SchemaKey, Validators};
@@ -36,6 +36,8 @@ pub struct Offer {
     pub about: Option<Arc<str>>,
     /// Names where the source is reached: another program or address has another one. Empty for what this program offers itself.
     pub origin: Arc<str>,
+    /// The source is a process that announced itself: all of these share one bound.
+    pub announced: bool,
 }
 
 /// One tool of the catalogue.
@@ -104,8 +106,10 @@ pub enum Reason {
     LooksLike(Arc<str>),
     /// There are [`TOOLS_MAX`] tools already.
     TooMany,
-    /// The tools of its source take more than [`OF_SOURCE`].
+    /// The tools of its source take more than [`OF_SOURCE`], or [`OF_PROVIDER`] where that announced itself.
     SourceTooLarge,
+    /// The tools of all processes that announced themselves take more than [`OF_PROVIDERS`].
+    ProvidersTooLarge,
     /// All tools take more than [`OF_CATALOGUE`].
     NoRoom,
 }
@@ -115,7 +119,7 @@ impl Reason {
     #[must_use]
     pub const fn is_of_size(&self) -> bool {
         match self {
-            Self::SourceTooLarge | Self::NoRoom => true,
+            Self::SourceTooLarge | Self::ProvidersTooLarge | Self::NoRoom => true,
             Self::Taken(_) | Self::LooksLike(_) | Self::TooMany => false,
         }
     }
@@ -129,6 +133,9 @@ impl std::fmt::Display for Reason {
             Self::TooMany => write!(f, "there are {TOOLS_MAX} tools already: name the ones you need in allowed_tools"),
             Self::SourceTooLarge => f.write_str(
                 "the descriptions and schemas of its server are too large together: name the tools you need in allowed_tools",
+            ),
+            Self::ProvidersTooLarge => f.write_str(
+                "the descriptions and schemas of all processes that announce tools are too large together: let them offer fewer",
             ),
             Self::NoRoom => f.write_str(
                 "the descriptions and schemas of all tools are too large together: name the tools you need in allowed_tools",
@@ -155,8 +162,9 @@ impl Catalogue {
         let mut skeletons: HashMap<String, Arc<str>> = HashMap::new();
         let mut refused = Vec::new();
         let (mut all, validators) = (Room::of(OF_CATALOGUE), Arc::clone(&before.validators));
+        let mut providers = Room::of(OF_PROVIDERS);
         for offer in offers {
-            let mut own = Room::of(OF_SOURCE);
+            let mut own = Room::of(if offer.announced { OF_PROVIDER } else { OF_SOURCE });
             for tool in offer.tools.iter().filter(|tool| offer.takes(tool)) {
                 let name: Arc<str> = callable(&tool.source, &tool.name).into();
                 let like = skeletons.get(&skeleton(&name)).filter(|like| names[*like].tool.source != tool.source);
@@ -168,6 +176,8 @@ impl Catalogue {
                     Reason::TooMany
                 } else if own.is_overfull() {
                     Reason::SourceTooLarge
+                } else if offer.announced && providers.is_overfull() {
+                    Reason::ProvidersTooLarge
                 } else if all.is_overfull() {
                     Reason::NoRoom
                 } else {
@@ -175,6 +185,8 @@ impl Catalogue {
                     let entry = before.same(&name, tool, offer).unwrap_or_else(made);
                     if !own.take(entry.weight) {
                         Reason::SourceTooLarge
+                    } else if offer.announced && !providers.take(entry.weight) {
+                        Reason::ProvidersTooLarge
                     } else if !all.take(entry.weight) {
                         Reason::NoRoom
                     } else {

@@ -7,13 +7,15 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::wire::{Announcement, Instance};
-use crate::domain::tool::ServerName;
+use crate::domain::tool::{ServerName, Tool};
 use crate::ports::tools::Listing;
 
 /// The most providers; further ones are not taken.
 const PROVIDERS_MAX: usize = 64;
 /// The most instances of one provider.
 const INSTANCES_MAX: usize = 64;
+/// The most bytes of the tools of all providers.
+const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// An instance that gave no sign of life for so long is gone.
 const LIVES_FOR: Duration = Duration::from_secs(15);
 
@@ -25,6 +27,8 @@ struct Known {
     /// When each instance was heard last.
     instances: HashMap<String, Instant>,
     tools: Listing,
+    /// The bytes of the list.
+    bytes: usize,
     /// Counts changes of the list. Its end is that of the provider.
     changes: watch::Sender<u64>,
 }
@@ -32,27 +36,42 @@ struct Known {
 impl Roster {
     /// Takes what a process offers; the last word of all instances of a provider counts. True when there is another set of
     /// providers.
-    pub(super) fn announced(&mut self, announcement: Announcement, now: Instant) -> bool {
+    ///
+    /// # Errors
+    /// There is no room for it: what was offered before stays.
+    pub(super) fn announced(&mut self, announcement: Announcement, now: Instant) -> Result<bool, String> {
         let Announcement { by: Instance { provider, instance }, tools } = announcement;
         let is_new = !self.0.contains_key(&provider);
         if is_new && self.0.len() == PROVIDERS_MAX {
-            tracing::debug!(provider = provider.as_str(), "there are {PROVIDERS_MAX} providers already");
-            return false;
+            return Err(format!("{provider}: there are {PROVIDERS_MAX} providers already"));
+        }
+        let others: usize = self.0.iter().filter(|(name, _)| **name != provider).map(|(_, known)| known.bytes).sum();
+        let bytes = tools.tools.iter().map(Tool::bytes).sum();
+        let overfull = (others.saturating_add(bytes) > BYTES_MAX).then(|| {
+            format!("{provider}: the tools of all providers take more than {BYTES_MAX} bytes; let them offer fewer")
+        });
+        if is_new && let Some(why) = overfull {
+            return Err(why);
         }
         let known = self.0.entry(provider).or_insert_with(|| Known {
             instances: HashMap::new(),
             tools: Listing::default(),
+            bytes: 0,
             changes: watch::Sender::new(0),
         });
         if known.instances.len() < INSTANCES_MAX || known.instances.contains_key(&instance) {
             known.instances.insert(instance, now);
         }
+        // A process that offers too much lives all the same.
+        if let Some(why) = overfull {
+            return Err(why);
+        }
         let tools = Listing { tools: tools.tools, warnings: tools.warnings };
         if known.tools != tools {
-            known.tools = tools;
+            (known.tools, known.bytes) = (tools, bytes);
             known.changes.send_modify(|count| *count += 1);
         }
-        is_new
+        Ok(is_new)
     }
 
     /// A sign of life. False when nothing is known of this process.
@@ -127,8 +146,12 @@ mod tests {
     async fn a_provider_is_there_as_long_as_one_of_its_instances_is() {
         let mut roster = Roster::default();
         let start = Instant::now();
-        assert!(roster.announced(announcement("desk", "1", "a"), start));
-        assert!(!roster.announced(announcement("desk", "2", "a"), start), "the provider was there already");
+        assert_eq!(roster.announced(announcement("desk", "1", "a"), start), Ok(true));
+        assert_eq!(
+            roster.announced(announcement("desk", "2", "a"), start),
+            Ok(false),
+            "the provider was there already"
+        );
         assert!(!roster.withdrawn(&instance("desk", "1")));
         assert!(roster.withdrawn(&instance("desk", "2")));
         assert!(roster.names().is_empty() && roster.tools(&ServerName::new("desk")).is_none());
@@ -139,8 +162,8 @@ mod tests {
     async fn one_that_is_silent_is_gone_and_a_sign_of_life_keeps_it() {
         let mut roster = Roster::default();
         let start = Instant::now();
-        roster.announced(announcement("desk", "1", "a"), start);
-        roster.announced(announcement("till", "1", "a"), start);
+        let _ = roster.announced(announcement("desk", "1", "a"), start);
+        let _ = roster.announced(announcement("till", "1", "a"), start);
         assert!(roster.alive(&instance("till", "1"), start + LIVES_FOR / 2));
         assert!(roster.forget_silent(start + LIVES_FOR));
         assert_eq!(roster.names(), [ServerName::new("till")]);
@@ -152,11 +175,11 @@ mod tests {
     async fn only_a_list_that_is_another_one_counts_as_changed() {
         let mut roster = Roster::default();
         let (now, name) = (Instant::now(), ServerName::new("desk"));
-        roster.announced(announcement("desk", "1", "a"), now);
+        let _ = roster.announced(announcement("desk", "1", "a"), now);
         let changes = roster.known(&name).expect("it is there");
-        roster.announced(announcement("desk", "2", "a"), now);
+        let _ = roster.announced(announcement("desk", "2", "a"), now);
         assert!(!changes.has_changed().unwrap());
-        roster.announced(announcement("desk", "2", "b"), now);
+        let _ = roster.announced(announcement("desk", "2", "b"), now);
         assert!(changes.has_changed().unwrap());
         assert_eq!(&*roster.tools(&name).unwrap().tools[0].name, "b");
         roster.withdrawn(&instance("desk", "1"));
@@ -165,13 +188,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn all_lists_together_have_a_bound_and_one_that_does_not_fit_leaves_the_others_as_they_are() {
+        let (mut roster, now) = (Roster::default(), Instant::now());
+        let large = |provider: &str, kib: usize| {
+            let mut announcement = announcement(provider, "1", "a");
+            announcement.tools.tools[0].description = "x".repeat(kib * 1024);
+            announcement
+        };
+        for number in 0..8 {
+            assert_eq!(roster.announced(large(&format!("p{number}"), 1000), now), Ok(true));
+        }
+        assert!(roster.announced(large("late", 500), now).unwrap_err().contains("8388608 bytes"));
+        assert!(!roster.names().contains(&ServerName::new("late")));
+        assert!(roster.announced(large("p0", 1_800), now).is_err());
+        assert_eq!(roster.tools(&ServerName::new("p0")).unwrap().tools[0].description.len(), 1_000 * 1_024);
+        assert_eq!(roster.announced(large("p0", 10), now), Ok(false), "a smaller one makes room");
+        assert_eq!(roster.announced(large("late", 500), now), Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn there_are_so_many_and_no_more() {
         let mut roster = Roster::default();
         for number in 0..PROVIDERS_MAX + 3 {
-            roster.announced(announcement(&format!("p{number}"), "1", "a"), Instant::now());
+            let _ = roster.announced(announcement(&format!("p{number}"), "1", "a"), Instant::now());
         }
         for number in 0..INSTANCES_MAX + 3 {
-            roster.announced(announcement("p0", &number.to_string(), "a"), Instant::now());
+            let _ = roster.announced(announcement("p0", &number.to_string(), "a"), Instant::now());
         }
         assert_eq!(roster.0.len(), PROVIDERS_MAX);
         assert_eq!(roster.0[&ServerName::new("p0")].instances.len(), INSTANCES_MAX);

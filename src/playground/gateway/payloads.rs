@@ -147,12 +147,13 @@ impl Hearing<'_> {
     fn guild_create(&self, guild: &Guild) -> Value {
         let mut data = wire::guild_create(&self.world.state, guild);
         if self.world.script.stale_hints {
-            for list in ["channels", "threads"] {
-                for channel in data[list].as_array_mut().into_iter().flatten() {
-                    let id = channel["id"].as_str().and_then(|id| id.parse::<ChannelId>().ok());
-                    let oldest = id.and_then(|id| self.world.state.public(id).next()).map(|message| message.id);
-                    channel["last_message_id"] = json!(oldest);
-                }
+            for channel in data["channels"].as_array_mut().into_iter().flatten() {
+                let id = channel["id"].as_str().and_then(|id| id.parse::<ChannelId>().ok());
+                let oldest = id.and_then(|id| self.world.state.public(id).next()).map(|message| message.id);
+                channel["last_message_id"] = json!(oldest);
+            }
+            for thread in data["threads"].as_array_mut().into_iter().flatten() {
+                thread["last_message_id"] = Value::Null;
             }
         }
         data

@@ -90,10 +90,10 @@ impl LimitScript {
         changes: impl Iterator<Item = (&str, Option<&Entry>)>,
     ) -> RedisResult<RawReply> {
         let mut call = self.0.prepare_invoke();
-        for key in keys::limit_pair(member, link.is_spread()) {
+        for key in keys::limits::limit_pair(member, link.is_spread()) {
             call.key(key);
         }
-        call.key(keys::limit_sum(member, link.is_spread()));
+        call.key(keys::limits::limit_sum(member, link.is_spread()));
         let none = Limits { messages: 0, tokens: 0 };
         let (word, limits, exempt, tokens, turn, lease) = match step {
             Some(Step::Reserve(Reservation { turn, tokens, lease, limits, exempt })) => {
@@ -110,7 +110,11 @@ impl LimitScript {
             .arg(limits.messages)
             .arg(limits.tokens.min(LIMIT_MAX))
             .arg(u8::from(exempt));
-        call.arg(tokens).arg(turn.map(keys::limit_turn).unwrap_or_default()).arg(lease).arg(ENTRIES_MAX).arg(known);
+        call.arg(tokens)
+            .arg(turn.map(keys::limits::limit_turn).unwrap_or_default())
+            .arg(lease)
+            .arg(ENTRIES_MAX)
+            .arg(known);
         for (turn, entry) in changes {
             match entry {
                 Some(entry) => {

@@ -194,7 +194,7 @@ impl<B: Backend> Shared<B> {
             return (book.changes(), book.last(), false);
         }
         writes.extend(book.changed().into_iter().map(|(member, log, window)| {
-            let [_, key] = keys::limit_pair(member, false);
+            let [_, key] = keys::limits::limit_pair(member, false);
             Write::Put { key, value: member::to_json(log), ttl: Some(window) }
         }));
         (Vec::new(), book.last(), !state.decision.loaded)
@@ -215,7 +215,7 @@ impl<B: Backend> Shared<B> {
                     "the entries of a limit cannot be read; they are forgotten"
                 );
             }
-            Some((keys::parse_token_limit(&key)?, log?))
+            Some((keys::limits::parse_token_limit(&key)?, log?))
         });
         let rows = rows.collect();
         state.decision.book.load(rows, LOADED_WINDOW);

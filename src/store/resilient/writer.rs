@@ -328,8 +328,11 @@ async fn commit<B: Backend>(
     if probe {
         backend.get(keys::PROBE).await?;
     }
-    let loaded =
-        if load { Some(backend.scan(keys::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?) } else { None };
+    let loaded = if load {
+        Some(backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?)
+    } else {
+        None
+    };
     if !batch.writes.is_empty() {
         backend.apply(batch).await?;
     }

@@ -48,17 +48,22 @@ impl Markdown {
         out
     }
 
-    /// What was held back, when nothing follows.
+    /// Returns what was held back. The answer is over, or a line of ours stands in it: a sentence that goes on behind that is no new
+    /// line, so a dash in it begins no list.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         match std::mem::take(&mut self.at) {
+            At::Line(held) if held.is_empty() => {}
             At::Line(held) => {
                 self.begin(&held, true, &mut out);
-                if let At::Words(mut words) = std::mem::take(&mut self.at) {
+                if let At::Words(words) = &mut self.at {
                     words.end(&mut out);
                 }
             }
-            At::Words(mut words) => words.end(&mut out),
+            At::Words(mut words) => {
+                words.end(&mut out);
+                self.at = At::Words(words);
+            }
             At::Code { mut code, fence, line } => {
                 if closes(&line, &fence) {
                     let _ = write!(out, "{DIM}──{PLAIN}");
@@ -243,6 +248,8 @@ struct Words {
     /// The mark that was opened, and what stands behind it.
     open: String,
     held: String,
+    /// The mark was opened behind a letter.
+    within: bool,
     /// The last character that was drawn, or a blank.
     before: Option<char>,
 }
@@ -250,8 +257,10 @@ struct Words {
 impl Words {
     fn push(&mut self, c: char, out: &mut String) {
         if self.open.is_empty() {
-            // Within a word a star is no mark.
-            if c == '`' || (c == '*' && self.before.is_none_or(|before| !before.is_alphanumeric())) {
+            // Within a word one star is no mark, and two are one between letters.
+            self.within = self.before.is_some_and(char::is_alphabetic);
+            let may_open = self.within || self.before.is_none_or(|before| !before.is_alphanumeric() && before != '*');
+            if c == '`' || (c == '*' && may_open) {
                 self.open.push(c);
             } else {
                 out.push(c);
@@ -264,8 +273,13 @@ impl Words {
                 self.open.push(c);
                 return;
             }
-            if c.is_whitespace() && self.open.starts_with('*') {
+            if self.open.starts_with('*') && c.is_whitespace() {
                 return self.give_up(c, out);
+            }
+            if self.open.starts_with('*') && self.within && (self.open.len() != 2 || !c.is_alphabetic()) {
+                out.push_str(&std::mem::take(&mut self.open));
+                self.before = Some('*');
+                return self.push(c, out);
             }
         }
         self.held.push(c);
@@ -340,6 +354,8 @@ mod tests {
             ("a **bold** and *so* `x*y`.", "a <b>bold</> and <i>so</> <code>x*y</>."),
             ("## A `b` c\n", "<h>A <code>b</><h> c</>\n"),
             ("2 * 3 * 4, a*b*c, snake_case_name", "2 * 3 * 4, a*b*c, snake_case_name"),
+            ("un**break**able, これは**重要**です", "un<b>break</>able, これは<b>重要</>です"),
+            ("2**3 and 4**5, f(a**, b**), x**2, a*`b`", "2**3 and 4**5, f(a**, b**), x**2, a*<code>b</>"),
             ("**open\nnext", "**open\nnext"),
             ("**bold** first", "<b>bold</> first"),
             ("> said\n---\n>", "<dim>│</> said\n<dim>────────────────</>\n<dim>│</> "),
@@ -357,6 +373,19 @@ mod tests {
                 assert_eq!(drawn(text, size), expected, "{text:?} in pieces of {size}");
             }
         }
+    }
+
+    #[test]
+    fn a_sentence_that_goes_on_behind_a_line_of_ours_begins_no_list() {
+        let mut markdown = Markdown::default();
+        let mut interrupted = |before: &str, behind: &str| {
+            let told = [markdown.feed(before), markdown.finish(), markdown.feed(behind), markdown.finish()].concat();
+            markdown = Markdown::default();
+            told
+        };
+        assert_eq!(interrupted("the boat", " - a red one\n"), "the boat - a red one\n");
+        assert_eq!(interrupted("the boat is well", "# known"), "the boat is well# known");
+        assert_eq!(interrupted("boats:\n", "- red"), format!("boats:\n{DIM}•{PLAIN} red"));
     }
 
     #[test]

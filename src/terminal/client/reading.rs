@@ -18,7 +18,7 @@ use crate::domain::locale::Locale;
 use crate::domain::notice;
 use crate::domain::turn_event::ToolState;
 use crate::terminal::routes::Verdict;
-use crate::terminal::wire::{Event, Update};
+use crate::terminal::wire::{Event, Unanswered, Update};
 
 /// The longest silence of a stream: a service that lives says so more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
@@ -47,6 +47,8 @@ pub(super) struct Turn<'a> {
     calls: BTreeSet<String>,
     /// How far a call is stands in the line that is written next.
     progress: bool,
+    /// The turn was stopped: what is shown of an answer is not the whole one.
+    stopped: bool,
     /// How often it was looked for after events were missed; none while nothing was.
     looks: Option<u32>,
     /// What was found then: the answer once it is the same twice, since a long one is written piece by piece.
@@ -56,7 +58,16 @@ pub(super) struct Turn<'a> {
 impl<'a> Turn<'a> {
     fn of(message: &'a str, drawn: bool) -> Self {
         let (shown, came) = (Shown::nothing(drawn), Asked::Unanswered);
-        Self { message, shown, came, calls: BTreeSet::new(), progress: false, looks: None, found: String::new() }
+        Self {
+            message,
+            shown,
+            came,
+            calls: BTreeSet::new(),
+            progress: false,
+            stopped: false,
+            looks: None,
+            found: String::new(),
+        }
     }
 
     /// Takes away how far a call was.
@@ -114,7 +125,7 @@ impl Client {
             };
             let Read::Broken(why) = read else {
                 turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
-                if stopped && matches!(turn.came, Asked::Unanswered) {
+                if (stopped || turn.stopped) && matches!(turn.came, Asked::Unanswered) {
                     self.hint(&mut turn, "stopped", out).map_err(written)?;
                 }
                 writeln!(out).map_err(written)?;
@@ -214,7 +225,13 @@ impl Client {
                 turn.came = Asked::Unanswered;
                 turn.shown.update(&text, out)
             }
-            Update::Done => return Ok(true),
+            Update::Done { unanswered } => {
+                if unanswered.is_some() {
+                    turn.came = Asked::Unanswered;
+                    turn.stopped = unanswered == Some(Unanswered::Stopped);
+                }
+                return Ok(true);
+            }
             Update::Gate { id, question, decision: None, .. } => {
                 self.decide(&id, &question, out).await?;
                 Ok(())

@@ -64,6 +64,6 @@ mod tests {
         assert_eq!(parse(b": keep-alive\n"), None);
         assert_eq!(parse(b"data: nonsense\n"), None);
         let event = parse(b"data: {\"number\":3,\"turn\":\"9\",\"event\":\"done\"}\n").unwrap();
-        assert_eq!(event, Event { number: 3, turn: "9".to_owned(), update: Update::Done });
+        assert_eq!(event, Event { number: 3, turn: "9".to_owned(), update: Update::DONE });
     }
 }

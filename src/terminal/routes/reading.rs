@@ -120,7 +120,7 @@ impl Along {
         if let Some(leaving) = &mut self.leaving {
             match event.update {
                 Update::Accepted => leaving.add(&event.turn),
-                Update::Done => leaving.over(&event.turn),
+                Update::Done { .. } => leaving.over(&event.turn),
                 _ => {}
             }
         }
@@ -164,7 +164,7 @@ impl Along {
         let told = |(turn, text, apology): (&str, String, bool)| {
             let event = |update| Event { number, turn: turn.to_owned(), update };
             let end = if apology { Update::Apology { text } } else { Update::Final { text } };
-            [event(end), event(Update::Done)]
+            [event(end), event(Update::DONE)]
         };
         answered.into_iter().skip(skipped).flat_map(told).collect()
     }

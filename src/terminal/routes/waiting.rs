@@ -35,7 +35,7 @@ pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String
             let turn = event.turn.id.as_str();
             match event.update {
                 TurnUpdate::Accepted if !open.iter().any(|known| known == turn) => open.push(turn.to_owned()),
-                TurnUpdate::Done => open.retain(|known| known != turn),
+                TurnUpdate::Done { .. } => open.retain(|known| known != turn),
                 _ => {}
             }
         }
@@ -83,7 +83,12 @@ pub(super) async fn end(
                 match Event::of(&event, now()).update {
                     Update::Final { text: said } => (status, text) = (Status::Complete, said),
                     Update::Apology { text: said } => (status, text) = (Status::Error, said),
-                    Update::Done => return,
+                    Update::Done { unanswered: Some(_) } => {
+                        // Not even what was said before stands.
+                        (status, text) = (Status::Cancelled, String::new());
+                        return;
+                    }
+                    Update::Done { unanswered: None } => return,
                     _ => {}
                 }
             }

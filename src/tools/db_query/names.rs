@@ -1,5 +1,6 @@
 //! Names in statements: which of them are tables, and how each is written so that the database reads it as this program did.
 
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 
 use sqlparser::ast::{
@@ -121,14 +122,17 @@ impl VisitorMut for Read<'_> {
 }
 
 /// Quotes every name, in the form that the database looks up. Functions are no names: they stand as the grammar has them, and from the
-/// schema of what is built in where the database has one.
-pub(super) fn quote(engine: Engine, statement: &mut Statement) {
+/// schema of what is built in where the database has one. Returns the names behind a dot that may be columns.
+pub(super) fn quote(engine: Engine, statement: &mut Statement) -> BTreeSet<String> {
+    let mut quote = Quote { engine, fields: BTreeSet::new() };
     // Nothing breaks it off.
-    let _ = statement.visit(&mut Quote { engine });
+    let _ = statement.visit(&mut quote);
+    quote.fields
 }
 
 struct Quote {
     engine: Engine,
+    fields: BTreeSet<String>,
 }
 
 impl VisitorMut for Quote {
@@ -141,6 +145,9 @@ impl VisitorMut for Quote {
     }
 
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        if let Expr::CompoundIdentifier(parts) = expr {
+            self.fields.extend(parts.last().map(|part| part.value.clone()));
+        }
         let Expr::Function(function) = expr else { return ControlFlow::Continue(()) };
         let name = function.name.0.last().and_then(ObjectNamePart::as_ident);
         let name = name.map(|name| name.value.to_ascii_lowercase()).unwrap_or_default();

@@ -71,6 +71,11 @@ impl Driver for Postgres {
             milliseconds(asked.within)
         );
         client.batch_execute(&begin).await.map_err(|error| told(&error))?;
+        if let Some(name) = function_of_rows(&client, &statement).await.map_err(|error| told(&error))? {
+            return Err(format!(
+                "{name} is a function that was made in this database: leave out what stands before its dot"
+            ));
+        }
         let mut rows = Rows::of_at_most(asked.rows);
         let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
         pin_mut!(messages);
@@ -92,6 +97,30 @@ impl Driver for Postgres {
         client.batch_execute("COMMIT").await.map_err(|error| told(&error))?;
         Ok(rows)
     }
+}
+
+/// The first name behind a dot that is also the name of a function which takes rows and was made in this database: where a table has no
+/// such column, the server calls that function. A name in a statement has no quotes in it.
+async fn function_of_rows(
+    client: &tokio_postgres::Client,
+    statement: &Understood,
+) -> Result<Option<String>, tokio_postgres::Error> {
+    if statement.fields.is_empty() {
+        return Ok(None);
+    }
+    let names: Vec<String> = statement.fields.iter().map(|name| format!("'{name}'")).collect();
+    // Of the kinds of types, base types, enumerations, ranges and multiranges are none of rows.
+    let sql = format!(
+        "SELECT p.proname FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.proargtypes[0] \
+         WHERE p.proname IN ({}) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
+         AND t.typtype NOT IN ('b', 'e', 'r', 'm') LIMIT 1",
+        names.join(", ")
+    );
+    let found = client.simple_query(&sql).await?;
+    Ok(found.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
+        _ => None,
+    }))
 }
 
 /// A time as the server takes it; none would mean no bound.

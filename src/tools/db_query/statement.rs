@@ -33,6 +33,9 @@ pub struct Understood {
     pub reads: BTreeSet<String>,
     /// Name of the table that it changes; none when it only reads.
     pub changes: Option<String>,
+    /// Names behind a dot, as the database looks them up: fields of tables. Where a table has no such column, `PostgreSQL` takes
+    /// `row.name` for a call of the function of that name.
+    pub fields: BTreeSet<String>,
 }
 
 /// Understands one statement. A query that names no bound of its own gives at most `rows` rows.
@@ -63,7 +66,7 @@ pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, 
     if relations == defined {
         return Err("the statement names no table: there is nothing to ask a database for".to_owned());
     }
-    names::quote(engine, &mut statement);
+    let fields = names::quote(engine, &mut statement);
     if let Statement::Query(query) = &mut statement {
         bound(query, rows);
     }
@@ -73,7 +76,7 @@ pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, 
     if again != sql {
         return Err("the statement cannot be written in one way only: write it more simply".to_owned());
     }
-    Ok(Understood { sql, reads: named.into_iter().collect(), changes })
+    Ok(Understood { sql, reads: named.into_iter().collect(), changes, fields })
 }
 
 fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {

@@ -45,7 +45,18 @@ def wide():
     return {"type": "object", "properties": properties, "$defs": {"part": {"type": "object", "properties": parts}}}
 
 
+def bomb(number):
+    """A tool of 5 kB whose references, written out, have 2,400 patterns."""
+    leaf = {f"p{n}": {"type": "string", "pattern": "^(\\w{1,20}|%d){1,9}$" % n} for n in range(40)}
+    properties = {f"a{n}": {"$ref": "#/$defs/many"} for n in range(60)}
+    many = {"type": "object", "properties": leaf}
+    return tool(f"tool_{number:03}", inputSchema={"type": "object", "properties": properties, "$defs": {"many": many}})
+
+
 def listing(ident, params):
+    if mode == "bomb":
+        with open("bombs") as file:
+            return send({"id": ident, "result": {"tools": [bomb(n) for n in range(int(file.read()))]}})
     if mode == "hang-list":
         return
     if mode == "bare-list":

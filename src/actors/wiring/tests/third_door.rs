@@ -149,7 +149,7 @@ fn told(world: &World) -> Vec<&'static str> {
         TurnUpdate::Queued { .. } => "queued",
         TurnUpdate::Final { .. } => "final",
         TurnUpdate::Apology { .. } => "apology",
-        TurnUpdate::Done => "done",
+        TurnUpdate::Done { .. } => "done",
         TurnUpdate::Draft { .. } | TurnUpdate::Tool { .. } | TurnUpdate::Gate { .. } => "more",
     };
     world.events.read(&table(), 0).unwrap().events.iter().map(|event| name(&event.update)).collect()

@@ -1,0 +1,109 @@
+//! What the commands of an operator ask the running service, and the store that they read when none runs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use secrecy::ExposeSecret;
+
+use super::system::SystemClock;
+use super::{assemble, chat, commands, exit};
+use crate::config::{Loaded, Settings};
+use crate::ports::Store;
+use crate::store::embedded::FILE;
+
+/// The longest silence of the running service while it answers.
+const SILENT_MAX: Duration = Duration::from_secs(60);
+
+/// A sentence for the operator, and the exit code.
+pub(super) type Failed = (String, u8);
+
+/// The answer of the running service.
+pub(super) struct Answer {
+    response: reqwest::Response,
+    source: Source,
+}
+
+/// What failures are told of.
+pub(super) struct Source {
+    /// Where the service is, and what it was asked for.
+    about: String,
+}
+
+impl Source {
+    /// The sentence about a failure while the answer is read.
+    #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
+    pub(super) fn failed(&self, why: impl ToString) -> Failed {
+        (format!("{}: {}", self.about, why.to_string()), exit::NEGATIVE)
+    }
+}
+
+impl Answer {
+    /// The body in pieces, and what failures of it are told of.
+    pub(super) fn into_parts(self) -> (reqwest::Response, Source) {
+        (self.response, self.source)
+    }
+
+    /// The body as text.
+    pub(super) async fn text(self) -> Result<String, Failed> {
+        let Self { response, source } = self;
+        response.text().await.map_err(|error| source.failed(error))
+    }
+}
+
+/// True if a service runs at the address of these settings.
+pub(super) async fn service_runs(loaded: &Loaded) -> bool {
+    commands::ask_health(loaded.settings.http.addr).await.is_ok()
+}
+
+/// Asks the running service with the first key of the settings for `what`, which it gives at this path.
+///
+/// # Errors
+/// It is not to be had; the sentence says why, and what to do about it.
+pub(super) async fn ask_service(
+    loaded: &Loaded,
+    what: &str,
+    path: &str,
+    query: &[(&str, &str)],
+) -> Result<Answer, Failed> {
+    let address = commands::reachable(loaded.settings.http.addr);
+    let source = Source { about: format!("the service at http://{address}/ gave no {what}") };
+    let key = loaded.settings.http.api_keys.first();
+    if key.is_some() && !chat::is_own(address.ip()) {
+        return Err(source.failed("it is on another machine, and the key would go there unencrypted"));
+    }
+    let client = reqwest::Client::builder().read_timeout(SILENT_MAX).no_proxy().build();
+    let client = client.map_err(|error| source.failed(error))?;
+    let mut url = reqwest::Url::parse(&format!("http://{address}{path}")).map_err(|error| source.failed(error))?;
+    if !query.is_empty() {
+        url.query_pairs_mut().extend_pairs(query);
+    }
+    let mut request = client.get(url);
+    if let Some(key) = key {
+        request = request.bearer_auth(key.expose_secret());
+    }
+    let response = request.send().await.map_err(|error| source.failed(error))?;
+    if matches!(response.status(), StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
+        return Err(source.failed("it needs a key that may operate; set STAFFAI_API_KEYS to one"));
+    }
+    let response = response.error_for_status().map_err(|error| source.failed(error))?;
+    Ok(Answer { response, source })
+}
+
+/// True if the embedded store has no file yet. To make it here could give it to the wrong owner.
+pub(super) fn is_new(settings: &Settings) -> bool {
+    settings.redis.address().is_none() && !settings.store.dir.join(FILE).exists()
+}
+
+/// Opens the store itself, while no service runs.
+///
+/// # Errors
+/// Nothing is kept yet, or another process has it.
+pub(super) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
+    if is_new(settings) {
+        let dir = settings.store.dir.display();
+        return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));
+    }
+    let store = assemble::store(settings, &(Arc::new(SystemClock) as _), None).await;
+    store.map_err(|error| (error.to_string(), exit::IN_USE))
+}
