@@ -227,11 +227,11 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
 
 /// Adds an item to a list, or to the item of the list that it goes on with.
 fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
-    let Value::Object(item) = item else {
+    let Value::Object(mut item) = item else {
         list.push(item);
         return Ok(());
     };
-    let (mut item, place) = (item, known(list, &item));
+    let place = known(list, &item);
     if let Some(known) = place.and_then(|place| list[place].as_object_mut()) {
         join_name(known, &mut item);
         return merge(known, item);
