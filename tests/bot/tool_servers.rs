@@ -483,7 +483,7 @@ fn a_script_s_first_question_waits_for_the_tools_of_a_server_that_starts() {
     story(async {
         let world = World::without_bot(setup()).await;
         let servers = Servers::of(&world);
-        std::fs::write(servers.folder.join("server.py"), format!("import time\ntime.sleep(6)\n{SERVER}")).unwrap();
+        std::fs::write(servers.folder.join("server.py"), format!("import time\ntime.sleep(8)\n{SERVER}")).unwrap();
         servers.write(&json!({"one": servers.child("one", "well")}));
         world.model.does(|ask| {
             let offered = ask.tools().contains(&"one__echo");
@@ -491,6 +491,6 @@ fn a_script_s_first_question_waits_for_the_tools_of_a_server_that_starts() {
         });
         let printed = world.prints(&["chat", "--once", "hello"]);
         assert!(printed.contains("with tools"), "{printed}");
-        assert!(printed.contains("waiting for the tools of one (5 s)"), "{printed}");
+        assert!(printed.contains("waiting for the tools of one ("), "{printed}");
     });
 }
