@@ -60,6 +60,7 @@ mod tools;
 mod traces;
 
 mod triggers;
+mod unlisted;
 
 use std::ffi::OsString;
 use std::net::SocketAddr;
@@ -74,6 +75,7 @@ use tokio::time::Instant;
 
 use self::assemble::{Assembled, Launch, StartError};
 use self::begun::Begun;
+use self::unlisted::Unlisted;
 use crate::actors::running::Exit;
 use crate::actors::tree::TREE;
 use crate::actors::wiring::{Drained, Tree};
@@ -361,6 +363,8 @@ pub struct App {
     drain: Duration,
     exit: watch::Receiver<Option<Exit>>,
     bound: watch::Receiver<Option<SocketAddr>>,
+    /// The names of the configured tool servers.
+    servers: Vec<String>,
 }
 
 /// Why a running program ended by itself.
@@ -385,8 +389,9 @@ impl App {
         let Assembled { parts, exited: exit, bound } = Box::pin(assemble::assemble(launch)).await?;
         begun.tell(&parts.live.now().version, &parts.doors.names(|_| true));
         let (store, vitals) = (Arc::clone(&parts.store), Arc::clone(&parts.vitals));
+        let servers = parts.live.now().servers.entries.iter().map(|entry| entry.name.to_string()).collect();
         let tree = Tree::start(parts).await.map_err(|error| StartError::Tree(error.to_string()))?;
-        Ok(Self { tree, store, vitals, drain, exit, bound })
+        Ok(Self { tree, store, vitals, drain, exit, bound, servers })
     }
 
     /// Serves until `told` resolves, the root gives up, or a needed service refuses us for good.
@@ -407,6 +412,12 @@ impl App {
     pub fn address(&self) -> impl Future<Output = Option<SocketAddr>> + Send + use<> {
         let mut bound = self.bound.clone();
         async move { bound.wait_for(Option::is_some).await.ok().and_then(|address| *address) }
+    }
+
+    /// Returns the configured tool servers whose tools are not known yet.
+    #[must_use]
+    pub fn unlisted(&self) -> Unlisted {
+        Unlisted::of(&self.servers, &self.vitals.tooling())
     }
 
     /// Reads the configuration again when called.

@@ -36,8 +36,10 @@ const SUBJECTS: [&str; 2] = ["staffai.chat", "rosey.llm.chat"];
 const GROUP: &str = "staffai";
 /// Our own account at this door.
 const US: &str = "staffai";
-/// Questions that are being taken at once; more wait in the connection.
-const TAKEN_AT_ONCE: usize = 64;
+/// Questions that are being taken at once; more are refused at once, so that none is lost in the connection.
+const TAKEN_AT_ONCE: usize = 1_024;
+/// The reply to a question that is not taken.
+const BUSY: &str = "busy: there are too many requests now; try again in a moment";
 /// The longest answer in one reply, in Unicode scalar values: with escapes it fits the payload that NATS carries by default.
 const TEXT_LIMIT: usize = 100_000;
 
@@ -59,7 +61,7 @@ impl ChatService {
 
     /// Answers requests until the connection is lost.
     async fn serve(&self, intake: &dyn Intake, serving: Box<dyn Fn() + Send + Sync>) -> Result<(), String> {
-        let session = nats::connect(&self.url).await?;
+        let session = nats::connect_for_requests(&self.url).await?;
         let mut asked = futures_util::stream::SelectAll::new();
         for subject in SUBJECTS {
             let subscribed = session.client.queue_subscribe(subject, GROUP.to_owned()).await;
@@ -70,10 +72,15 @@ impl ChatService {
         let mut taken = FuturesUnordered::new();
         loop {
             tokio::select! {
-                message = asked.next(), if taken.len() < TAKEN_AT_ONCE => {
-                    let Some(message) = message else { return Err("the subscription ended".to_owned()) };
-                    taken.push(self.take(intake, message));
-                }
+                message = asked.next() => match message {
+                    Some(message) if taken.len() < TAKEN_AT_ONCE => taken.push(self.take(intake, message)),
+                    Some(Message { reply: Some(inbox), .. }) => {
+                        // A connection that is gone is seen below.
+                        let _ = self.reply(&inbox, &Reply::refused(BUSY)).await;
+                    }
+                    Some(_) => {}
+                    None => return Err("the subscription ended".to_owned()),
+                },
                 Some(()) = taken.next() => {}
                 () = session.lost.cancelled() => return Err(LOST.to_owned()),
             }
@@ -91,7 +98,7 @@ impl ChatService {
         let posted = self.posted(asked, &inbox);
         self.events.open(&posted.place);
         if intake.accept(Incoming::Posted(posted), us()).await.is_err() {
-            drop(self.reply(&inbox, &Reply::refused("not now; try again in a moment")).await);
+            drop(self.reply(&inbox, &Reply::refused(BUSY)).await);
         }
     }
 

@@ -11,8 +11,9 @@
 //! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
 //! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
 //! | `room.rs` | the memory of all replies under way |
+//! | `param_headers.rs` | headers that tools name for their arguments |
 //! | `lenient.rs` | what servers write that is not quite JSON |
-//! | `process.rs`, `guardian.rs` | child processes and their end |
+//! | `process.rs`, `guardian.rs` | child processes and their end; `starting.rs` bounds their start |
 //! | `oauth.rs` | logins at servers that want one |
 //! | `config.rs` | the file of servers, and the list of addresses |
 //! | `nats.rs` | processes that announce their tools over NATS |
@@ -34,9 +35,11 @@ mod lenient;
 mod listing;
 pub mod nats;
 pub mod oauth;
+mod param_headers;
 mod process;
 mod room;
 mod session;
+mod starting;
 mod stdio;
 mod utility;
 
@@ -54,6 +57,7 @@ use self::failure::Failure;
 use self::nats::NatsProviders;
 use self::oauth::Logins;
 use self::room::Room;
+use self::starting::Child;
 use crate::ports::tools::{ConnectError, ServerEntry, Transport};
 use crate::ports::{ToolServer, ToolServers};
 
@@ -118,9 +122,14 @@ impl ToolServers for McpServers {
         let (changes, _) = watch::channel(0);
         let (guardian, logins) = (self.guardian.clone(), self.logins.clone());
         let (room, eras) = (self.replies.0.clone(), self.generations.0.clone());
-        let maker = Maker { entry: entry.clone(), guardian, logins, room, eras };
-        let begun = timeout(within, maker.session(&changes)).await;
-        let session = begun.unwrap_or(Err(Failure::Timeout(within))).map_err(|failure| failure.of_connect())?;
+        let maker = Maker { entry: entry.clone(), guardian, logins, room, eras, child: Child::default() };
+        let begun = match &entry.transport {
+            Transport::Stdio(_) => starting::within(within, &maker.child, maker.session(&changes)).await,
+            Transport::Http(_) | Transport::Provider => {
+                timeout(within, maker.session(&changes)).await.unwrap_or(Err(Failure::Timeout(within)))
+            }
+        };
+        let session = begun.map_err(|failure| failure.of_connect())?;
         Ok(Arc::new(Connection::new(maker, session, changes)))
     }
 }

@@ -15,6 +15,8 @@ pub const LOST: &str = "the connection to NATS is lost";
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// Messages of one subscription that may wait for us; what comes then is lost.
 const WAITING_MAX: usize = 128;
+/// Requests of one subscription that may wait until each is taken or refused.
+const REQUESTS_MAX: usize = 8_192;
 /// Requests of ours that may wait for the connection.
 const SENDING_MAX: usize = 256;
 
@@ -53,6 +55,18 @@ pub struct Session {
 /// # Errors
 /// Why there is no connection, in one line without a secret.
 pub async fn connect(url: &SecretString) -> Result<Session, String> {
+    connect_with(url, WAITING_MAX).await
+}
+
+/// The same for a door, where each request of a burst is owed a reply.
+///
+/// # Errors
+/// Why there is no connection, in one line without a secret.
+pub async fn connect_for_requests(url: &SecretString) -> Result<Session, String> {
+    connect_with(url, REQUESTS_MAX).await
+}
+
+async fn connect_with(url: &SecretString, waiting: usize) -> Result<Session, String> {
     let lost = CancellationToken::new();
     let ended = lost.clone();
     let (overrun, refused) = (Arc::new(Seldom::default()), Arc::new(Seldom::default()));
@@ -90,7 +104,7 @@ pub async fn connect(url: &SecretString) -> Result<Session, String> {
         .name("staffai")
         .connection_timeout(CONNECT_WITHIN)
         .request_timeout(None)
-        .subscription_capacity(WAITING_MAX)
+        .subscription_capacity(waiting)
         .client_capacity(SENDING_MAX)
         .event_callback(heard);
     let place = format!("NATS at {}:{}", server.host(), server.port());

@@ -164,7 +164,10 @@ impl Conversation {
             );
             metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
             // Who may not queue waits for each answer; who may is told once in a while.
-            if turn.policy.lane == LaneRule::Queue && !self.parts.busy.may_tell(&turn.person) {
+            if turn.policy.lane == LaneRule::Queue
+                && !turn.policy.answers_each
+                && !self.parts.busy.may_tell(&turn.person)
+            {
                 // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
                 let _ = self.parts.rate_limiter.cast(settle);

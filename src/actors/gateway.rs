@@ -354,7 +354,7 @@ impl Gateway {
             }
             state.shed.insert(&turn.id);
             shed(&turn);
-            let tells = self.busy.may_tell(&turn.person) && {
+            let tells = (turn.policy.answers_each || self.busy.may_tell(&turn.person)) && {
                 let text = notice::busy(turn.locale()).to_owned();
                 let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
                 self.outboxes.of(&turn.id.door).cast(notify).is_ok()

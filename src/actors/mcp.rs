@@ -6,19 +6,21 @@
 //! A restart loses: the connection and the calls under way; the process of a server ends with its connection.
 //!
 //! It awaits nothing in its mailbox: connecting, reading lists, signs of life and calls are tasks. A call that finds no
-//! connection is answered at once, unless the first one is being made: it waits for that then, because the tools of a server are
-//! known from its last list before it is there.
+//! connection is answered at once, unless the first one has been under way for a few seconds only: it waits for that then, because the
+//! tools of a server are known from its last list before it is there. Processes are started a few at a time.
 
 mod link;
 mod published;
+mod starts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use self::link::{Attempt, Link, Up};
 pub use self::published::Published;
+pub use self::starts::Starts;
 use super::handle::Handle;
 use super::messages::mcp::{McpMsg, ServerCall};
 use super::messages::server_line::unavailable;
@@ -33,8 +35,10 @@ use crate::domain::tool::{CallError, CallErrorKind};
 use crate::ports::tools::{Listing, ServerEntry};
 use crate::ports::{Dice, ToolServer, ToolServers};
 
-/// How long connecting may take.
-const CONNECT_WITHIN: Duration = Duration::from_secs(10);
+/// The age of a first attempt to connect from which on calls do not wait for it.
+const CALLS_WAIT: Duration = Duration::from_secs(10);
+/// The time between two updates of how long a start has been under way.
+const TELL_EVERY: Duration = Duration::from_secs(1);
 /// How long reading a list may take; the edge has the same bound.
 const LIST_WITHIN: Duration = Duration::from_secs(11);
 /// Waits before a lost connection is begun again.
@@ -59,12 +63,12 @@ const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 /// A connection that was just made, and the first list of its tools.
 pub type Fresh = (Arc<dyn ToolServer>, Listing);
 
-/// Connects to a server and reads the first list of its tools, each within its own bound.
+/// Connects to a server and reads the first list of its tools, each within its own bound. A process waits for its place among `starts`.
 ///
 /// # Errors
 /// What is wrong, and the fix.
-pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry) -> Result<Fresh, String> {
-    link::connect(servers, entry, CONNECT_WITHIN, LIST_WITHIN).await
+pub async fn connect(servers: &dyn ToolServers, entry: &ServerEntry, starts: &Starts) -> Result<Fresh, String> {
+    link::connect(servers, entry, starts, LIST_WITHIN).await
 }
 
 /// What its timers and its tasks tell it. Each names the attempt that it belongs to: what an earlier one tells is ignored.
@@ -73,6 +77,8 @@ pub enum McpEvent {
     Connect(Attempt),
     /// A task: connected, with the first list, or why not.
     Connected(Attempt, Result<Box<Fresh>, String>),
+    /// Time to say how long the attempt has been under way.
+    Tell(Attempt),
     /// A task: the connection is lost.
     Lost(Attempt, String),
     /// A task: the list may have changed.
@@ -113,12 +119,16 @@ pub struct McpActor {
     pub dice: Arc<dyn Dice>,
     /// Where its status is shown.
     pub published: Published,
+    /// The places of processes that start at once.
+    pub starts: Starts,
 }
 
 /// What the actor of a server holds.
 pub struct McpState {
     /// Counts attempts to connect.
     attempt: Attempt,
+    /// When the last attempt to connect began.
+    begun: Instant,
     /// Attempts that failed in a row, or did not last.
     failures: u32,
     link: Link,
@@ -126,6 +136,16 @@ pub struct McpState {
 }
 
 impl McpState {
+    /// How long the attempt has been under way.
+    fn progress(&self) -> String {
+        format!("{} s", self.begun.elapsed().as_secs())
+    }
+
+    /// Why no call is taken while the server starts.
+    fn starting(&self) -> String {
+        format!("it is starting: {} so far; try again later", self.progress())
+    }
+
     /// Works on the connection, if there is one.
     fn with_link(&mut self, work: impl FnOnce(&mut Up)) {
         if let Link::Up(up) = &mut self.link {
@@ -142,8 +162,8 @@ impl Actor for McpActor {
     fn start(&self, ctx: &mut ActorContext<McpActor>) -> Result<McpState, Crash> {
         let status = ServerStatus::Starting;
         self.published.begins(&self.entry.name);
-        let mut state =
-            McpState { attempt: Attempt::default(), failures: 0, link: Link::Connecting(Vec::new()), status };
+        let (attempt, link) = (Attempt::default(), Link::Connecting(Vec::new()));
+        let mut state = McpState { attempt, begun: Instant::now(), failures: 0, link, status };
         self.connect(ctx, &mut state);
         Ok(state)
     }
@@ -156,6 +176,11 @@ impl Actor for McpActor {
                 Link::Waiting(_) => self.connect(ctx, state),
                 Link::Connecting(_) => {}
             },
+            McpMsg::Reachable => {
+                if matches!(state.link, Link::Waiting(_)) {
+                    self.connect(ctx, state);
+                }
+            }
         }
         Ok(())
     }
@@ -166,6 +191,7 @@ impl Actor for McpActor {
         }
         match event {
             McpEvent::Connect(_) => self.connect(ctx, state),
+            McpEvent::Tell(attempt) => self.tell_progress(ctx, state, attempt),
             McpEvent::Connected(_, Ok(connected)) => self.connected(ctx, state, *connected),
             McpEvent::Connected(_, Err(reason)) | McpEvent::Lost(_, reason) => self.lost(ctx, state, reason),
             McpEvent::Pinged(attempt, Err(_)) if matches!(&state.link, Link::Up(up) if up.works()) => {
@@ -214,6 +240,7 @@ impl McpEvent {
         match self {
             Self::Connect(attempt)
             | Self::Connected(attempt, _)
+            | Self::Tell(attempt)
             | Self::Lost(attempt, _)
             | Self::Changed(attempt)
             | Self::Due(attempt)
@@ -230,15 +257,27 @@ impl McpEvent {
 impl McpActor {
     fn connect(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState) {
         state.attempt = state.attempt.next();
+        state.begun = Instant::now();
         state.link = Link::Connecting(Vec::new());
         let (servers, entry, attempt) = (Arc::clone(&self.servers), Arc::clone(&self.entry), state.attempt);
+        ctx.after(TELL_EVERY, McpEvent::Tell(attempt));
+        let starts = self.starts.clone();
         ctx.task(
             async move {
-                let connected = connect(&*servers, &entry).await;
+                let connected = connect(&*servers, &entry, &starts).await;
                 McpEvent::Connected(attempt, connected.map(Box::new))
             },
             move |panic| McpEvent::Connected(attempt, Err(format!("connecting panicked: {panic}"))),
         );
+    }
+
+    /// Shows how long the attempt has been under way. Calls that waited for it long enough are refused.
+    fn tell_progress(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, attempt: Attempt) {
+        let Link::Connecting(waiting) = &mut state.link else { return };
+        let waiting = if state.begun.elapsed() >= CALLS_WAIT { std::mem::take(waiting) } else { Vec::new() };
+        self.published.progress(&self.entry.name, Some(&state.progress()));
+        self.refuse(waiting, &state.starting());
+        ctx.after(TELL_EVERY, McpEvent::Tell(attempt));
     }
 
     fn connected(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, (server, listing): Fresh) {
@@ -261,6 +300,7 @@ impl McpActor {
             }
         }
         self.tell(listing);
+        self.published.progress(&self.entry.name, None);
         self.publish(state, ServerStatus::Ready);
     }
 
@@ -286,6 +326,7 @@ impl McpActor {
         if let Link::Connecting(waiting) = std::mem::replace(&mut state.link, Link::Waiting(reason.clone())) {
             self.refuse(waiting, &reason);
         }
+        self.published.progress(&self.entry.name, None);
         let wait = RECONNECT.delay(state.failures - 1, self.dice.roll());
         ctx.after(wait, McpEvent::Connect(state.attempt));
         let status =
@@ -328,6 +369,7 @@ impl McpActor {
     }
 
     fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: ServerCall) {
+        let (starting, first) = (state.starting(), state.failures == 0 && state.begun.elapsed() < CALLS_WAIT);
         let why = match &mut state.link {
             Link::Up(up) => {
                 if up.takes_call() {
@@ -335,9 +377,9 @@ impl McpActor {
                 }
                 "it left calls without an answer, and is left alone for some seconds"
             }
-            // There are no more of them than places for calls, and connecting takes a bounded time.
-            Link::Connecting(waiting) if state.failures == 0 => return waiting.push(call),
-            Link::Connecting(_) => state.status.reason().unwrap_or("it is being connected"),
+            // There are no more of them than places for calls, and they wait for a bounded time.
+            Link::Connecting(waiting) if first => return waiting.push(call),
+            Link::Connecting(_) => state.status.reason().unwrap_or(&starting),
             Link::Waiting(reason) => reason,
         };
         self.refuse([call], why);

@@ -18,8 +18,8 @@ use crate::domain::restart::Backoff;
 use crate::ports::tools::ServerEntry;
 use crate::ports::{AnnouncedSink, Dice, ToolProviders};
 
-/// Waits before a connection is begun again.
-const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(30) };
+/// Waits before a connection is begun again. One address on the operator's own network may be tried often.
+const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
 
 /// What its connection and its timer tell it.
 pub enum ProvidersEvent {

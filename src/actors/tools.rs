@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::handle::Handle;
-use super::mcp::{McpActor, Published};
+use super::mcp::{McpActor, Published, Starts};
 use super::messages::mcp::McpMsg;
 use super::messages::server_line::ServerLine;
 use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
@@ -37,6 +37,8 @@ pub struct Tools {
     pub dice: Arc<dyn Dice>,
     /// Where the status of servers is shown.
     pub published: Published,
+    /// The places of processes that start at once.
+    pub starts: Starts,
 }
 
 /// What the supervisor of tools tells itself.
@@ -83,6 +85,13 @@ impl Actor for Tools {
                 apply_soon(ctx);
             }
             ToolsMsg::Provided(entries) => {
+                // They can be reached now: what waits for another attempt to connect makes it.
+                for entry in &entries {
+                    if let Some(known) = state.known.get(&entry.name).filter(|known| *known.entry == *entry) {
+                        // An actor that is down connects when it is back.
+                        let _ = known.line.handle.cast(McpMsg::Reachable);
+                    }
+                }
                 state.provided = entries;
                 apply_soon(ctx);
             }
@@ -153,6 +162,7 @@ impl Tools {
             cache: self.cache.clone(),
             dice: Arc::clone(&self.dice),
             published: self.published.clone(),
+            starts: self.starts.clone(),
         };
         let child = ChildSpec::new(self.template, &handle, actor, Vec::new());
         let line = ServerLine::new(&entry, handle);

@@ -8,12 +8,14 @@ use std::time::Duration;
 
 use clap::Args;
 use secrecy::ExposeSecret as _;
+use tokio::time::{Instant, sleep};
 
 use super::commands::{self, Reading};
 use super::demo::{Demo, NoDemo};
 use super::signals::Ends;
 use super::system::SystemClock;
-use super::{App, Cli, exit};
+use super::unlisted::Unlisted;
+use super::{App, Cli, exit, servers};
 use crate::config::Loaded;
 use crate::config::sources::Variables;
 use crate::config::triggers::Triggers;
@@ -24,6 +26,14 @@ use crate::terminal::client::{Client, Manner};
 
 /// How long the service's own listener may take to be there.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);
+/// How long a script's question waits for the first connection of the configured tool servers.
+const TOOLS_WITHIN: Duration = Duration::from_secs(30);
+/// How long the list of a connected server may take until it is offered.
+const LIST_WITHIN: Duration = Duration::from_secs(2);
+/// The time between two looks at the servers.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// The time between two lines about the servers that are waited for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
 /// The most conversations without a service at the same time in one data directory.
 const CHATS_MAX: usize = 8;
 /// What whoever sits down here has to know.
@@ -141,6 +151,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
                 of.tell(&format!("what is said is kept in {kept}; the settings of Redis are ignored here"));
             }
             of.tell(HINT);
+            wait_for_tools(&app, of).await;
             talk_until_told(&loaded, address, of).await
         }
         Ok(None) | Err(_) => {
@@ -153,6 +164,35 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Waits until the tools of the configured servers are known, and says on standard error for which servers it waits. A question of a
+/// script would be answered without them else.
+async fn wait_for_tools(app: &App, of: &Of) {
+    if of.with_person() {
+        return;
+    }
+    let begun = Instant::now();
+    let (mut arrived, mut tell) = (begun, begun + TELL_EVERY);
+    loop {
+        let Unlisted { starting, arriving } = app.unlisted();
+        let now = Instant::now();
+        if !starting.is_empty() {
+            arrived = now;
+        }
+        if starting.is_empty() && (!arriving || now >= arrived + LIST_WITHIN) {
+            return;
+        }
+        let servers = servers::names(starting.iter().map(String::as_str));
+        if now >= begun + TOOLS_WITHIN {
+            return eprintln!("answering without the tools of {servers}");
+        }
+        if now >= tell && !starting.is_empty() {
+            eprintln!("waiting for the tools of {servers}");
+            tell = now + TELL_EVERY;
+        }
+        sleep(LOOK_EVERY).await;
+    }
 }
 
 /// Talks until the input ends or a signal comes, so that a service of one's own ends in order.

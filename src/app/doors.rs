@@ -62,7 +62,7 @@ pub(super) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
 pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
-        (chat_service::DOOR, DoorRules { triage: unasked(without_roles(triage(settings))), limits: LimitScope::Base }),
+        (chat_service::DOOR, DoorRules { triage: requests(settings), limits: LimitScope::Base }),
         (model_api::DOOR, DoorRules { triage: programs(settings), limits: LimitScope::Keys }),
         (terminal::DOOR, DoorRules { triage: without_roles(triage(settings)), limits: LimitScope::Keys }),
     ])
@@ -93,6 +93,13 @@ fn without_roles(rules: Rules) -> Rules {
 /// The same at a door where nobody can be asked for an approval.
 fn unasked(rules: Rules) -> Rules {
     let policy = Policy { gates: GatePolicy::Deny, ..rules.policy };
+    Rules { policy, ..rules }
+}
+
+/// Requests of which each waits for its reply.
+fn requests(settings: &Settings) -> Rules {
+    let rules = unasked(without_roles(triage(settings)));
+    let policy = Policy { answers_each: true, ..rules.policy };
     Rules { policy, ..rules }
 }
 

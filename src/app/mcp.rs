@@ -72,6 +72,9 @@ pub(super) enum Action {
         /// An origin besides that of the authorization server where its endpoints may be, wherever that is; may be repeated.
         #[arg(long, value_name = "ORIGIN")]
         allow_origin: Vec<String>,
+        /// Scopes to ask for besides those that the server names, with blanks between them; may be repeated.
+        #[arg(long, value_name = "SCOPES")]
+        scope: Vec<String>,
         #[command(flatten)]
         options: Options,
     },
@@ -86,9 +89,12 @@ impl Action {
 
     /// The operator's options for a login.
     fn wish(&self) -> Wish<'_> {
-        let Self::Login { client_id, port, client_secret_env, allow_origin, .. } = self else { return Wish::default() };
+        let Self::Login { client_id, port, client_secret_env, allow_origin, scope, .. } = self else {
+            return Wish::default();
+        };
+        let scopes = scope.iter().flat_map(|scopes| scopes.split_whitespace()).map(str::to_owned).collect();
         let known = client_id.clone().zip(*port).map(|(id, port)| Client { id, secret: None, port });
-        Wish { known, secret: client_secret_env.as_deref(), origins: allow_origin }
+        Wish { known, secret: client_secret_env.as_deref(), origins: allow_origin, scopes }
     }
 
     /// The entry as it is written.

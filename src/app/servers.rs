@@ -1,14 +1,22 @@
-//! The configured tool servers, as commands of the program try them: side by side, each within its own bound.
+//! The configured tool servers, as commands of the program try them: side by side, processes a few at a time, each within its own bound.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::future::join_all;
-use tokio::time::Instant;
+use futures_util::stream::FuturesUnordered;
+use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::actors::mcp::{self, Fresh};
+use crate::actors::mcp::{self, Fresh, Starts};
 use crate::mcp::McpServers;
 use crate::mcp::oauth::Logins;
 use crate::ports::tools::ServerEntry;
+
+/// The time between two lines about the servers that are waited for.
+const TELL_EVERY: Duration = Duration::from_secs(5);
+/// The most names in such a line.
+const NAMES_MAX: usize = 10;
 
 /// What came of trying one server.
 pub(super) struct Tried {
@@ -20,16 +28,51 @@ pub(super) struct Tried {
     pub took: Duration,
 }
 
-/// Connects to each server, with these logins, and reads its tools.
+/// Connects to each server, with these logins, and reads its tools. Says on standard error for which it waits.
 pub(super) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
-    join_all(entries.iter().map(|entry| try_one(entry, Some(logins)))).await
+    let (begun, starts) = (Instant::now(), Starts::default());
+    let mut waiting: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
+    let mut trying: FuturesUnordered<_> = entries.iter().map(|entry| try_with(entry, Some(logins), &starts)).collect();
+    let mut tell = interval_at(begun + TELL_EVERY, TELL_EVERY);
+    tell.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut tried = Vec::with_capacity(entries.len());
+    loop {
+        tokio::select! {
+            one = trying.next() => match one {
+                Some(one) => {
+                    waiting.remove(one.entry.name.as_str());
+                    tried.push(one);
+                }
+                None => break,
+            },
+            _ = tell.tick() => {
+                eprintln!("waiting for {} ({} s)", names(waiting.iter().copied()), begun.elapsed().as_secs());
+            }
+        }
+    }
+    tried.sort_by_key(|tried: &Tried| entries.iter().position(|entry| entry.name == tried.entry.name));
+    tried
+}
+
+/// The first of these names, and how many more there are.
+pub(super) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let shown = names[..names.len().min(NAMES_MAX)].join(", ");
+    match names.len().saturating_sub(NAMES_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }
 
 /// The same for one server.
 pub(super) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
+    try_with(entry, logins, &Starts::default()).await
+}
+
+async fn try_with(entry: &ServerEntry, logins: Option<&Logins>, starts: &Starts) -> Tried {
     let begun = Instant::now();
     let servers = McpServers { logins: logins.cloned(), ..McpServers::guarded() };
-    let outcome = mcp::connect(&servers, entry).await;
+    let outcome = mcp::connect(&servers, entry, starts).await;
     Tried { entry: entry.clone(), outcome, took: begun.elapsed() }
 }
 

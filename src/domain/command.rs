@@ -429,6 +429,9 @@ pub struct ToolServer {
     pub name: String,
     /// How it is.
     pub state: ServerStatus,
+    /// How far a start under way is, such as "14 s"; none when none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
     /// The names of its tools in calls.
     pub tools: Vec<String>,
     /// Names of tools that are not what they were, and are held back until an operator accepts them.
@@ -446,6 +449,7 @@ impl Tooling {
             let begins = ToolServer {
                 name: name.to_owned(),
                 state: ServerStatus::Starting,
+                progress: None,
                 tools: Vec::new(),
                 changed: Vec::new(),
                 about: None,

@@ -201,6 +201,9 @@ pub struct Policy {
     /// The chain of servers that it stands in; none where no other server asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lineage: Option<Box<Lineage>>,
+    /// Each question is answered, if only with a refusal.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub answers_each: bool,
 }
 
 /// What a door of members wants, unless its row says otherwise.
@@ -217,6 +220,7 @@ impl Default for Policy {
             gates: GatePolicy::Deny,
             lasts: Lasts::default(),
             lineage: None,
+            answers_each: false,
         }
     }
 }

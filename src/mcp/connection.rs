@@ -20,9 +20,11 @@ use super::http::{HttpClient, address};
 use super::legacy::Legacy;
 use super::listing::{LIST_BYTES, NODES_MAX, TOOLS_MAX, warn};
 use super::oauth::{Login, Logins};
+use super::param_headers;
 use super::process;
 use super::room::Room;
 use super::session::{Features, Handshake, Session};
+use super::starting::Child;
 use super::stdio::Stdio;
 use super::utility::Utility;
 use crate::domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResult};
@@ -60,6 +62,8 @@ pub(super) struct Maker {
     pub room: Room,
     /// The generations of the protocol that servers speak.
     pub eras: Eras,
+    /// The process that is being started, where the server is one.
+    pub child: Child,
 }
 
 impl Maker {
@@ -75,6 +79,7 @@ impl Maker {
                 let begin = |handshake| async move {
                     let exchanges = exchanges();
                     let child = process::start(command, self.guardian.as_deref())?;
+                    self.child.begins(child.1);
                     let life = child.0.life.clone();
                     let transport = Stdio::new(child, Arc::clone(&exchanges));
                     Session::begin(transport, handshake, exchanges, Some(life)).await
@@ -242,9 +247,15 @@ impl Connection {
             }
             let whole =
                 page.tools.len() <= TOOLS_MAX - listing.tools.len() && bytes <= LIST_BYTES && nodes <= NODES_MAX;
-            // A page beyond the bounds of bytes or values is read no further, as far as the list was within them it counts.
+            // A page with which the list grows beyond its bounds of bytes or values is left out.
             let within = if bytes <= LIST_BYTES && nodes <= NODES_MAX { TOOLS_MAX - listing.tools.len() } else { 0 };
+            let over_http = matches!(self.maker.entry.transport, Transport::Http(_)) && self.session().modern;
             for tool in page.tools.into_iter().take(within) {
+                let names = over_http && tool.input_schema.as_str().contains(param_headers::KEY);
+                if let Some(why) = names.then(|| param_headers::mistake(&tool.input_schema.to_value())).flatten() {
+                    warn(&mut listing.warnings, || format!("the tool {} is left out: {why}", tool.name));
+                    continue;
+                }
                 if seen.insert(Arc::clone(&tool.name)) {
                     listing.tools.push(tool);
                 } else {

@@ -42,6 +42,9 @@ pub(super) enum Failure {
         /// The beginning of the body, one line; may be empty.
         detail: String,
     },
+    /// The login does not have the scopes that the request needs (RFC 6750, 3.1).
+    #[error("its login needs the scope {0}")]
+    Scope(String),
     /// The server no longer knows our session.
     #[error("the session is lost")]
     SessionLost,
@@ -68,6 +71,9 @@ pub(super) enum Failure {
     /// It took too long.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
+    /// The start of the process took too long, and made no progress at the end.
+    #[error("its process was not ready after {} s", .0.as_secs())]
+    SlowStart(Duration),
 }
 
 impl Failure {
@@ -79,6 +85,7 @@ impl Failure {
             }
             Self::Exited(_) | Self::Lost(_) | Self::SessionLost => CallErrorKind::Lost,
             Self::Redirected(_) => CallErrorKind::Unavailable,
+            Self::Scope(_) => CallErrorKind::Forbidden,
             Self::Status { status, .. } => match status {
                 401 => CallErrorKind::Unauthorized,
                 403 => CallErrorKind::Forbidden,
@@ -94,13 +101,21 @@ impl Failure {
             Self::Rpc { .. } => CallErrorKind::Failed,
             Self::Malformed(_) | Self::Versions(_) => CallErrorKind::Malformed,
             Self::TooLarge(_) | Self::Crowded(_) => CallErrorKind::TooLarge,
-            Self::Timeout(_) => CallErrorKind::Timeout,
+            Self::Timeout(_) | Self::SlowStart(_) => CallErrorKind::Timeout,
         };
         let retry_after = match self {
             Self::Status { retry_after, .. } => *retry_after,
             _ => None,
         };
-        CallError { retry_after, ..CallError::new(kind, one_line(&format!("{server}: {self}"), MESSAGE_MAX)) }
+        let fix = match self {
+            Self::Scope(scope) => format!("; run `staffai mcp login {server} --scope '{scope}'`"),
+            Self::Status { status: 401, .. } => {
+                format!("; where a person has to log in, run `staffai mcp login {server}`")
+            }
+            _ => String::new(),
+        };
+        let said = one_line(&format!("{server}: {self}"), MESSAGE_MAX);
+        CallError { retry_after, ..CallError::new(kind, format!("{said}{fix}")) }
     }
 
     /// The same for a connection that did not come about.
@@ -119,6 +134,7 @@ impl Failure {
                 Kind::Unauthorized,
                 "mend the key in headers or authorization; where a person has to log in, run `staffai mcp login` with its name, or add it with --login",
             ),
+            Self::Scope(_) => (Kind::Forbidden, "run `staffai mcp login` with its name and that --scope"),
             Self::Status { status: 403, .. } => {
                 (Kind::Forbidden, "the key is known but may not do this: ask for the right")
             }
@@ -133,6 +149,9 @@ impl Failure {
             }
             Self::Crowded(_) => (Kind::Failed, "wait; it is tried again"),
             Self::Timeout(_) => (Kind::Timeout, "see whether the server is up, and its own log"),
+            Self::SlowStart(_) => {
+                (Kind::Timeout, "run its command by hand to see what it waits for, or raise start_timeout of its entry")
+            }
         };
         ConnectError { kind, message: one_line(&self.to_string(), MESSAGE_MAX), fix: fix.to_owned() }
     }
@@ -184,6 +203,15 @@ mod tests {
         assert_eq!(kind(429), (ConnectErrorKind::RateLimited, CallErrorKind::RateLimited));
         assert_eq!(kind(503), (ConnectErrorKind::Failed, CallErrorKind::Failed));
         assert_eq!(kind(418), (ConnectErrorKind::NotMcp, CallErrorKind::Failed));
+    }
+
+    #[test]
+    fn a_login_that_lacks_a_scope_is_mended_by_a_command() {
+        let failure = Failure::Scope("files:write".to_owned()).of_call(&ServerName::new("drive"));
+        assert_eq!(failure.kind, CallErrorKind::Forbidden);
+        assert!(failure.message.contains("run `staffai mcp login drive --scope 'files:write'`"), "{failure}");
+        let failure = Failure::Status { status: 401, retry_after: None, detail: String::new() };
+        assert!(failure.of_call(&ServerName::new("drive")).message.contains("`staffai mcp login drive`"));
     }
 
     #[test]

@@ -96,8 +96,13 @@ fn reaped(wanted: Option<Pid>) -> Option<WaitStatus> {
     found
 }
 
-/// All processes below this one that run.
+/// Returns the running descendants of this process.
 fn descendants() -> Vec<Pid> {
+    below(rustix::process::getpid())
+}
+
+/// Returns the running descendants of a process.
+pub(super) fn below(root: Pid) -> Vec<Pid> {
     let Ok(folder) = std::fs::read_dir("/proc") else { return Vec::new() };
     let mut children: HashMap<i32, Vec<i32>> = HashMap::new();
     for entry in folder.flatten() {
@@ -110,7 +115,7 @@ fn descendants() -> Vec<Pid> {
             children.entry(parent).or_default().push(pid);
         }
     }
-    let (mut found, mut next) = (Vec::new(), vec![rustix::process::getpid().as_raw_nonzero().get()]);
+    let (mut found, mut next) = (Vec::new(), vec![root.as_raw_nonzero().get()]);
     while let Some(parent) = next.pop() {
         let below = children.remove(&parent).unwrap_or_default();
         found.extend(below.iter().copied().filter_map(Pid::from_raw));

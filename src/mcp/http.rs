@@ -29,7 +29,7 @@ use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable, of_disco
 use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
 use super::inquiry::ReplyPath;
-use super::oauth::Login;
+use super::oauth::{Login, missing_scope};
 use super::session::supported;
 use super::stdio::decoded;
 use crate::ports::tools::Endpoint;
@@ -266,6 +266,9 @@ impl HttpClient {
             let target = location.and_then(|location| response.url().join(location).ok());
             let target = target.as_ref().map(place_of);
             return Failure::Redirected(target.unwrap_or_else(|| "an address that is none".to_owned()));
+        }
+        if let Some(scope) = missing_scope(response.headers()).filter(|_| status == StatusCode::FORBIDDEN) {
+            return Failure::Scope(scope);
         }
         let retry_after =
             response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

@@ -23,7 +23,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::HeaderValue;
+use http::header::WWW_AUTHENTICATE;
+use http::{HeaderMap, HeaderValue};
 use parking_lot::RwLock;
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
@@ -36,6 +37,9 @@ use crate::ports::Clock;
 
 /// How long before its end an access token is exchanged for a new one.
 const RENEWED_BEFORE: Duration = Duration::from_secs(60);
+
+/// The longest list of scopes that a refusal may name, in bytes.
+const SCOPE_BYTES: usize = 500;
 
 /// Where logins are kept.
 #[derive(Clone)]
@@ -157,6 +161,15 @@ impl Login {
             Err(mistake) => tracing::warn!(event = "mcp.login", mistake, "a login cannot be renewed"),
         }
     }
+}
+
+/// The scopes that a refusal names as missing (RFC 6750, 3.1), without what may not stand in one.
+pub(super) fn missing_scope(headers: &HeaderMap) -> Option<String> {
+    let challenge = headers.get(WWW_AUTHENTICATE)?.to_str().ok()?;
+    let insufficient = discovery::parameter(challenge, "error").as_deref() == Some("insufficient_scope");
+    let scope = discovery::parameter(challenge, "scope").filter(|_| insufficient)?;
+    let allowed = |c: char| matches!(c, ' ' | '!' | '#'..='&' | '('..='[' | ']'..='~');
+    Some(scope.chars().filter(|c| allowed(*c)).take(SCOPE_BYTES).collect())
 }
 
 fn bearer(token: &SecretString) -> Option<HeaderValue> {

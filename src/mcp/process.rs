@@ -73,7 +73,7 @@ impl Life {
 
 /// A process group.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Group(Pid);
+pub(super) struct Group(pub(super) Pid);
 
 impl Group {
     fn signal(self, signal: Signal) {

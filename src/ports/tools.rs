@@ -22,6 +22,8 @@ pub struct ServerEntry {
     pub transport: Transport,
     /// Time one call may take; none leaves it to the settings.
     pub timeout: Option<Duration>,
+    /// Time that the start of its process may take; none for the default.
+    pub start_timeout: Option<Duration>,
     /// Own names of the tools that are offered; empty offers all.
     pub allowed_tools: Vec<String>,
     /// Own names of tools that are not offered, whatever is allowed.
@@ -46,6 +48,7 @@ impl ServerEntry {
             name,
             transport,
             timeout: None,
+            start_timeout: None,
             allowed_tools: Vec::new(),
             denied_tools: Vec::new(),
             description: None,
@@ -53,6 +56,24 @@ impl ServerEntry {
             side_effects: None,
             trusted: false,
             kind: ToolKind::default(),
+        }
+    }
+
+    /// The timeout of one attempt to connect. The start of a process may include its installation.
+    #[must_use]
+    pub fn connect_timeout(&self) -> Duration {
+        match self.transport {
+            Transport::Stdio(_) => self.start_timeout.unwrap_or(START_TIMEOUT),
+            Transport::Http(_) | Transport::Provider => CONNECT_TIMEOUT,
+        }
+    }
+
+    /// The bound of one attempt to connect, with all that a process may take longer while its installation makes progress.
+    #[must_use]
+    pub fn connect_bound(&self) -> Duration {
+        match self.transport {
+            Transport::Stdio(_) => self.connect_timeout() * START_LONGEST,
+            Transport::Http(_) | Transport::Provider => CONNECT_TIMEOUT,
         }
     }
 
@@ -92,6 +113,12 @@ impl ServerEntry {
     }
 }
 
+/// The default timeout of the start of a process: package runners such as npx and uvx install the server first.
+pub const START_TIMEOUT: Duration = Duration::from_secs(120);
+/// The most times of its timeout that a start may take while it makes progress.
+pub const START_LONGEST: u32 = 5;
+/// The timeout of a connection to an address.
+pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of a hash that tell entries apart.
 const FINGERPRINT_BYTES: usize = 8;
 

@@ -154,3 +154,56 @@ fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
         assert!(told["success"] == false && told["content"] == "" && told["error"].is_string(), "{told}");
     });
 }
+
+#[test]
+fn three_hundred_requests_at_once_are_each_answered_or_refused() {
+    story(async {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("nats://127.0.0.1:{port}");
+        let _nats = Nats::start(port);
+        let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
+        client.flush().await.unwrap();
+        let world = World::without_bot(Setup::new().set("STAFFAI_NATS_URL", url)).await;
+        world.start().await;
+        world.becomes("ready").await;
+        for users in [300, 1] {
+            let asked = (0..300).map(|number| {
+                let (client, user) = (client.clone(), format!("u{users}-{}", number % users));
+                async move {
+                    let question = json!({"channel": "lobby", "user": user, "message": "hello"}).to_string();
+                    let request =
+                        async_nats::Request::new().payload(question.into()).timeout(Some(Duration::from_secs(25)));
+                    let reply = client.send_request("staffai.chat", request).await.ok()?;
+                    serde_json::from_slice::<serde_json::Value>(&reply.payload).ok()
+                }
+            });
+            let replies: Vec<_> = futures_util::future::join_all(asked).await.into_iter().flatten().collect();
+            let answered = replies.iter().filter(|reply| reply["success"] == true).count();
+            println!("of 300 requests of {users} users {answered} were answered, {} had a reply", replies.len());
+            assert_eq!(replies.len(), 300, "{users} users");
+            assert!(answered > 0);
+            let refused = |reply: &&serde_json::Value| reply["success"] == false;
+            assert!(replies.iter().filter(refused).all(|reply| !reply["error"].as_str().unwrap().is_empty()));
+        }
+    });
+}
+
+#[test]
+fn tools_of_a_provider_are_usable_within_seconds_after_a_long_outage_of_nats() {
+    story(async {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let url = format!("nats://127.0.0.1:{port}");
+        let nats = Nats::start(port);
+        let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone())).await;
+        let _provider = counts_letters(&url).await;
+        tools_tell(&world, "**desk** (ready)", true).await;
+        drop(nats);
+        tools_tell(&world, "(degraded)", true).await;
+        tokio::time::sleep(Duration::from_secs(25)).await;
+        let _nats = Nats::start(port);
+        let back = tokio::time::Instant::now();
+        tools_tell(&world, "**desk** (ready)", true).await;
+        println!("tools of a provider are back {:?} after NATS is", back.elapsed());
+        assert!(back.elapsed() < Duration::from_secs(5), "{:?}", back.elapsed());
+    });
+}

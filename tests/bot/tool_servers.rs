@@ -460,3 +460,41 @@ fn a_list_of_large_tools_takes_little_of_a_prompt_and_nothing_of_a_member() {
         assert!(shown.contains("\\u{e0069}xxx") && shown.contains("cannot be seen"), "{shown}");
     });
 }
+
+#[test]
+fn many_servers_start_a_few_at_a_time_and_one_that_is_slower_than_an_address_may_be_is_waited_for() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        let mut all: serde_json::Map<String, Value> =
+            (0..21).map(|number| (format!("s{number:02}"), servers.child(&format!("s{number:02}"), "well"))).collect();
+        let slow = servers.folder.join("slow.py");
+        std::fs::write(&slow, format!("import time\ntime.sleep(13)\n{SERVER}")).unwrap();
+        all["s20"]["args"][0] = json!(slow);
+        servers.write(&Value::Object(all));
+        let printed = world.prints(&["tools", "list"]);
+        for number in 0..21 {
+            assert!(printed.contains(&format!("s{number:02}__echo ")), "{number}: {printed}");
+        }
+        assert!(printed.contains("waiting for ") && printed.contains("s20 ("), "{printed}");
+        // Each was started once: none was given up on the way.
+        assert_eq!(servers.started("s20").len(), 1);
+    });
+}
+
+#[test]
+fn a_script_s_first_question_waits_for_the_tools_of_a_server_that_starts() {
+    story(async {
+        let world = World::without_bot(setup()).await;
+        let servers = Servers::of(&world);
+        std::fs::write(servers.folder.join("server.py"), format!("import time\ntime.sleep(8)\n{SERVER}")).unwrap();
+        servers.write(&json!({"one": servers.child("one", "well")}));
+        world.model.does(|ask| {
+            let offered = ask.tools().contains(&"one__echo");
+            Act::says(if offered { "with tools" } else { "without tools" })
+        });
+        let printed = world.prints(&["chat", "--once", "hello"]);
+        assert!(printed.contains("with tools"), "{printed}");
+        assert!(printed.contains("waiting for the tools of one ("), "{printed}");
+    });
+}

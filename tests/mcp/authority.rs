@@ -75,7 +75,7 @@ impl Strict {
     }
 
     async fn log_in(&self, known: Option<Client>, trust: &Trust<'_>) -> Result<Made, String> {
-        let begun = flow::begin(&endpoint(&self.server()), &CHANCE, known, trust).await?;
+        let begun = flow::begin(&endpoint(&self.server()), &CHANCE, known, trust, &[]).await?;
         let address = begun.url().to_owned();
         let browser = tokio::spawn(async move { reqwest::get(address).await.unwrap().text().await.unwrap() });
         let made = begun.finish(&self.logins(), &ServerName::new("server"), CONNECT).await;
@@ -208,7 +208,7 @@ async fn a_server_of_the_first_revision_needs_no_description() {
         }
     });
     tokio::spawn(async move { axum::serve(listener, app).await });
-    let begun = flow::begin(&endpoint(&format!("{own}/mcp")), &CHANCE, None, &Trust::NONE).await.unwrap();
+    let begun = flow::begin(&endpoint(&format!("{own}/mcp")), &CHANCE, None, &Trust::NONE, &[]).await.unwrap();
     assert!(begun.url().starts_with(&format!("{url}/authorize?")), "{}", begun.url());
     assert_eq!(strict.state.registered.lock().len(), 1);
 }
@@ -276,7 +276,7 @@ async fn a_login_is_not_led_to_other_networks() {
         });
         tokio::spawn(async move { axum::serve(listener, app).await });
         let open = staffai::ports::tools::Endpoint { allow_http: true, ..endpoint(&format!("{url}/mcp")) };
-        let refused = flow::begin(&open, &CHANCE, None, &Trust::NONE).await.err().unwrap();
+        let refused = flow::begin(&open, &CHANCE, None, &Trust::NONE, &[]).await.err().unwrap();
         assert!(refused.contains("private network") && refused.contains("--allow-origin"), "{refused}");
     }
 }

@@ -60,7 +60,7 @@ impl Guarded {
 
     async fn log_in(&self) {
         let chance = Chance { verifier: [7; 32], state: [9; 16] };
-        let begun = flow::begin(&endpoint(&self.url), &chance, None, &Trust::NONE).await.unwrap();
+        let begun = flow::begin(&endpoint(&self.url), &chance, None, &Trust::NONE, &[]).await.unwrap();
         let browser = tokio::spawn(browses(begun.url().to_owned()));
         begun.finish(&self.logins(), &ServerName::new("server"), CONNECT).await.unwrap();
         assert!(browser.await.unwrap().contains("staffai has heard of your login"));

@@ -3,6 +3,7 @@
 mod authority;
 mod built_ins;
 mod children;
+mod conformance;
 mod ecosystem;
 mod inquiries;
 mod login;

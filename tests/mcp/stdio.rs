@@ -309,3 +309,12 @@ async fn servers_of_other_revisions_and_of_few_words_connect() {
         assert_eq!(text(&server, "echo", json!({"text": mode})).await, mode);
     }
 }
+
+#[tokio::test]
+async fn a_process_that_installs_longer_than_its_timeout_is_not_killed_while_it_works() {
+    let within = Duration::from_secs(3);
+    let begun = Instant::now();
+    let server = try_connect_within(&hostile("installs"), within).await.unwrap();
+    assert!(begun.elapsed() > within, "{:?}", begun.elapsed());
+    assert_eq!(text(&server, "echo", json!({"text": "installed"})).await, "installed");
+}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::starts::Starts;
 use super::{CallSign, McpActor, McpEvent, is_silence};
 use crate::actors::messages::mcp::ServerCall;
 use crate::actors::supervisor::ActorContext;
@@ -216,13 +217,14 @@ impl Up {
 pub(super) async fn connect(
     servers: &dyn ToolServers,
     entry: &ServerEntry,
-    within: Duration,
+    starts: &Starts,
     list_within: Duration,
 ) -> Result<(Arc<dyn ToolServer>, Listing), String> {
-    let begun = Instant::now();
+    let place = starts.place(entry).await;
+    let (begun, bound) = (Instant::now(), entry.connect_bound());
     // The edge keeps this bound itself; nothing outside may hold the actor up.
-    let connected = timeout(within + Duration::from_secs(1), servers.connect(entry, within)).await;
-    let connected = connected.map_err(|_| format!("no connection within {within:?}"))?;
+    let connecting = timeout(bound + Duration::from_secs(1), servers.connect(entry, entry.connect_timeout()));
+    let connected = place.during(connecting).await.map_err(|_| format!("no connection within {bound:?}"))?;
     measure_labelled("initialize", connected.as_ref().err().map(|error| error.kind.as_str()), begun);
     let server = connected.map_err(|error| error.to_string())?;
     let listing = list(&*server, list_within).await.map_err(|error| error.message)?;

@@ -49,6 +49,11 @@ impl Published {
         }
     }
 
+    /// Shows how far an attempt to connect is; none when there is none.
+    pub(in crate::actors) fn progress(&self, server: &ServerName, progress: Option<&str>) {
+        self.tooling.write().server(server.as_str()).progress = progress.map(str::to_owned);
+    }
+
     /// A server's entry cannot be used.
     pub(in crate::actors) fn unusable(&self, server: &ServerName, mistake: &str) {
         let (from, to) = (ServerStatus::Starting.as_str(), ServerStatus::Stopped(mistake.to_owned()));

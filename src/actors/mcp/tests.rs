@@ -42,6 +42,7 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
         cache,
         dice: Arc::new(FixedDice::new(0.5)),
         published: published.clone(),
+        starts: Starts::default(),
     };
     stage.actor(real(ActorKind::Mcp), &handle, actor);
     let faults = Arc::clone(&stage.faults);
@@ -121,11 +122,33 @@ async fn an_operator_need_not_wait_for_the_next_try() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_hangs_at_its_start_is_given_up_after_ten_seconds() {
-    let world = world(|script| *script.takes.lock() = Duration::from_secs(1_000)).await;
+async fn a_process_that_starts_for_two_minutes_shows_how_far_it_is_and_holds_no_call_for_more_than_ten_seconds() {
+    let world = world(|script| *script.takes.lock() = Duration::from_secs(115)).await;
     assert_eq!(world.state(), ServerStatus::Starting);
+    let begun = Instant::now();
     assert_eq!(world.text("echo").await, Err(CallErrorKind::Unavailable));
-    tokio::time::sleep(Duration::from_millis(10_001)).await;
+    assert_eq!(begun.elapsed(), Duration::from_secs(10));
+    tokio::time::sleep(Duration::from_millis(4_001)).await;
+    assert_eq!(world.published.tooling.read().servers[0].progress.as_deref(), Some("14 s"));
+    let begun = Instant::now();
+    let error = world.line.call(&request("echo"), None, None).await.unwrap_err();
+    assert!(error.message.contains("starting: 14 s"), "{error}");
+    assert_eq!((begun.elapsed(), world.state()), (Duration::ZERO, ServerStatus::Starting));
+    tokio::time::sleep(Duration::from_secs(101)).await;
+    let text = world.text("echo").await;
+    assert_eq!(
+        (world.state(), text.as_deref(), Script::count(&world.script.connects)),
+        (ServerStatus::Ready, Ok("echo"), 1)
+    );
+    assert_eq!(world.published.tooling.read().servers[0].progress, None);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_hangs_at_its_start_is_given_up_after_its_timeout() {
+    let world = world(|script| *script.takes.lock() = Duration::from_secs(1_000)).await;
+    tokio::time::sleep(Duration::from_secs(119)).await;
+    assert_eq!(world.state(), ServerStatus::Starting);
+    tokio::time::sleep(Duration::from_millis(1_001)).await;
     assert!(matches!(world.state(), ServerStatus::Degraded(_)));
 }
 

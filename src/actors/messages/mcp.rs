@@ -14,6 +14,8 @@ pub enum McpMsg {
     Call(Box<ServerCall>),
     /// `tools`: connect at once if there is no connection, and read the list of tools again.
     Refresh,
+    /// `tools`: the server can be reached, so connect at once if there is no connection.
+    Reachable,
 }
 
 /// One call on its way to a tool server.

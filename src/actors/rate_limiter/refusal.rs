@@ -66,8 +66,9 @@ impl RateLimiter {
             let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
         }
         let window = self.live.now().limits.window;
-        // A program that sent the whole conversation waits for an answer to each request.
-        if turn.given.is_none() && !notices.may_tell(member, !breach, &turn.id, window) {
+        // A program waits for an answer to each request.
+        let each = turn.policy.answers_each || turn.given.is_some();
+        if !each && !notices.may_tell(member, !breach, &turn.id, window) {
             self.react(turn);
             return self.drop_turn(turn.id.clone(), limit);
         }

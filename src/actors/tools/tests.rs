@@ -40,6 +40,7 @@ async fn world(entries: Vec<ServerEntry>, off: Vec<ServerOff>, servers: Arc<Scri
         cache,
         dice: Arc::new(FixedDice::new(0.5)),
         published: published.clone(),
+        starts: crate::actors::mcp::Starts::default(),
     };
     stage.actor(real(ActorKind::Tools), &tools, actor);
     let tree = stage.go().await;
@@ -111,4 +112,25 @@ async fn an_operators_wish_reaches_every_server_and_the_cache() {
     assert!(matches!(world.cache.next().await, ToolCacheMsg::Listed(..)));
     assert_eq!(Script::count(&world.servers.script("a").lists), 2);
     assert_eq!(world.published.tooling.read().servers[0].state, ServerStatus::Ready);
+}
+
+#[tokio::test(start_paused = true)]
+async fn many_processes_start_a_few_at_a_time_and_one_that_hangs_delays_the_others_by_seconds() {
+    let names: Vec<String> = (0..21).map(|number| format!("server{number:02}")).collect();
+    let servers = Arc::new(ScriptedServers::default());
+    for (number, name) in names.iter().enumerate() {
+        let hangs = number < 3;
+        *servers.script(name).takes.lock() = Duration::from_secs(if hangs { 110 } else { 2 });
+    }
+    let entries = names.iter().map(|name| entry(name, "program")).collect();
+    let world = world(entries, Vec::new(), servers).await;
+    let begun = || names.iter().filter(|name| world.connects(name) > 0).count();
+    let ready = || world.states().iter().filter(|(_, state)| *state == "ready").count();
+    assert_eq!(begun(), 4);
+    sleep(Duration::from_millis(2_500)).await;
+    assert_eq!((begun(), ready()), (5, 1));
+    sleep(Duration::from_secs(20)).await;
+    assert_eq!((begun(), ready()), (21, 18), "{:?}", world.states());
+    sleep(Duration::from_secs(100)).await;
+    assert_eq!(ready(), 21);
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Wiring, template};
 use crate::actors::approvals::Approvals;
-use crate::actors::mcp::Published;
+use crate::actors::mcp::{Published, Starts};
 use crate::actors::providers::Providers;
 use crate::actors::tool_cache::ToolCache;
 use crate::actors::tools::Tools;
@@ -20,6 +20,7 @@ impl Wiring {
             cache: self.handles.tool_cache.clone(),
             dice: Arc::clone(&self.parts.dice),
             published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
+            starts: Starts::default(),
         }
     }
 

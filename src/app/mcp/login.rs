@@ -26,6 +26,8 @@ pub(super) struct Wish<'a> {
     pub secret: Option<&'a str>,
     /// Origins that are allowed besides that of the authorization server.
     pub origins: &'a [String],
+    /// Scopes that are asked for besides those that the server names.
+    pub scopes: Vec<String>,
 }
 
 /// Does it.
@@ -66,7 +68,7 @@ pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     };
     let chance = Chance { verifier: random_bits(), state: random_bits() };
     let trust = Trust { origins: &origins, ask: &confirmed };
-    let begun = match flow::begin(endpoint, &chance, known, &trust).await {
+    let begun = match flow::begin(endpoint, &chance, known, &trust, &wish.scopes).await {
         Ok(begun) => begun,
         Err(mistake) => return wrong(&format!("{name}: {}", harmless(&mistake)), exit::NEGATIVE),
     };

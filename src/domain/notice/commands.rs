@@ -379,7 +379,8 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
         let tools =
             if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
         let about = server.about.as_deref().map(|about| format!(", {about}")).unwrap_or_default();
-        let mut line = format!("**{}** ({}{about}): {tools}", server.name, server.state.as_str());
+        let progress = server.progress.as_deref().map(|progress| format!(": {progress}")).unwrap_or_default();
+        let mut line = format!("**{}** ({}{progress}{about}): {tools}", server.name, server.state.as_str());
         if !server.changed.is_empty() {
             let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
         }

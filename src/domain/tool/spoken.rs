@@ -44,7 +44,7 @@ pub fn calls(text: &str, known: impl Fn(&str) -> bool) -> Vec<ToolCall> {
     if text.len() > TEXT_MAX {
         return Vec::new();
     }
-    let found = marked(text, &known).or_else(|| objects(text, &known));
+    let found = tokens(text, &known).or_else(|| marked(text, &known)).or_else(|| objects(text, &known));
     let found =
         found.or_else(|| text.contains("{{").then(|| objects(&text.replace("{{", "{").replace("}}", "}"), &known))?);
     let mut calls: Vec<ToolCall> = Vec::new();
@@ -143,8 +143,42 @@ fn of_object(value: &Value, known: &impl Fn(&str) -> bool) -> Found {
     }
 }
 
+/// Calls between the tokens of `DeepSeek`: a name and its arguments, or the word `function`, a name, and its arguments in a fence.
+fn tokens(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
+    const OPEN: &str = "<｜tool▁call▁begin｜>";
+    const SEPARATOR: &str = "<｜tool▁sep｜>";
+    const CLOSE: &str = "<｜tool▁call▁end｜>";
+    const AROUND: [&str; 3] = ["<｜tool▁calls▁begin｜>", "<｜tool▁calls▁end｜>", "<｜end▁of▁sentence｜>"];
+    let is_frame = |between: &str| {
+        let left = AROUND.iter().fold(between.to_owned(), |text, token| text.replace(token, ""));
+        left.trim().is_empty()
+    };
+    let mut found = Found::new();
+    let mut rest = text;
+    while let Some((before, call)) = rest.split_once(OPEN) {
+        let announced = found.is_empty() && before.len() <= PROSE_MAX;
+        if (!announced && !is_frame(before)) || found.len() == CALLS_MAX {
+            return None;
+        }
+        let (call, behind) = call.split_once(CLOSE)?;
+        let (kind, body) = call.split_once(SEPARATOR)?;
+        let (name, arguments) = match kind.trim() {
+            "function" => body.trim().split_once('\n')?,
+            name => (name, body),
+        };
+        let arguments = arguments.trim().trim_start_matches("```json").trim_matches('`').trim();
+        let arguments: Map<String, Value> = serde_json::from_str(arguments).ok()?;
+        if !known(name.trim()) {
+            return None;
+        }
+        found.push((name.trim().to_owned(), Value::Object(arguments)));
+        rest = behind;
+    }
+    (!found.is_empty() && is_frame(rest)).then_some(found)
+}
+
 /// Calls between marks: `<function=name><parameter=key>value</parameter></function>` and
-/// `<invoke name="name"><parameter name="key">value</parameter></invoke>`.
+/// `<invoke name="name"><parameter name="key">value</parameter></invoke>`; or the arguments as one JSON object: `<function=name>{}</function>`.
 fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
     const FORMS: [(&str, &str, &str, &str); 2] = [
         ("<function=", ">", "</function>", "<parameter="),
@@ -159,11 +193,20 @@ fn marked(text: &str, known: &impl Fn(&str) -> bool) -> Option<Found> {
             return None;
         }
         let (name, body) = call.split_once(named)?;
-        let (mut body, behind) = body.split_once(close)?;
+        let (mut body, behind) = match body.split_once(close) {
+            Some(parts) => parts,
+            // Some models leave out the end behind an object.
+            None if body.trim_start().starts_with('{') => (body, ""),
+            None => return None,
+        };
         if !known(name.trim()) {
             return None;
         }
-        let mut arguments = Map::new();
+        let whole = body.trim().starts_with('{').then(|| serde_json::from_str(body.trim()).ok());
+        let mut arguments: Map<String, Value> = match whole {
+            Some(whole) => whole?,
+            None => Map::new(),
+        };
         while let Some((_, part)) = body.split_once(parameter) {
             let (key, part) = part.split_once(named)?;
             let (value, left) = part.split_once("</parameter>")?;
@@ -217,6 +260,10 @@ mod tests {
             r#"<tool_call>{"name": "roll_dice", "arguments": {"notation": "2d6"}}</tool_call>"#,
             r#"[TOOL_CALLS][{"name": "roll_dice", "arguments": {"notation": "2d6"}}]"#,
             "<tool_call>\n<function=roll_dice>\n<parameter=notation>\n2d6\n</parameter>\n</function>\n</tool_call>",
+            "<function=roll_dice>{\"notation\": \"2d6\"}</function>",
+            "I roll. <function=roll_dice>{\"notation\": \"2d6\"}",
+            "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>roll_dice\n```json\n{\"notation\": \"2d6\"}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
+            "I roll.<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>roll_dice<｜tool▁sep｜>{\"notation\": \"2d6\"}<｜tool▁call▁end｜><｜tool▁calls▁end｜><｜end▁of▁sentence｜>",
             "<function_calls><invoke name=\"roll_dice\"><parameter name=\"notation\">2d6</parameter></invoke></function_calls>",
         ] {
             assert_eq!(read(text), [dice], "{text}");
@@ -243,6 +290,10 @@ mod tests {
             r#"First {"tool": "roll_dice", "arguments": {}}, then we talk, {"tool": "time__now", "arguments": {}}"#,
             "<function=roll_dice><parameter=notation>2d6",
             "<invoke name=\"rm\"></invoke>",
+            "<function=roll_dice> is how it is written",
+            "<function=roll_dice>{\"notation\": \"2d6\"} is how it is written",
+            "<｜tool▁call▁begin｜>rm<｜tool▁sep｜>{}<｜tool▁call▁end｜>",
+            "<｜tool▁call▁begin｜>roll_dice<｜tool▁sep｜>{}",
         ] {
             assert!(read(text).is_empty(), "{text}: {:?}", read(text));
         }

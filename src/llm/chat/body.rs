@@ -18,6 +18,9 @@ use crate::llm::wire::{Model, TokenLimit};
 /// Stands between the texts of messages that become one.
 const BETWEEN: &str = "\n\n";
 
+/// Stands in place of an empty text, which some providers refuse.
+const EMPTY: &str = "(empty)";
+
 /// The body of a request.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
@@ -178,9 +181,14 @@ impl<'a> Message<'a> {
         let text = item.text_for(sees);
         let content = if sees && !item.pictures.is_empty() {
             let pictures = item.pictures.iter().map(DataUrl).map(|url| Part::ImageUrl { image_url: ImageUrl { url } });
-            Content::Parts(std::iter::once(Part::text(text)).chain(pictures).collect())
-        } else {
+            let text = (!text.is_empty()).then(|| Part::text(text));
+            Content::Parts(text.into_iter().chain(pictures).collect())
+        } else if !text.is_empty() {
             Content::Text(text)
+        } else if item.calls.is_empty() {
+            Content::Text(Cow::Borrowed(EMPTY))
+        } else {
+            Content::Nothing
         };
         let tool_calls = item.calls.iter().map(Call::of).collect();
         Self::Ours(Ours { role: item.role.as_str(), content, tool_calls, tool_call_id: item.result_of.as_deref() })
@@ -203,6 +211,8 @@ impl Ours<'_> {
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
+    /// There is no text beside calls: null.
+    Nothing,
     Text(Cow<'a, str>),
     Parts(Vec<Part<'a>>),
 }
@@ -226,6 +236,9 @@ impl<'a> Content<'a> {
 
     /// Marks its end as a place up to which a prompt can be cached.
     fn mark(&mut self) {
+        if matches!(self, Self::Nothing) {
+            return;
+        }
         let mut parts = std::mem::replace(self, Self::Parts(Vec::new())).into_parts();
         if let Some(mark) = parts.iter_mut().rev().find_map(Part::cache_mark) {
             *mark = Some(EPHEMERAL);
@@ -235,6 +248,7 @@ impl<'a> Content<'a> {
 
     fn into_parts(self) -> Vec<Part<'a>> {
         match self {
+            Self::Nothing => Vec::new(),
             Self::Text(text) => vec![Part::text(text)],
             Self::Parts(parts) => parts,
         }

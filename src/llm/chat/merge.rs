@@ -25,6 +25,9 @@ const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "sig
 /// The most objects in one list of a streamed message: calls, blocks of thoughts, parts of the text.
 const ITEMS_MAX: usize = CALLS_MAX;
 
+/// The longest name of a function that is put together of pieces, in bytes.
+const NAME_BYTES: usize = 256;
+
 /// What the deltas of a stream have become so far.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
@@ -224,12 +227,13 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
 
 /// Adds an item to a list, or to the item of the list that it goes on with.
 fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
-    let Value::Object(item) = item else {
+    let Value::Object(mut item) = item else {
         list.push(item);
         return Ok(());
     };
     let place = known(list, &item);
     if let Some(known) = place.and_then(|place| list[place].as_object_mut()) {
+        join_name(known, &mut item);
         return merge(known, item);
     }
     if list.len() >= ITEMS_MAX {
@@ -260,13 +264,53 @@ fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
         return false;
     }
     match (known.get("index"), item.get("index")) {
-        (Some(known), Some(item)) if !known.is_null() && !item.is_null() => known == item,
+        (Some(number), Some(other)) if !number.is_null() && !other.is_null() => {
+            number == other && !begins_anew(known, item)
+        }
         _ => {
             // A signature closes its block, and a call without a number that names its function anew is another one.
             let closed = text(known, "signature").is_some() && text(item, "signature").is_none();
             !(closed || is_named(known) && is_named(item) && text(item, "id").is_none())
         }
     }
+}
+
+/// True if an item of the same number is another call: servers that give every call the number 0 and no id name its function again.
+fn begins_anew(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
+    let (Some(before), Some(next)) = (called(known), called(item)) else { return false };
+    if text(item, "id").is_some() || before.name.is_empty() || next.name.is_empty() {
+        return false;
+    }
+    // Some servers repeat the name with each piece of the arguments.
+    let whole = before.arguments.trim_end().ends_with('}') && next.arguments.trim_start().starts_with('{');
+    if before.name == next.name { whole } else { !before.arguments.is_empty() || text(item, "type").is_some() }
+}
+
+/// Puts the parts of a name together that comes in pieces: before its arguments, and without a new beginning.
+fn join_name(known: &Map<String, Value>, item: &mut Map<String, Value>) {
+    let (Some(before), Some(next)) = (called(known), called(item)) else { return };
+    let ends = !before.arguments.is_empty() || before.name.len() >= NAME_BYTES;
+    if ends || before.name.is_empty() || next.name.is_empty() || next.name.starts_with(before.name) {
+        return;
+    }
+    let whole = format!("{}{}", before.name, next.name);
+    if let Some(function) = item.get_mut("function") {
+        function["name"] = whole.into();
+    }
+}
+
+/// The function that an item calls, as far as it was told.
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+fn called(item: &Map<String, Value>) -> Option<Called<'_>> {
+    let function = item.get("function")?.as_object()?;
+    Some(Called {
+        name: text(function, "name").unwrap_or_default(),
+        arguments: text(function, "arguments").unwrap_or_default(),
+    })
 }
 
 fn text<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a str> {

@@ -47,6 +47,7 @@ pub(super) fn message(
     prompt_chars: &dyn Fn() -> usize,
 ) -> Completion {
     let mut raw = Value::Object(raw);
+    modernise(&mut raw);
     let finish = finish_of(finish_reason, &raw);
     name_calls(&mut raw);
     let (content, refused_part) = text_of(raw.get("content"));
@@ -54,6 +55,10 @@ pub(super) fn message(
     let answer_chars = content.chars().count() + call_chars(&raw);
     let calls = calls_of(&raw);
     mend_arguments(&mut raw);
+    // Some providers refuse an empty text, and all know null beside calls.
+    if !calls.is_empty() && raw["content"] == "" {
+        raw["content"] = Value::Null;
+    }
     Completion {
         finish,
         calls,
@@ -73,6 +78,19 @@ pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize)
         finish: Finish::Filtered,
         usage: usage_of(usage, prompt_chars, 0),
         raw: json!({"role": "assistant", "content": ""}),
+    }
+}
+
+/// Makes the one call of the older form, `function_call`, a tool call: its result is sent back as one.
+fn modernise(message: &mut Value) {
+    let Some(message) = message.as_object_mut() else { return };
+    if message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty()) {
+        return;
+    }
+    if message.get("function_call").is_some_and(|call| call.get("name").is_some_and(Value::is_string))
+        && let Some(function) = message.remove("function_call")
+    {
+        message.insert("tool_calls".to_owned(), json!([{"type": "function", "function": function}]));
     }
 }
 

@@ -31,8 +31,10 @@ const ALLOWS: [&str; 6] = ["allowed_tools", "includeTools", "include_tools", "en
 const DENIES: [&str; 4] = ["excludeTools", "exclude_tools", "disabledTools", "disabled_tools"];
 /// From so many on a number is milliseconds where the entry is written as programs write it that count in them.
 const MILLISECONDS_FROM: u64 = 1_000;
+/// The time that the start of a process may take.
+const START_TIMEOUT: &str = "start_timeout";
 const TYPES: [&str; 2] = ["type", "transport"];
-const KNOWN: [&str; 15] = [
+const KNOWN: [&str; 16] = [
     "environment",
     COMMAND,
     "args",
@@ -43,6 +45,7 @@ const KNOWN: [&str; 15] = [
     "server_description",
     "require_approval",
     "timeout",
+    START_TIMEOUT,
     "trusted",
     "side_effects",
     "allow_http",
@@ -110,7 +113,8 @@ impl Fields<'_, '_> {
             return Ok(None);
         }
         let transport = self.transport()?;
-        let timeout = self.timeout()?;
+        let timeout = self.duration("timeout")?;
+        let start_timeout = self.duration(START_TIMEOUT)?;
         let (allowed_tools, denied_tools) = self.tools()?;
         let description = self.text("server_description")?;
         let always_ask = self.approval()?;
@@ -119,6 +123,7 @@ impl Fields<'_, '_> {
         let kind = self.kind()?;
         Ok(Some(Box::new(move |name| ServerEntry {
             timeout,
+            start_timeout,
             allowed_tools,
             denied_tools,
             description,
@@ -300,7 +305,9 @@ impl Fields<'_, '_> {
             self.hide_credential(&value);
             headers.insert("Authorization".to_owned(), value.into());
         }
-        for key in ["args", "env", "environment", "cwd"].iter().filter(|key| self.map.contains_key(**key)) {
+        for key in
+            ["args", "env", "environment", "cwd", START_TIMEOUT].iter().filter(|key| self.map.contains_key(**key))
+        {
             self.warnings.push(format!("{key} goes with a command and is left alone"));
         }
         let allow_http = self.flag("allow_http")?.unwrap_or_default();
@@ -333,11 +340,11 @@ impl Fields<'_, '_> {
         }
     }
 
-    fn timeout(&mut self) -> Result<Option<Duration>, String> {
-        let mistake = || r#"timeout must be a duration up to one hour, such as "20s" or 20"#.to_owned();
-        let timeout = match self.map.get("timeout") {
+    fn duration(&mut self, key: &str) -> Result<Option<Duration>, String> {
+        let mistake = || format!(r#"{key} must be a duration up to one hour, such as "20s" or 20"#);
+        let timeout = match self.map.get(key) {
             None | Some(Value::Null) => return Ok(None),
-            Some(Value::Number(number)) => number.as_u64().map(|number| self.spoken(number)),
+            Some(Value::Number(number)) => number.as_u64().map(|number| self.spoken(key, number)),
             Some(Value::String(text)) => match text.trim().parse::<u64>() {
                 Ok(seconds) => Some(Duration::from_secs(seconds)),
                 Err(_) => humantime::parse_duration(text.trim()).ok(),
@@ -350,12 +357,12 @@ impl Fields<'_, '_> {
 
     /// A number without a unit: seconds. Programs that write `httpUrl`, `type: "local"` or `type: "remote"` count in milliseconds, and so does
     /// whatever would be longer than an hour.
-    fn spoken(&mut self, number: u64) -> Duration {
+    fn spoken(&mut self, key: &str, number: u64) -> Duration {
         let kind = self.map.get("type").and_then(Value::as_str);
         let in_milliseconds = self.map.contains_key(HTTP_URL) || matches!(kind, Some("local" | "remote"));
         if number > TIMEOUT_MAX.as_secs() || (in_milliseconds && number >= MILLISECONDS_FROM) {
             self.warnings
-                .push(format!("timeout {number} is read as milliseconds; write \"{}s\" to be sure", number / 1_000));
+                .push(format!("{key} {number} is read as milliseconds; write \"{}s\" to be sure", number / 1_000));
             Duration::from_millis(number)
         } else {
             Duration::from_secs(number)

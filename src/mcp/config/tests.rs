@@ -133,6 +133,8 @@ fn entries_of_other_programs_are_read_as_they_are_written() {
     assert_eq!((program.as_str(), &args[..]), ("npx", &["-y", "x"][..]));
     assert_eq!((env["PORT"].expose_secret(), env["ON"].expose_secret()), ("80", "true"));
     assert_eq!(entry.timeout, Some(std::time::Duration::from_secs(5)));
+    let start = |written: &str| one(&format!(r#"{{"command": "uvx", {written}}}"#)).connect_timeout().as_secs();
+    assert_eq!((start(r#""start_timeout": "5m""#), start(r#""timeout": 3"#)), (300, 120));
     let entry = one(r#"{"httpUrl": "https://a.example/mcp", "timeout": 30000}"#);
     assert_eq!(
         (endpoint(&entry).protocol, entry.timeout),
@@ -184,6 +186,7 @@ fn each_usual_mistake_is_one_line_with_its_fix_and_switches_off_one_server() {
         (r#"{"command": "x", "env": {"A": "${MISSING_ONE}"}}"#, "the variable MISSING_ONE is not set; set it in .env"),
         (r#"{"command": "x", "args": ["${OPEN"]}"#, "is not closed"),
         (r#"{"command": "x", "timeout": "soon"}"#, "timeout must be a duration"),
+        (r#"{"command": "x", "start_timeout": "2h"}"#, "start_timeout must be a duration"),
         (r#"{"command": "x", "timeout": 6000000000}"#, "timeout must be a duration"),
         (r#"{"command": "x", "type": "websocket"}"#, "type websocket is none of stdio"),
         (r#"{"command": "x", "type": "http"}"#, "goes with type stdio"),

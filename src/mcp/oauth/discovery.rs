@@ -200,7 +200,7 @@ async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Res
 }
 
 /// A parameter of a challenge (RFC 9110, 11.2), quoted or not.
-fn parameter(challenge: &str, name: &str) -> Option<String> {
+pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     loop {
         let at = rest.find(name)?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use http::HeaderValue;
-use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use reqwest::Url;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::json;
@@ -31,6 +31,9 @@ const CLIENT_NAME: &str = "staffai";
 const PUBLIC: &str = "none";
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
+
+/// What a form writes as a code. Its other signs are decoded by few servers.
+const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*').remove(b'~');
 
 /// Bits that nobody can guess, one use each.
 pub struct Chance {
@@ -90,7 +93,8 @@ pub(super) fn resource(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Finds the authorization server of this server, makes us known to it, and gives the login that a person has to do.
+/// Finds the authorization server of this server, makes us known to it, and gives the login that a person has to do. `scopes` are asked for
+/// besides those that the server names.
 ///
 /// # Errors
 /// In words, what is missing.
@@ -99,9 +103,12 @@ pub async fn begin(
     chance: &Chance,
     known: Option<Client>,
     trust: &Trust<'_>,
+    scopes: &[String],
 ) -> Result<Begun, String> {
     let server = address(endpoint).map_err(|failure| failure.to_string())?;
-    let (authority, reach) = discovery::discover(&server, endpoint.allow_http, trust).await?;
+    let (mut authority, reach) = discovery::discover(&server, endpoint.allow_http, trust).await?;
+    let more = scopes.iter().filter(|scope| !authority.scopes.contains(scope)).cloned().collect::<Vec<_>>();
+    authority.scopes.extend(more);
     let port = known.as_ref().map_or(0, |client| client.port);
     let listener = TcpListener::bind(("127.0.0.1", port)).await;
     let listener = listener.map_err(|error| format!("port {port} of this machine cannot be used: {error}"))?;
@@ -187,7 +194,7 @@ impl Identity {
 
 /// The header of a client with a secret (RFC 6749, 2.3.1): both are written as in a form first.
 fn basic(id: &str, secret: &str) -> Result<HeaderValue, String> {
-    let plain = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let plain = |text: &str| utf8_percent_encode(text, FORM).to_string();
     let both = STANDARD.encode(format!("{}:{}", plain(id), plain(secret)));
     let mut header = HeaderValue::from_str(&format!("Basic {both}")).map_err(|error| error.to_string())?;
     header.set_sensitive(true);
@@ -287,4 +294,16 @@ pub(super) async fn renewed(tokens: &Tokens, now: Timestamp) -> Result<Tokens, S
         .ok_or_else(|| format!("{}: {}; run `staffai mcp login` again", tokens.issuer, answer.refusal()))?;
     let refresh = given.refresh.or_else(|| tokens.refresh.clone());
     Ok(Tokens { access: given.access, refresh, ends: given.ends, ..tokens.clone() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_hyphens_is_sent_as_it_is_and_a_colon_as_a_code() {
+        let header = basic("pre-registered_client.1", "a:b c-d").unwrap();
+        let encoded = header.to_str().unwrap().strip_prefix("Basic ").unwrap();
+        assert_eq!(STANDARD.decode(encoded).unwrap(), b"pre-registered_client.1:a%3Ab%20c-d");
+    }
 }

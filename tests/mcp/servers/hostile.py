@@ -203,6 +203,12 @@ def lines():
 def main():
     if mode == "hang-start":
         time.sleep(1000)
+    if mode == "installs":
+        ready = time.monotonic() + 7
+        while time.monotonic() < ready:
+            with open(os.devnull, "wb") as package:
+                package.write(bytes(64 * 1024))
+            time.sleep(0.05)
     if mode == "crash":
         print("Error: API_KEY is not set", file=sys.stderr, flush=True)
         sys.exit(2)

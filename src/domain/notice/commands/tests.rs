@@ -177,6 +177,7 @@ fn tools_and_approvals_are_told_as_they_are() {
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
+        progress: None,
         tools: vec!["now".to_owned()],
         changed: Vec::new(),
         about: Some("the tides".to_owned()),
@@ -276,6 +277,7 @@ fn everything(locale: Locale) -> Vec<String> {
     let server = ToolServer {
         name: "time".to_owned(),
         state: ServerStatus::Ready,
+        progress: None,
         tools: Vec::new(),
         changed: Vec::new(),
         about: None,

@@ -120,3 +120,17 @@ fn the_limit_of_tokens_has_the_name_that_the_provider_knows() {
         assert_eq!((&body[name], body.get(other)), (&json!(7), None));
     }
 }
+
+#[test]
+fn no_empty_text_is_sent() {
+    let call = ToolCall { id: "a".to_owned(), name: "roll".to_owned(), arguments: "{}".to_owned() };
+    let items = [
+        Item::new(Role::User, ""),
+        Item { calls: vec![call], ..Item::new(Role::Assistant, "") },
+        Item { result_of: Some("a".to_owned()), ..Item::new(Role::Tool, "") },
+    ];
+    let told: Vec<serde_json::Value> =
+        items.iter().map(|item| serde_json::to_value(Message::of(item, true)).unwrap()).collect();
+    assert_eq!((&told[0]["content"], &told[1]["content"]), (&"(empty)".into(), &serde_json::Value::Null));
+    assert_eq!(told[2]["content"], "(empty)");
+}

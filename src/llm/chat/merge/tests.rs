@@ -63,6 +63,36 @@ fn calls_are_told_apart_however_they_are_numbered() {
 }
 
 #[test]
+fn calls_that_all_have_the_number_zero_and_no_id_stay_apart() {
+    let names = |deltas: Vec<Value>| {
+        let message = merged(deltas);
+        let calls = message["tool_calls"].as_array().unwrap().clone();
+        let text = |call: &Value, at: &str| call.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        calls.iter().map(|call| (text(call, "/function/name"), text(call, "/function/arguments"))).collect::<Vec<_>>()
+    };
+    let told =
+        |calls: &[(&str, &str)]| calls.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+    let delta = |name: Option<&str>, arguments: &str| {
+        let mut function = json!({"arguments": arguments});
+        if let Some(name) = name {
+            function["name"] = json!(name);
+        }
+        json!({"tool_calls": [{"index": 0, "id": "", "function": function}]})
+    };
+    let whole = vec![delta(Some("f"), "{\"x\":1}"), delta(Some("f"), "{\"x\":2}"), delta(Some("g"), "{}")];
+    assert_eq!(names(whole), told(&[("f", "{\"x\":1}"), ("f", "{\"x\":2}"), ("g", "{}")]));
+    let pieces =
+        vec![delta(Some("f"), ""), delta(None, "{\"x\""), delta(None, ":1}"), delta(Some("g"), ""), delta(None, "{}")];
+    assert_eq!(names(pieces), told(&[("f", "{\"x\":1}"), ("g", "{}")]));
+    let repeated = vec![delta(Some("f"), "{\"x\""), delta(Some("f"), ":1}")];
+    assert_eq!(names(repeated), told(&[("f", "{\"x\":1}")]));
+    let split = vec![delta(Some("get_"), ""), delta(Some("time"), ""), delta(Some(""), "{}")];
+    assert_eq!(names(split), told(&[("get_time", "{}")]));
+    let growing = vec![delta(Some("get_"), ""), delta(Some("get_time"), ""), delta(None, "{}")];
+    assert_eq!(names(growing), told(&[("get_time", "{}")]));
+}
+
+#[test]
 fn signed_thoughts_can_be_echoed() {
     let message = merged([
         json!({"thinking_blocks": [{"type": "thinking", "thinking": "first ", "signature": null}]}),

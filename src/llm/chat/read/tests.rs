@@ -231,3 +231,19 @@ fn an_empty_list_of_choices_is_a_blocked_prompt() {
     assert_eq!((completion.content.as_str(), completion.finish), ("", Finish::Filtered));
     assert_eq!(completion.usage, Usage { prompt: 7, completion: 0, cached: 0, estimated: false });
 }
+
+#[test]
+fn the_one_call_of_the_older_form_is_a_call_and_is_echoed_as_one() {
+    let older =
+        json!({"role": "assistant", "content": "", "function_call": {"name": "roll", "arguments": "{\"n\":1}"}});
+    let read = read(json!({"choices": [{"message": older, "finish_reason": "function_call"}]}), &|| PROMPT).unwrap();
+    let told: Vec<_> = read.calls.iter().map(|call| (&*call.id, &*call.name, &*call.arguments)).collect();
+    assert_eq!((told, read.finish), (vec![("call_0_roll", "roll", "{\"n\":1}")], Finish::ToolCalls));
+    let function = json!({"name": "roll", "arguments": "{\"n\":1}"});
+    let call = json!({"id": "call_0_roll", "type": "function", "function": function});
+    assert_eq!(
+        read.raw,
+        json!({"role": "assistant", "content": null, "tool_calls": [call]}),
+        "and no empty text beside it"
+    );
+}
