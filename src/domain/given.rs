@@ -97,7 +97,7 @@ impl Message {
     pub fn item(&self) -> Item {
         let Self { role, text, calls, result_of, pictures } = self;
         let (calls, result_of, pictures) = (calls.clone(), result_of.clone(), pictures.clone());
-        Item { calls, result_of, pictures, ..Item::new(*role, text.clone()) }
+        Item { pictures, calls, result_of, ..Item::new(*role, text.clone()) }
     }
 
     /// The bytes that it takes in memory, about.

@@ -22,10 +22,8 @@ pub type OpenAi = async_openai::Client<Account>;
 pub struct Model<'a> {
     /// The name that its provider knows it by.
     pub name: &'a str,
-    /// The sampling temperature where the request names none; none sends none.
-    pub temperature: Option<f64>,
-    /// A temperature may be sent.
-    pub takes_temperature: bool,
+    /// The sampling temperature.
+    pub temperature: Temperature,
     /// It takes the form of the answer as a schema.
     pub takes_form: bool,
     /// It sees pictures.
@@ -34,6 +32,15 @@ pub struct Model<'a> {
     pub max_tokens: Option<TokenLimit>,
     /// Its provider caches up to the marks that a prompt carries.
     pub cache_marks: bool,
+}
+
+/// The sampling temperature of a call.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Temperature {
+    /// None may be sent.
+    Fixed,
+    /// That of the request; where it names none this one, if any.
+    Usual(Option<f64>),
 }
 
 /// The most tokens of an answer, by the name that the provider knows this limit by.

@@ -13,7 +13,7 @@ use serde_json::{Number, Value};
 use crate::domain::completion::{
     AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson,
 };
-use crate::llm::wire::{Model, TokenLimit};
+use crate::llm::wire::{Model, Temperature, TokenLimit};
 
 /// Stands between the texts of messages that become one.
 const BETWEEN: &str = "\n\n";
@@ -51,8 +51,10 @@ pub(super) struct Body<'a> {
 impl<'a> Body<'a> {
     pub fn new(model: &Model<'a>, request: &'a Request, stream: bool) -> Self {
         let sampling = &request.sampling;
-        let own = || model.temperature.and_then(Number::from_f64);
-        let temperature = sampling.temperature.clone().or_else(own).filter(|_| model.takes_temperature);
+        let temperature = match model.temperature {
+            Temperature::Fixed => None,
+            Temperature::Usual(own) => sampling.temperature.clone().or_else(|| own.and_then(Number::from_f64)),
+        };
         let (max_tokens, max_completion_tokens) = match model.max_tokens {
             Some(TokenLimit::MaxTokens(most)) => (Some(most), None),
             Some(TokenLimit::MaxCompletionTokens(most)) => (None, Some(most)),

@@ -15,8 +15,7 @@ fn sent_to(model: &Model<'_>, request: &Request) -> Value {
 
 const MODEL: Model<'static> = Model {
     name: "m",
-    temperature: None,
-    takes_temperature: true,
+    temperature: Temperature::Usual(None),
     takes_form: true,
     sees: false,
     max_tokens: None,
