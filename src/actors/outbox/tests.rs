@@ -647,6 +647,23 @@ async fn typing_of_a_turn_that_is_never_heard_of_again_ends_in_time() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn typing_goes_on_while_the_deadline_of_its_turn_moves() {
+    let world = world().await;
+    let until = Deadline::new(Duration::from_secs(10), Duration::from_secs(600));
+    let typing = OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until: until.clone() };
+    world.outbox.cast(typing).unwrap();
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        until.move_on();
+    }
+    assert!(world.typing() >= 7, "a minute of thoughts: {}", world.typing());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let shown = world.typing();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.typing(), shown, "what stands still is not shown");
+}
+
+#[tokio::test(start_paused = true)]
 async fn typing_waits_for_its_bucket() {
     let world = world().await;
     let (begun, until) = (Instant::now(), Deadline::fixed(Instant::now() + Duration::from_secs(60)));

@@ -213,7 +213,13 @@ async fn each_status_has_its_kind() {
             "status 400: 400: This model's maximum context length is 4096 tokens",
         ),
         (401, plain, ModelErrorKind::Refused, "status 401: t: no"),
-        (402, plain, ModelErrorKind::BadRequest, "status 402: t: no"),
+        (402, plain, ModelErrorKind::OutOfQuota, "status 402: t: no"),
+        (
+            429,
+            r#"{"error": {"message": "no credit", "code": "insufficient_quota"}}"#,
+            ModelErrorKind::OutOfQuota,
+            "status 429: insufficient_quota: no credit",
+        ),
         (
             403,
             "<html>\n<b>forbidden</b>\n</html>",
