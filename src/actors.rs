@@ -63,6 +63,7 @@ mod blocking;
 
 pub(crate) mod clean_calls;
 pub mod daily;
+pub mod deadline;
 mod desk;
 pub(crate) mod mcp;
 pub(crate) mod prompt_sections;

@@ -109,6 +109,8 @@ pub struct Limits {
     pub header: Duration,
     /// How long one connection may live; a client then connects again. Upgraded ones are not bound by it.
     pub life: Duration,
+    /// How long a request that is under way when its connection has lived so long may go on.
+    pub answer: Duration,
     /// How long answers that have begun may go on after the stop.
     pub grace: Duration,
     /// Bytes of a request's body. A page of its own may raise this for its own routes.
@@ -118,11 +120,11 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The usual ones, with so many connections.
+    /// The usual ones, with so many connections, and answers that take at most so long.
     #[must_use]
-    pub fn of(connections: usize) -> Self {
+    pub fn of(connections: usize, answer: Duration) -> Self {
         let capacity = Capacity { connections, per_peer: connections / 2, reserved: 32 };
-        Self { capacity, ..Self::default() }
+        Self { capacity, answer, ..Self::default() }
     }
 }
 
@@ -132,6 +134,7 @@ impl Default for Limits {
             capacity: Capacity { connections: 256, per_peer: 128, reserved: 32 },
             header: Duration::from_secs(15),
             life: Duration::from_secs(600),
+            answer: Duration::from_secs(600),
             grace: Duration::from_secs(3),
             body: 64 * 1024,
             body_within: Duration::from_secs(20),

@@ -17,6 +17,8 @@ pub(crate) mod restriction;
 
 pub(crate) mod ending;
 
+pub(crate) mod answer_end;
+
 pub(crate) mod given;
 
 pub(crate) mod fire;

@@ -16,6 +16,7 @@ mod pictures;
 mod room;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use axum::Router;
@@ -68,6 +69,17 @@ pub struct Parts {
     pub clock: Arc<dyn Clock>,
     /// Tells this process from others on the same store.
     pub dice: Arc<dyn Dice>,
+    /// Bounds on requests.
+    pub bounds: Bounds,
+}
+
+/// Bounds on the requests of programs.
+#[derive(Debug, Clone, Copy)]
+pub struct Bounds {
+    /// The longest that a request may take: longer than any turn.
+    pub answer: Duration,
+    /// The most requests of one key at once.
+    pub at_once: usize,
 }
 
 /// The door.
@@ -119,7 +131,8 @@ impl ModelApi {
     pub fn new(parts: Parts) -> Self {
         let tag = (parts.dice.roll() * f64::from(u32::MAX)) as u32;
         let responses = Responses::new(Arc::clone(&parts.store));
-        Self { parts, room: Room::new(), responses, last_id: Mutex::new(0), tag }
+        let room = Room::new(parts.bounds.at_once);
+        Self { parts, room, responses, last_id: Mutex::new(0), tag }
     }
 
     /// Rises over restarts too, and differs between processes: the journal remembers ids.
@@ -163,7 +176,7 @@ impl ModelApi {
             NotEmbedded::TooMany(most) => {
                 Failure::bad("input", format!("the vectors of this model are long; send at most {most} texts"))
             }
-            NotEmbedded::Model(error) => Failure::of(NoAnswer::Ended(Ending::Model(error.kind))),
+            NotEmbedded::Model(error) => Failure::of(NoAnswer::Ended(Ending::Model(error.kind)), error.retry_after),
         })
     }
 

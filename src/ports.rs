@@ -203,6 +203,9 @@ pub trait Metering: Send + Sync {
     /// See [`NotEmbedded`].
     async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
 
+    /// The most tokens that the limits let this person use within the window; none where nothing is refused.
+    fn most_tokens(&self, person: &Person) -> Option<u64>;
+
     /// How long the limits refuse this person from now on; none when they do not, or for good.
     async fn refused_for(&self, person: &Person) -> Option<Duration>;
 }

@@ -45,6 +45,12 @@ mod interjections;
 #[path = "bot/triggers.rs"]
 mod triggers;
 
+#[path = "bot/long_answers.rs"]
+mod long_answers;
+
+#[path = "bot/programs.rs"]
+mod programs;
+
 #[path = "bot/presence.rs"]
 mod presence;
 

@@ -60,6 +60,11 @@ impl Metering for Meter {
         counted.await.unwrap_or(Err(NotEmbedded::NotCounted))
     }
 
+    fn most_tokens(&self, person: &Person) -> Option<u64> {
+        let Applied { limits, exempt } = self.limits(person);
+        (!exempt).then_some(limits.tokens)
+    }
+
     async fn refused_for(&self, person: &Person) -> Option<Duration> {
         let Applied { limits, exempt } = self.limits(person);
         match self.step(person, Step::Read(limits)).await {

@@ -66,7 +66,7 @@ impl Wished {
 
     /// How long after it was noted a turn from before may still save something.
     pub(super) fn holds_for(running: &Running) -> Duration {
-        running.settings.turn.queue + running.settings.turn.deadline + GRACE
+        running.settings.turn.lease() + GRACE
     }
 }
 

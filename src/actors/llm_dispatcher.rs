@@ -204,7 +204,11 @@ impl LlmDispatcher {
             if breaker.opening_for(running.settings.llm.rest).allow(now) {
                 return Ok(candidate.clone());
             }
-            none = NoModel::Open;
+            let rest = breaker.rest(now);
+            none = NoModel::Open(match none {
+                NoModel::Open(shorter) => shorter.min(rest),
+                NoModel::Exhausted | NoModel::Busy => rest,
+            });
         }
         Err(none)
     }

@@ -331,8 +331,11 @@ impl Outbox {
         state.notices += 1;
         let parts = vec![Part::Text { text }];
         let id = TurnId::of(about);
-        self.events
-            .publish(place, &id, || TurnUpdate::Apology { parts: parts.as_slice().into(), why: NoAnswer::NotTaken });
+        self.events.publish(place, &id, || TurnUpdate::Apology {
+            parts: parts.as_slice().into(),
+            why: NoAnswer::NotTaken,
+            again: None,
+        });
         self.events.publish(place, &id, || TurnUpdate::DONE);
         let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));

@@ -381,7 +381,7 @@ fn reservation(state: &RateLimiterState, running: &Running, turn: &Turn) -> Rese
     // What has no author has a budget of its own, which was asked before it became a turn.
     let exempt = exempt || (turn.trigger.is_asked() && !turn.trigger.has_message());
     let tokens = state.learned.estimate(&turn.person, &turn.place, running.fixed_prompt, &turn.text);
-    let lease = running.settings.turn.queue + running.settings.turn.deadline;
+    let lease = running.settings.turn.lease();
     Reservation { turn: turn.id.clone(), tokens, lease, limits, exempt }
 }
 

@@ -7,11 +7,11 @@ use parking_lot::{Mutex, RwLock};
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
-use crate::domain::api_key::KeyRing;
+use crate::domain::api_key::{KeyLimits, KeyRing};
 use crate::domain::command::preferences;
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::limits;
 use crate::domain::limits::rules::Applied;
+use crate::domain::limits::{self, Limits};
 use crate::domain::model::{Price, Row};
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
@@ -103,12 +103,19 @@ impl Running {
         let base = || self.limits.of(&[], "", None);
         match self.doors.get(&place.door).map(|rules| rules.limits) {
             Some(LimitScope::Community) => self.limits.of(roles, &place.id, parent.map(|parent| parent.id.as_str())),
-            Some(LimitScope::Keys) => match self.keys.limits_of(&person.id) {
-                Some(limits) => Applied { limits, exempt: false },
-                None => base(),
-            },
+            Some(LimitScope::Keys) => {
+                let limits = self.keys.limits_of(&person.id).unwrap_or_else(|| self.usual_of_keys());
+                // Without keys this machine alone may ask.
+                Applied { limits, exempt: self.keys.is_unused() }
+            }
             Some(LimitScope::Base) | None => base(),
         }
+    }
+
+    /// What a key may use that says nothing of its own.
+    fn usual_of_keys(&self) -> Limits {
+        let http = &self.settings.http;
+        KeyLimits { messages: http.key_requests, tokens: http.key_tokens }.into()
     }
 
     /// The model rows that members may choose from; empty when there is nothing to choose.
@@ -186,6 +193,7 @@ impl Running {
             ("http.health_addr", new.http.health_addr != old.http.health_addr),
             ("http.listeners", new.http.listeners != old.http.listeners),
             ("http.connections", new.http.connections != old.http.connections),
+            ("http.key_concurrent", new.http.key_concurrent != old.http.key_concurrent),
             ("http.origins", new.http.origins != old.http.origins),
             ("runtime.threads", new.runtime.threads != old.runtime.threads),
             ("store.dir", new.store.dir != old.store.dir),
@@ -200,6 +208,7 @@ impl Running {
             ("telemetry.endpoint", new.telemetry.endpoint != old.telemetry.endpoint),
             ("telemetry.headers", differ(&new.telemetry.headers, &old.telemetry.headers)),
             ("telemetry.service_name", new.telemetry.service_name != old.telemetry.service_name),
+            ("turn.longest", new.turn.longest != old.turn.longest),
             ("drain.timeout", new.drain.timeout != old.drain.timeout),
         ];
         changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| key).collect()

@@ -33,6 +33,7 @@ use super::audit::Audit;
 use super::blocking::blocking;
 use super::busy::Busy;
 use super::clean_calls::OpenCalls;
+use super::deadline::Deadline;
 use super::door::Doors;
 use super::draft::Slot;
 use super::facts::FactKeeper;
@@ -165,8 +166,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         // What was shown of it before is not gone on with.
         parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Accepted);
     }
-    let deadline = Instant::now() + settings.deadline;
-    let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline };
+    let deadline = Deadline::new(settings.deadline, settings.longest);
+    parts.in_flight.due(&turn.id, &deadline);
+    let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
     let outbox = parts.outboxes.of(&turn.place.door);
     if turn.trigger.is_asked() {
         // Typing is a courtesy: an outbox that is down shows none.
@@ -185,7 +187,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
             again,
             slot,
             tally,
-            deadline,
+            deadline: &deadline,
             tools,
             depth: 0,
             watcher: None,
@@ -197,7 +199,8 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let thought = tokio::select! {
         biased;
         () = cancel.cancelled() => None,
-        thought = tokio::time::timeout_at(deadline, thinking) => Some(thought.ok()),
+        thought = thinking => Some(Some(thought)),
+        () = deadline.passed() => Some(None),
     };
     // Whatever was under way is dropped by now, and has told what it took.
     let effort = tally.effort();
@@ -270,11 +273,11 @@ fn not_begun(tally: &Tally, turn: &Turn, why: Ending) -> Driven {
 
 /// What a cancelled turn took is counted all the same: its end is closed already, and knows nothing of it.
 fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, effort: &Effort) {
-    if effort.usage.total() == 0 {
-        return;
+    if effort.usage.total() > 0 {
+        let used = ledger::writes(turn, effort, parts.clock.now());
+        drop(parts.store.write(used.into_iter().map(Write::from).collect()));
     }
-    let used = ledger::writes(turn, effort, parts.clock.now());
-    drop(parts.store.write(used.into_iter().map(Write::from).collect()));
+    // Settled also where nothing was spent: the reservation expected a whole answer.
     // A limiter that is down leaves the estimate, which ages out.
     let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
     let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn, effort });
@@ -340,7 +343,7 @@ struct Thinking<'a> {
     again: bool,
     slot: &'a Slot,
     tally: &'a Tally,
-    deadline: Instant,
+    deadline: &'a Deadline,
     tools: Tools,
     /// How many clean calls it stands in; zero for the turn itself.
     depth: u32,

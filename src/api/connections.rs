@@ -101,8 +101,8 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut served = pin!(served);
-    // A request that is under way when the connection has to end may take as long as on a new one.
-    for _ in 0..2 {
+    // A request that is under way when the connection has to end goes on to its own end.
+    for wait in [limits.life, limits.answer] {
         tokio::select! {
             // Clients may close at any time: there is nothing to do or to report.
             _ = served.as_mut() => return,
@@ -111,7 +111,7 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
                 return;
             }
             () = stop.cancelled() => break,
-            () = sleep(limits.life) => served.as_mut().graceful_shutdown(),
+            () = sleep(wait) => served.as_mut().graceful_shutdown(),
         }
     }
     ended.cancel();
@@ -168,7 +168,7 @@ mod tests {
             };
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
-            let limits = Limits { life, grace: Duration::from_millis(20), ..Limits::default() };
+            let limits = Limits { life, answer: life, grace: Duration::from_millis(20), ..Limits::default() };
             let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
             let stopped = stop.clone();
             let serving = tokio::spawn(async move { serve(listener, &router, limits, Arc::default(), &stopped).await });

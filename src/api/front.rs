@@ -33,8 +33,8 @@ use crate::ports::Keys;
 
 /// How long the program may take to take a connection.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long the program may go on with an answer that has no reader any more because we ended its connection.
-const REST_WITHIN: Duration = Duration::from_secs(660);
+/// How long the program may go on with an answer whose connection we end, read or not: longer than a turn usually may.
+const REST_WITHIN: Duration = Duration::from_secs(45 * 60);
 /// Paths that are answered while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// The header that says that the program is away.
@@ -144,7 +144,7 @@ impl Api {
     /// The same for a page in front of the program, which is asked for all that is not the page's.
     #[must_use]
     pub fn in_front(address: String, (page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind) -> Self {
-        let limits = Limits::default();
+        let limits = Limits { answer: REST_WITHIN, ..Limits::default() };
         let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router((page, refuse), keys, behind, limits));
         Self { limits, whole, health: None }
     }

@@ -490,7 +490,8 @@ async fn an_answer_under_way_outlives_its_connection() {
         tokio::time::sleep(Duration::from_millis(1_300)).await;
         "whole"
     };
-    let limits = Limits { life: Duration::from_secs(1), grace: Duration::from_millis(1), ..Limits::default() };
+    let (life, grace) = (Duration::from_millis(300), Duration::from_millis(1));
+    let limits = Limits { life, grace, ..Limits::default() };
     let served = Served::new(&[], Some(Router::new().route("/slow", get(slow))), limits).await;
     assert_eq!(served.get("/slow", &[]).await, (StatusCode::OK, "whole".to_owned()));
 }

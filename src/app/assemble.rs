@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::http::StatusCode;
@@ -58,6 +59,9 @@ use crate::tools::{BuiltInTool, BuiltIns};
 
 /// How many samples have the same counters of metrics.
 const SAMPLES_OF_A_PAGE: u32 = 5;
+
+/// How much longer than any turn a request for its answer may take.
+const AFTER_TURN: Duration = Duration::from_secs(60);
 
 /// What a start needs beyond the settings.
 pub struct Launch {
@@ -151,7 +155,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         page,
         routes: kept_routes(&settings, &audit, (&store, &clock), &home),
         signed: signed(&in_force, &handles, &store, &dice),
-        limits: Limits::of(settings.http.connections),
+        limits: Limits::of(settings.http.connections, settings.turn.lease()),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
     let nats = settings.tools.nats_url.clone().map(|url| Arc::new(NatsProviders::new(url)));
@@ -222,6 +226,11 @@ fn exposure(settings: &Settings) -> Exposure {
     }
 }
 
+/// Bounds on the requests of programs.
+fn bounds(settings: &Settings) -> model_api::Bounds {
+    model_api::Bounds { answer: settings.turn.lease() + AFTER_TURN, at_once: settings.http.key_concurrent }
+}
+
 /// What programs that ask over HTTP reach besides.
 type OfPrograms<'a> = (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, Identity);
 
@@ -245,6 +254,7 @@ fn programs(
         store: Arc::clone(&vitals.store),
         clock: Arc::clone(&in_force.clock),
         dice: Arc::clone(dice),
+        bounds: bounds(&in_force.live.now().settings),
     });
     let usage = Standings {
         store: Arc::clone(&vitals.store),

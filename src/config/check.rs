@@ -19,6 +19,9 @@ use crate::telemetry;
 /// Container runtimes kill a program this long after asking it to stop.
 const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
 
+/// The longest that a turn may be allowed to take: a quarter of the life of its record.
+const LONGEST_TURN: Duration = Duration::from_secs(6 * 3_600);
+
 /// What was found.
 #[derive(Debug, Default)]
 pub struct Findings {
@@ -151,6 +154,16 @@ impl Checks<'_> {
         }
         if settings.turn.deadline < settings.llm.timeout {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
+        }
+        if settings.turn.longest < settings.turn.deadline {
+            self.warn("turn.longest is shorter than turn.deadline, which is used in its place");
+        }
+        if settings.turn.longest > LONGEST_TURN {
+            let most = LONGEST_TURN.as_secs() / 3_600;
+            self.problem(
+                "turn.longest",
+                format!("must be at most {most}h, for which the records of a turn are surely kept"),
+            );
         }
     }
 

@@ -50,6 +50,9 @@ pub struct Turn {
     /// Time from the start of the lane to the reply.
     #[serde(deserialize_with = "read::some_duration")]
     pub deadline: Duration,
+    /// The longest time from the start of the lane to the reply, however steadily text arrives.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub longest: Duration,
     /// Open turns in the whole bot, 1 or more.
     #[serde(deserialize_with = "read::at_least_one")]
     pub open: usize,
@@ -62,6 +65,14 @@ pub struct Turn {
     /// Time a turn thinks before typing is shown; zero shows it at once.
     #[serde(deserialize_with = "read::duration")]
     pub typing_after: Duration,
+}
+
+impl Turn {
+    /// The longest that a turn may be under way, its wait in the lane included: what is kept for a turn is kept for so long.
+    #[must_use]
+    pub fn lease(&self) -> Duration {
+        self.queue + self.longest.max(self.deadline)
+    }
 }
 
 /// `[streaming]`: when a growing answer is first shown. The earlier of the two counts.

@@ -234,6 +234,15 @@ pub struct Http {
     /// Reverse proxies whose header `X-Forwarded-For` names the client, each of which then has its own share of the connections.
     #[serde(deserialize_with = "read::networks")]
     pub trusted_proxies: Vec<Network>,
+    /// Requests of one key at once, 1 to [`KEY_CONCURRENT_MAX`].
+    #[serde(deserialize_with = "key_concurrent")]
+    pub key_concurrent: usize,
+    /// Requests of one key within the window of the limits; zero for any number.
+    #[serde(deserialize_with = "read::number")]
+    pub key_requests: u32,
+    /// Model tokens of one key within that window; zero for any number.
+    #[serde(deserialize_with = "read::number")]
+    pub key_tokens: u64,
     /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
     #[serde(deserialize_with = "read::some_duration")]
     pub session_ttl: Duration,
@@ -244,6 +253,13 @@ pub struct Http {
 
 /// More connections than any process has file descriptors for.
 const CONNECTIONS_MAX: usize = 100_000;
+/// The most requests of one key at once.
+const KEY_CONCURRENT_MAX: usize = 10_000;
+
+fn key_concurrent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    let number = read::up_to::<D, KEY_CONCURRENT_MAX>(deserializer)?;
+    if number < 1 { Err(D::Error::custom("must be at least 1")) } else { Ok(number) }
+}
 
 fn connections<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     let number = read::up_to::<D, CONNECTIONS_MAX>(deserializer)?;

@@ -82,6 +82,12 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         (!was_open).then_some(Change::Opened)
     }
 
+    /// How long it refuses calls from now on.
+    #[must_use]
+    pub fn rest(&self, now: Duration) -> Duration {
+        self.open_until.unwrap_or_default().saturating_sub(now)
+    }
+
     /// It opened, and no call went well since.
     #[must_use]
     pub fn is_open(&self) -> bool {
@@ -115,6 +121,7 @@ mod tests {
         assert!(breaker.allow(now));
         assert_eq!(breaker.failed(3, "ada", now), Some(Change::Opened));
         assert!(!breaker.allow(now) && breaker.is_open());
+        assert_eq!((breaker.rest(now), breaker.rest(now + OPEN_FOR / 3)), (OPEN_FOR, OPEN_FOR - OPEN_FOR / 3));
         let later = now + OPEN_FOR;
         assert!(breaker.allow(later), "one call may try");
         assert!(!breaker.allow(later), "and only one");

@@ -106,7 +106,7 @@ pub enum Step {
 /// A reply, and how it was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The reply; never blank unless there are calls.
+    /// The reply; never blank unless there are calls, or the model left its asker's own conversation unanswered.
     pub reply: Reply,
     /// Calls of tools that the asker runs itself.
     pub calls: Vec<ToolCall>,
@@ -270,6 +270,11 @@ impl Dialogue {
             Ok(reply) => return self.finish(reply),
             Err(invalid) => invalid,
         };
+        if self.verbatim && self.given.is_some() {
+            // No words of ours belong in the asker's own conversation: an empty answer is theirs to judge.
+            let words = self.fallback.take().unwrap_or_default();
+            return self.finish(Reply::text(words));
+        }
         self.fallback = self.words_of(&completion.content).or(self.fallback.take());
         if completion.finish == Finish::Filtered {
             return self.fall_back(Ending::Filtered);

@@ -24,6 +24,8 @@ pub enum ModelErrorKind {
     Malformed,
     /// The key or the model was refused (401, 403, 404, or a 400 that says so).
     Refused,
+    /// The account at the provider has no credit (402, or a 429 that says so).
+    OutOfQuota,
     /// The request itself was refused (other 4xx).
     BadRequest,
     /// The prompt does not fit the model's context window.
@@ -34,7 +36,7 @@ pub enum ModelErrorKind {
 
 impl ModelErrorKind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Connection,
         Self::Timeout,
         Self::RateLimited,
@@ -43,6 +45,7 @@ impl ModelErrorKind {
         Self::ToolsRefused,
         Self::Malformed,
         Self::Refused,
+        Self::OutOfQuota,
         Self::BadRequest,
         Self::ContextOverflow,
         Self::Filtered,
@@ -56,6 +59,7 @@ impl ModelErrorKind {
             Self::Unsupported
             | Self::ToolsRefused
             | Self::Refused
+            | Self::OutOfQuota
             | Self::BadRequest
             | Self::ContextOverflow
             | Self::Filtered => false,
@@ -65,7 +69,7 @@ impl ModelErrorKind {
     /// It speaks of the model or of the way to it, not of the request.
     #[must_use]
     pub const fn is_about_the_model(self) -> bool {
-        matches!(self, Self::Refused | Self::Unsupported) || self.retryable()
+        matches!(self, Self::Refused | Self::OutOfQuota | Self::Unsupported) || self.retryable()
     }
 
     /// The label in logs and metrics.
@@ -80,6 +84,7 @@ impl ModelErrorKind {
             Self::ToolsRefused => "tools_refused",
             Self::Malformed => "malformed",
             Self::Refused => "refused",
+            Self::OutOfQuota => "out_of_quota",
             Self::BadRequest => "bad_request",
             Self::ContextOverflow => "context_overflow",
             Self::Filtered => "content_filter",

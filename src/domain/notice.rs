@@ -107,6 +107,7 @@ impl Apology {
                 | ModelErrorKind::ToolsRefused
                 | ModelErrorKind::Malformed
                 | ModelErrorKind::Refused
+                | ModelErrorKind::OutOfQuota
                 | ModelErrorKind::BadRequest,
             )
             | Ending::NoModel

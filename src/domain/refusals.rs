@@ -31,7 +31,7 @@ impl<T: Eq + Hash, O: Eq + Hash> Refusals<T, O> {
     /// few turns, a refused request only after turns of several origins, because one person may ask for what no model takes.
     pub fn failed(&mut self, kind: ModelErrorKind, words: &str, turn: T, origin: O) -> bool {
         let origins = match kind {
-            ModelErrorKind::Refused | ModelErrorKind::Unsupported => 1,
+            ModelErrorKind::Refused | ModelErrorKind::OutOfQuota | ModelErrorKind::Unsupported => 1,
             ModelErrorKind::BadRequest => 2,
             _ => return false,
         };

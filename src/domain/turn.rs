@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use super::answer_end::AnswerEnd;
 use super::attachment;
 use super::completion::Usage;
 use super::delivery::Refusals;
@@ -360,9 +361,12 @@ pub struct Effort {
     /// Some of it was shown while it was being found.
     #[serde(default)]
     pub drafted: bool,
-    /// The last call ended at its limit of tokens.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub cut_off: bool,
+    /// How the last call ended.
+    #[serde(default, skip_serializing_if = "AnswerEnd::is_whole")]
+    pub end: AnswerEnd,
+    /// Milliseconds after which a model may be asked again, when none could answer; none where that is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub again_ms: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
@@ -419,7 +423,8 @@ impl Effort {
             waited_ms: self.waited_ms.saturating_sub(earlier.waited_ms),
             times: self.times,
             drafted: self.drafted && !earlier.drafted,
-            cut_off: self.cut_off,
+            end: self.end,
+            again_ms: self.again_ms,
         }
     }
 }

@@ -5,6 +5,7 @@
 //! taken up again, by another life of an actor or of the process, is accepted again and its draft begins anew.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -83,6 +84,8 @@ pub enum TurnUpdate {
         parts: Arc<[Part]>,
         /// Why.
         why: NoAnswer,
+        /// The time after which asking again may help; none where that is not known.
+        again: Option<Duration>,
     },
     /// Nothing more follows on this turn. Without an answer before it, there is none.
     Done {
@@ -118,8 +121,11 @@ impl TurnUpdate {
     pub fn answer(parts: Arc<[Part]>, outcome: &Outcome, effort: &Effort) -> Self {
         match outcome {
             Outcome::Replied | Outcome::Hinted => Self::Final { parts, effort: effort.clone() },
-            Outcome::Apologised(why) => Self::Apology { parts, why: NoAnswer::Ended(*why) },
-            Outcome::Refused(limit) => Self::Apology { parts, why: NoAnswer::OverLimit(*limit) },
+            Outcome::Apologised(why) => {
+                let again = effort.again_ms.map(Duration::from_millis);
+                Self::Apology { parts, why: NoAnswer::Ended(*why), again }
+            }
+            Outcome::Refused(limit) => Self::Apology { parts, why: NoAnswer::OverLimit(*limit), again: None },
         }
     }
 }

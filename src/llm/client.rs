@@ -3,13 +3,15 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_openai::config::Config;
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
 use parking_lot::Mutex;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, timeout, timeout_at};
 
 use crate::domain::completion::{Completion, Request};
 use crate::domain::embedding::{EmbeddingRequest, Embeddings};
@@ -19,8 +21,8 @@ use crate::llm::chat::ChatCompletions;
 use crate::llm::embeddings;
 use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
-use crate::llm::wire::{Model, Temperature, TokenLimit, Wire};
-use crate::ports::{DeltaSink, ModelError, ModelErrorKind, Models};
+use crate::llm::wire::{Model, TokenLimit, Wire};
+use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
 
 #[cfg(test)]
 mod tests;
@@ -91,6 +93,26 @@ struct ModelClient {
     left_out_until: Mutex<PerFeature<Option<Instant>>>,
 }
 
+/// When the last piece of an answer arrived. What keeps a connection alive and says nothing is no piece.
+struct Progress(Arc<Mutex<Instant>>);
+
+impl Progress {
+    /// It begins now, and is noted of all that goes to this sink.
+    fn of(heard: DeltaSink) -> (Self, DeltaSink) {
+        let last = Arc::new(Mutex::new(Instant::now()));
+        let noted = Arc::clone(&last);
+        let heard: DeltaSink = Arc::new(move |delta: Delta<'_>| {
+            *noted.lock() = Instant::now();
+            heard(delta);
+        });
+        (Self(last), heard)
+    }
+
+    fn last(&self) -> Instant {
+        *self.0.lock()
+    }
+}
+
 impl Client {
     /// A client for the rows of a registry. Sends nothing yet.
     ///
@@ -134,7 +156,8 @@ impl Models for Client {
 
     async fn stream(&self, row: &str, request: &Request, heard: DeltaSink) -> Result<Completion, ModelError> {
         let client = self.client(row)?;
-        client.within_timeout(client.ask_for_what_it_takes(request, Some(heard))).await
+        let (progress, heard) = Progress::of(heard);
+        client.while_it_writes(&progress, client.ask_for_what_it_takes(request, Some(heard))).await
     }
 
     async fn embed(&self, row: &str, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
@@ -169,6 +192,25 @@ impl ModelClient {
     async fn within_timeout<T>(&self, asking: impl Future<Output = Result<T, ModelError>>) -> Result<T, ModelError> {
         let late = || format!("no whole answer within {} s", self.row.timeout.as_secs_f64());
         timeout(self.row.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
+    }
+
+    /// The same for what arrives in pieces: the row's timeout bounds the wait for the first piece, and each silence behind it.
+    async fn while_it_writes<T>(
+        &self,
+        progress: &Progress,
+        asking: impl Future<Output = Result<T, ModelError>>,
+    ) -> Result<T, ModelError> {
+        let mut asking = pin!(asking);
+        loop {
+            let due = progress.last() + self.row.timeout;
+            if let Ok(done) = timeout_at(due, &mut asking).await {
+                return done;
+            }
+            if progress.last() + self.row.timeout <= due {
+                let late = format!("nothing came for {} s", self.row.timeout.as_secs_f64());
+                return Err(ModelError::new(ModelErrorKind::Timeout, late));
+            }
+        }
     }
 
     /// What is left out for now.
@@ -266,11 +308,8 @@ impl ModelClient {
             if has(OptionalFeature::MaxTokens) { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens };
         Model {
             name: &self.model,
-            temperature: if self.row.fixed_temperature || !has(OptionalFeature::Temperature) {
-                Temperature::Fixed
-            } else {
-                Temperature::Usual(self.row.temperature)
-            },
+            temperature: self.row.temperature,
+            takes_temperature: !self.row.fixed_temperature && has(OptionalFeature::Temperature),
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
             max_tokens: self.max_tokens(request).map(limit),

@@ -384,7 +384,9 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
     let kind = match status.as_u16() {
         403 if provider_error::kind_of_words(&text) == Some(ModelErrorKind::Filtered) => ModelErrorKind::Filtered,
         401 | 403 | 404 => ModelErrorKind::Refused,
+        402 => ModelErrorKind::OutOfQuota,
         408 => ModelErrorKind::Timeout,
+        429 if provider_error::kind_of_words(&text) == Some(ModelErrorKind::OutOfQuota) => ModelErrorKind::OutOfQuota,
         429 => ModelErrorKind::RateLimited,
         501 => ModelErrorKind::Unsupported,
         500.. => ModelErrorKind::Provider,

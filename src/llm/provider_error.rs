@@ -47,6 +47,9 @@ const REFUSAL_WORDS: [(&str, &str); 9] = [
     ("invalid proxy server token", "invalid_api_key"),
 ];
 
+/// Words by which they say that the account has no credit. A quota that is used up for a minute is told in other words.
+const QUOTA_WORDS: [&str; 3] = ["insufficient_quota", "insufficient balance", "credit balance is too low"];
+
 /// An error as the provider reports it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderError {
@@ -106,6 +109,8 @@ pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
         Some(ModelErrorKind::ContextOverflow)
     } else if says(&FILTER_WORDS) {
         Some(ModelErrorKind::Filtered)
+    } else if says(&QUOTA_WORDS) {
+        Some(ModelErrorKind::OutOfQuota)
     } else {
         refusal(&text).map(|_| ModelErrorKind::Refused)
     }

@@ -2,8 +2,8 @@
 //! the provider puts together. Text for people is told as it comes.
 //!
 //! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a
-//! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. Comments keep a quiet stream
-//! alive; the caller's timeout bounds it all.
+//! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. How long nothing may come before
+//! that is the caller's to bound, by what is told of the answer: comments and empty frames tell nothing.
 //!
 //! Each byte is read once and each frame parsed once, a long one on a thread of its own. Between slices of a long piece other
 //! tasks have their turn.
@@ -26,14 +26,15 @@ use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// The longest silence between two pieces of an answer that has begun.
+/// How long to wait for what a finished answer still lacks.
 pub const IDLE: Duration = Duration::from_secs(20);
 
 /// How long to wait for usage and the closing mark after the model has finished.
 pub const TAIL: Duration = Duration::from_secs(2);
 
-/// The most bytes of a stream that are read: every few letters come wrapped in a few hundred bytes.
-pub const STREAM_BYTES: usize = 8 * 1024 * 1024;
+/// The most bytes of a stream that are read: every few letters come wrapped in a few hundred bytes. The text in them is
+/// bounded by [`ANSWER_BYTES`].
+pub const STREAM_BYTES: usize = 32 * 1024 * 1024;
 
 /// The largest single frame of a stream, in bytes. The longest answer that is read at all fits in one.
 pub const FRAME_BYTES: usize = 512 * 1024;
@@ -55,12 +56,11 @@ const REST_TIME: Duration = Duration::from_secs(2);
 /// JSON, which is returned as it is.
 ///
 /// # Errors
-/// The stream broke, stalled, carried an error, ended early, or grew without bound.
+/// The stream broke, carried an error, ended early, or grew without bound.
 pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
 {
-    // How long a model thinks before its first word is bounded by the caller's timeout alone.
     let mut blanks = BytesMut::new();
     let (begun, first) = loop {
         let Some(bytes) = source.next().await else {
@@ -90,7 +90,7 @@ where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
 {
     let mut blanks = Blanks::default();
-    while let Some(bytes) = timeout(IDLE, source.next()).await.map_err(|_| stalled())? {
+    while let Some(bytes) = source.next().await {
         let bytes = bytes?;
         if body.len() + bytes.len() > ANSWER_BYTES {
             return Err(too_large());
@@ -116,6 +116,7 @@ where
         frames: Frames::default(),
         assembly: wire.assembly(),
         blanks: Blanks::default(),
+        told: 0,
         slice: 0,
     };
     let mut read = begun.len();
@@ -130,8 +131,15 @@ where
         if over.is_some_and(|over| over <= now) {
             break;
         }
-        let failed = match timeout_at(over.unwrap_or(now + IDLE), source.next()).await {
-            Ok(Some(Ok(bytes))) => {
+        let next = match over {
+            Some(over) => match timeout_at(over, source.next()).await {
+                Ok(next) => next,
+                Err(_) => break,
+            },
+            None => source.next().await,
+        };
+        let failed = match next {
+            Some(Ok(bytes)) => {
                 read += bytes.len();
                 if read <= STREAM_BYTES {
                     done = reading.take(&bytes).await?;
@@ -139,14 +147,13 @@ where
                 }
                 too_large()
             }
-            Ok(Some(Err(error))) => error,
-            Ok(None) => {
+            Some(Err(error)) => error,
+            None => {
                 if reading.end().await? {
                     break;
                 }
                 ModelError::new(ModelErrorKind::Connection, "the stream ended before the answer did")
             }
-            Err(_) => stalled(),
         };
         // A finished answer stays an answer, also when the connection breaks afterwards.
         if !reading.assembly.is_finished() {
@@ -186,10 +193,6 @@ where
     tokio::spawn(timeout(REST_TIME, rest));
 }
 
-fn stalled() -> ModelError {
-    ModelError::new(ModelErrorKind::Timeout, format!("the stream stood still for {} s", IDLE.as_secs()))
-}
-
 /// What has become of a stream so far.
 struct Reading<'a> {
     wire: &'a dyn Wire,
@@ -197,6 +200,8 @@ struct Reading<'a> {
     frames: Frames,
     assembly: Box<dyn Assembly>,
     blanks: Blanks,
+    /// The length of what was told of the answer: bytes of text, and characters that may not be read.
+    told: usize,
     /// Bytes that were read since other tasks had their turn.
     slice: usize,
 }
@@ -257,6 +262,10 @@ impl Reading<'_> {
             Err(Unusable::Failed(error)) => return Err(broken_off(&error)),
             Err(Unusable::OutOfBounds(error)) => return Err(error),
         };
+        self.told += piece.hidden + piece.text.len();
+        if self.told > ANSWER_BYTES {
+            return Err(too_large());
+        }
         if piece.hidden > 0 {
             (self.heard)(Delta::Hidden(piece.hidden));
         }

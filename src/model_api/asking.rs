@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 use super::failure::{Failure, TOO_MUCH};
 use super::room::Taken;
 use super::{DOOR, ModelApi, TEXT_LIMIT, us};
+use crate::domain::answer_end::AnswerEnd;
 use crate::domain::api_key::{Caller, Right};
 use crate::domain::completion::{ToolCall, Usage};
 use crate::domain::ending::Dropped;
@@ -20,8 +21,6 @@ use crate::domain::turn::Effort;
 use crate::domain::turn_event::{TurnEvent, TurnUpdate};
 use crate::ports::{NotAccepted, Reading, TurnEventReader};
 
-/// The longest that a request may take, whatever the deadlines of turns are; connections live no longer.
-const WITHIN: Duration = Duration::from_secs(590);
 /// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
@@ -60,8 +59,8 @@ pub(super) struct Answered {
     pub usage: Usage,
     /// The row that answered.
     pub model: Option<String>,
-    /// The model ran into its limit of tokens.
-    pub cut_off: bool,
+    /// How the model ended it.
+    pub end: AnswerEnd,
 }
 
 /// A request under way. Dropping it cancels the turn, unless it is answered.
@@ -108,6 +107,7 @@ impl ModelApi {
         self.check_size(caller, &conversation)?;
         let mut under_way = self.begin(caller, taken);
         let posted = self.posted(caller, conversation, &under_way);
+        self.fits(&posted)?;
         let events = Arc::clone(&self.parts.events);
         events.open(&under_way.place);
         let reader = TurnEventReader::new(events, under_way.place.clone(), 0);
@@ -115,8 +115,17 @@ impl ModelApi {
         let reader = reader.ok_or_else(gone)?;
         under_way.over = false;
         self.hand_in(&posted).await.map_err(|_| gone())?;
-        let until = Instant::now() + WITHIN;
+        let until = Instant::now() + self.parts.bounds.answer;
         Ok(Asking { reader, under_way, until, written: Written::default(), first: None })
+    }
+
+    /// Refuses what no wait would let through: the limits of its key have no room for it.
+    fn fits(&self, posted: &Posted) -> Result<(), Failure> {
+        let tokens = posted.given.as_ref().map_or(0, |given| given.tokens());
+        match self.parts.meter.most_tokens(&posted.author.person) {
+            Some(most) if tokens > most => Err(Failure::OverKey(tokens, most)),
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Whoever takes it may just be starting again; its id makes it the same event each time.
@@ -284,7 +293,7 @@ impl Written {
                 Some(Progress::Text(text.clone()))
             }
             TurnUpdate::Final { parts, effort } => Some(self.end(parts, effort)),
-            TurnUpdate::Apology { why, .. } => Some(Progress::Failed(Failure::of(*why))),
+            TurnUpdate::Apology { why, again, .. } => Some(Progress::Failed(Failure::of(*why, *again))),
             TurnUpdate::Done { unanswered: Some(Dropped::TriggerDeleted) } => {
                 Some(Progress::Failed(Failure::Busy(STOPPED.to_owned())))
             }
@@ -315,7 +324,7 @@ impl Written {
             text,
             usage: effort.usage,
             model: effort.model.clone(),
-            cut_off: effort.cut_off,
+            end: effort.end,
         }))
     }
 }
@@ -401,11 +410,12 @@ mod tests {
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::ContextOverflow)), 400),
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::RateLimited)), 429),
             (NoAnswer::Ended(Ending::Model(ModelErrorKind::Refused)), 502),
+            (NoAnswer::Ended(Ending::Model(ModelErrorKind::OutOfQuota)), 502),
             (NoAnswer::Ended(Ending::BreakersOpen), 503),
             (NoAnswer::Ended(Ending::Panicked), 500),
         ] {
             let parts = [Part::Text { text: "sorry".to_owned() }].as_slice().into();
-            match played(vec![TurnUpdate::Apology { parts, why }]).as_slice() {
+            match played(vec![TurnUpdate::Apology { parts, why, again: None }]).as_slice() {
                 [Progress::Failed(failure)] => {
                     assert_eq!(failure.status().as_u16(), status, "{why:?}");
                     assert!(!failure.text().contains("sorry"), "what members are told is not for programs");

@@ -48,10 +48,16 @@ pub(super) enum Failure {
     OverLimit(String, Option<Duration>),
     /// There is too much to do.
     Busy(String),
-    /// The model's provider limits requests, also after our own tries.
-    UpstreamLimit,
+    /// The model's provider limits requests, also after our own tries; how long it asks to wait.
+    UpstreamLimit(Option<Duration>),
     /// The model's provider refuses the key or the model that the operator configured.
     UpstreamRefused,
+    /// The account at the model's provider has no credit.
+    UpstreamQuota,
+    /// Every model failed lately and is left alone for so long.
+    Resting(Duration),
+    /// The request alone has more tokens, about, than the key may use within the window.
+    OverKey(u64, u64),
     /// It took too long.
     Late(String),
     /// The model failed.
@@ -66,8 +72,9 @@ impl Failure {
         Self::Bad { place: (!place.is_empty()).then(|| place.to_owned()), why: why.into() }
     }
 
-    /// The end of a turn without an answer, in words for a program: what members are told is for them.
-    pub fn of(why: NoAnswer) -> Self {
+    /// The end of a turn without an answer, in words for a program: what members are told is for them. `again` is the time after which
+    /// asking again may help.
+    pub fn of(why: NoAnswer, again: Option<Duration>) -> Self {
         let busy = |why: &str| Self::Busy(why.to_owned());
         let ending = match why {
             NoAnswer::OverLimit(limit) => {
@@ -84,15 +91,16 @@ impl Failure {
             Ending::Model(ModelErrorKind::BadRequest) => {
                 Self::bad("", "the model's provider refused the request; a parameter may not suit that model")
             }
-            Ending::Model(ModelErrorKind::RateLimited) => Self::UpstreamLimit,
+            Ending::Model(ModelErrorKind::RateLimited) => Self::UpstreamLimit(again),
             Ending::Model(ModelErrorKind::Refused) => Self::UpstreamRefused,
+            Ending::Model(ModelErrorKind::OutOfQuota) => Self::UpstreamQuota,
             Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline => {
                 Self::Late("the model did not answer in time".to_owned())
             }
             Ending::Model(kind) => Self::Model(format!("the model's provider failed: {}", kind.as_str())),
             Ending::Unusable => Self::Model("the model answered with nothing that can be used".to_owned()),
             Ending::NoModel => busy("no model can be asked now"),
-            Ending::BreakersOpen => busy("every model failed lately and is left alone for a while"),
+            Ending::BreakersOpen => Self::Resting(again.unwrap_or(AGAIN)),
             Ending::NoPermit | Ending::WaitedTooLong | Ending::LaneFull | Ending::LaneBusy | Ending::PlaceClosed => {
                 busy(TOO_MUCH)
             }
@@ -103,30 +111,31 @@ impl Failure {
     pub fn status(&self) -> StatusCode {
         match self {
             Self::NotLetIn(status, _) => *status,
-            Self::Bad { .. } | Self::NoPrevious(_) | Self::ContextTooLong | Self::Filtered(_) => {
+            Self::Bad { .. } | Self::NoPrevious(_) | Self::ContextTooLong | Self::OverKey(..) | Self::Filtered(_) => {
                 StatusCode::BAD_REQUEST
             }
             Self::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
             Self::NoModel(_) | Self::NoResponse(_) | Self::NoEndpoint(_) => StatusCode::NOT_FOUND,
             Self::NoMethod(_) => StatusCode::METHOD_NOT_ALLOWED,
-            Self::OverLimit(..) | Self::UpstreamLimit => StatusCode::TOO_MANY_REQUESTS,
-            Self::Busy(_) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::OverLimit(..) | Self::UpstreamLimit(_) => StatusCode::TOO_MANY_REQUESTS,
+            Self::Busy(_) | Self::Resting(_) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Late(_) => StatusCode::GATEWAY_TIMEOUT,
-            Self::Model(_) | Self::UpstreamRefused => StatusCode::BAD_GATEWAY,
+            Self::Model(_) | Self::UpstreamRefused | Self::UpstreamQuota => StatusCode::BAD_GATEWAY,
             Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
     /// Headers that tell clients when to ask again, in seconds, and whether that is worth a wait of theirs.
     pub fn headers(&self) -> HeaderMap {
-        let wait = match self {
-            Self::OverLimit(_, wait) => *wait,
-            Self::Busy(_) | Self::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => Some(AGAIN),
-            // It was tried again here already.
-            Self::UpstreamLimit | Self::UpstreamRefused | Self::Model(_) | Self::Late(_) => None,
+        let (wait, tried_here) = match self {
+            Self::OverLimit(_, wait) => (*wait, false),
+            Self::Resting(rest) => (Some(*rest), false),
+            Self::Busy(_) | Self::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) => (Some(AGAIN), false),
+            Self::UpstreamLimit(wait) => (*wait, true),
+            Self::UpstreamRefused | Self::UpstreamQuota | Self::Model(_) | Self::Late(_) => (None, true),
             _ => return HeaderMap::new(),
         };
-        let is_worth_it = wait.is_some_and(|wait| wait <= WAIT_MAX);
+        let is_worth_it = !tried_here && wait.is_some_and(|wait| wait <= WAIT_MAX);
         let worth = HeaderValue::from_static(if is_worth_it { "true" } else { "false" });
         let mut headers = HeaderMap::from_iter([(SHOULD_RETRY, worth)]);
         if let Some(wait) = wait {
@@ -154,7 +163,14 @@ impl Failure {
             Self::ContextTooLong => {
                 "This model's maximum context length is shorter than the conversation; send less of it".to_owned()
             }
-            Self::UpstreamLimit => "the model's provider limits requests; ask again later".to_owned(),
+            Self::UpstreamLimit(_) => "the model's provider limits requests; ask again later".to_owned(),
+            Self::UpstreamQuota => {
+                "the account at the model's provider has no credit; the operator has to mend that".to_owned()
+            }
+            Self::Resting(_) => "every model failed lately and is left alone for a while".to_owned(),
+            Self::OverKey(tokens, most) => format!(
+                "This model's maximum context length is {most} tokens for this key, which may use no more within its window; the request has about {tokens}. Send less, or ask the operator for a higher limit"
+            ),
             Self::UpstreamRefused => {
                 "the model's provider refuses the key or the model that is configured here; the operator has to mend that"
                     .to_owned()

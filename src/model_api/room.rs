@@ -14,8 +14,6 @@ use super::failure::{AGAIN, Failure};
 const ALL_KIB: usize = 32 << 10;
 /// KiB that those of one holder may hold.
 const SHARE_KIB: u32 = 8 << 10;
-/// The most requests of one holder at once.
-const AT_ONCE: usize = 32;
 /// How long a request waits for the room that it needs.
 const WITHIN: Duration = Duration::from_secs(3);
 
@@ -24,6 +22,8 @@ pub(super) struct Room {
     /// One permit for each KiB.
     all: Arc<Semaphore>,
     holders: Mutex<HashMap<String, Held>>,
+    /// The most requests of one holder at once.
+    at_once: usize,
 }
 
 #[derive(Debug, Default)]
@@ -41,9 +41,9 @@ pub(super) struct Taken {
 }
 
 impl Room {
-    /// All of it, free.
-    pub fn new() -> Arc<Self> {
-        Arc::new(Self { all: Arc::new(Semaphore::new(ALL_KIB)), holders: Mutex::default() })
+    /// All of it, free, for so many requests of one holder at once.
+    pub fn new(at_once: usize) -> Arc<Self> {
+        Arc::new(Self { all: Arc::new(Semaphore::new(ALL_KIB)), holders: Mutex::default(), at_once })
     }
 
     /// Takes a place and so many KiB for a holder.
@@ -54,8 +54,8 @@ impl Room {
         {
             let mut holders = self.holders.lock();
             let held = holders.entry(holder.to_owned()).or_default();
-            if held.requests >= AT_ONCE {
-                let why = format!("this key has {AT_ONCE} requests under way; wait for one");
+            if held.requests >= self.at_once {
+                let why = format!("this key has {} requests under way; wait for one", self.at_once);
                 return Err(Failure::OverLimit(why, Some(AGAIN)));
             }
             if held.requests > 0 && held.kib + kib > SHARE_KIB {
@@ -136,9 +136,11 @@ fn full() -> Failure {
 mod tests {
     use super::*;
 
+    const AT_ONCE: usize = 32;
+
     #[tokio::test]
     async fn one_holder_has_a_share_and_others_have_room_beside_it() {
-        let room = Room::new();
+        let room = Room::new(AT_ONCE);
         let mut first = room.take("ci", SHARE_KIB).await.ok().unwrap();
         assert!(matches!(room.take("ci", 1).await, Err(Failure::OverLimit(..))));
         assert!(room.take("laptop", SHARE_KIB).await.is_ok());
@@ -160,7 +162,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn who_waits_in_vain_holds_nothing() {
-        let room = Room::new();
+        let room = Room::new(AT_ONCE);
         let all = Arc::clone(&room.all).acquire_many_owned(u32::try_from(ALL_KIB).unwrap()).await;
         assert!(matches!(room.take("ci", 1).await, Err(Failure::Busy(_))));
         drop(all);

@@ -41,8 +41,8 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 /// The longest wait until an answer is stopped, or it is known whether there is one to stop.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// The longest wait for the answer to a single question.
-const ONCE_WITHIN: Duration = Duration::from_secs(300);
+/// The longest wait for the answer to a single question: the service bounds its turns more tightly.
+const ONCE_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
 
 /// An answer that was waited for.
 #[derive(serde::Deserialize)]

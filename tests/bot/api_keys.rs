@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 
 use crate::ledger::counted;
 use crate::model::{Act, End};
-use crate::model_api::{KEY, WORDS, begin, body, post};
+use crate::model_api::{KEY, WORDS, begin, body};
+use crate::programs::with_key;
 use crate::support::{Setup, World, own_address, story};
 
 /// A row that makes embeddings too, with these further fields, and the folder that it is read from.
@@ -24,10 +25,10 @@ pub fn with_embedder(more: &Value) -> (Setup, tempfile::TempDir) {
 fn embeddings_count_in_the_limits_and_in_the_ledger_of_their_key() {
     story(async {
         let (setup, _folder) = with_embedder(&json!({}));
-        let world = begin(setup.set("RATE_LIMIT_COUNT", "2")).await;
+        let world = begin(setup.set("STAFFAI_API_KEYS", KEY).set("STAFFAI_HTTP__KEY_REQUESTS", "2")).await;
         let ask = json!({"model": "embedder", "input": ["a", "bcd"]});
         for status in [200, 200, 429] {
-            let answer = post(&world, "/v1/embeddings", &ask).await;
+            let answer = with_key(&world, "/v1/embeddings", &ask, KEY).await;
             assert_eq!(answer.status(), status);
             assert_eq!(answer.headers().contains_key("retry-after"), status == 429);
             let told: Value = answer.json().await.unwrap();
@@ -36,15 +37,18 @@ fn embeddings_count_in_the_limits_and_in_the_ledger_of_their_key() {
                 _ => assert_eq!(told["error"]["code"], "rate_limit_exceeded"),
             }
         }
-        let chat = post(&world, "/v1/chat/completions", &body("hello", false)).await;
+        let chat = with_key(&world, "/v1/chat/completions", &body("hello", false), KEY).await;
         assert_eq!(chat.status(), 429, "they are counted together");
         for wrong in [json!({"input": []}), json!({"input": [""]}), json!({"input": "x", "model": "gpt-99"})] {
-            assert!(post(&world, "/v1/embeddings", &wrong).await.status().is_client_error(), "{wrong}");
+            assert!(with_key(&world, "/v1/embeddings", &wrong, KEY).await.status().is_client_error(), "{wrong}");
         }
         world.stop().await;
         let kept = counted(&world).await;
-        let sums: Vec<u64> =
-            kept.iter().filter(|(key, _)| key.contains("local") && key.ends_with("in")).map(|(_, sum)| *sum).collect();
+        let sums: Vec<u64> = kept
+            .iter()
+            .filter(|(key, _)| key.contains("operator") && key.ends_with("in"))
+            .map(|(_, sum)| *sum)
+            .collect();
         assert!(!sums.is_empty() && sums.iter().all(|sum| *sum == 12), "{kept:?}");
     });
 }
@@ -73,11 +77,11 @@ fn embeddings_cost_what_their_row_says() {
 #[test]
 fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
     story(async {
-        let world = begin(Setup::new().set("RATE_LIMIT_COUNT", "2")).await;
+        let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY).set("STAFFAI_HTTP__KEY_REQUESTS", "2")).await;
         world.model.always(Act::content(WORDS));
         // A program hears the limit each time, not once in a window as a member does.
         for status in [200, 200, 429, 429, 429] {
-            let answer = post(&world, "/v1/chat/completions", &body("hello", false)).await;
+            let answer = with_key(&world, "/v1/chat/completions", &body("hello", false), KEY).await;
             assert_eq!(answer.status(), status);
             let wait = answer.headers().get("retry-after").map(|wait| wait.to_str().unwrap().parse::<u64>().unwrap());
             assert_eq!(wait.is_some_and(|wait| wait > 0), status == 429, "{wait:?}");

@@ -12,7 +12,7 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::actors::messages::outbox::{Delivery, OutboxMsg};
 use crate::actors::messages::rate_limiter::RateLimiterMsg;
 use crate::actors::rate_limiter;
-use crate::domain::delivery::Refusals;
+use crate::domain::delivery::{Form, Refusals};
 use crate::domain::ending::{Dropped, Ending, Unposted};
 use crate::domain::ids::{self, MessageId, Timestamp, TurnId};
 use crate::domain::keys;
@@ -57,6 +57,8 @@ impl Journal {
         self.timeline.charged(id, charge(&answer.outcome, &answer.effort), spent(&answer.effort));
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
+        let is_empty =
+            entry.turn.given.is_some() && answer.outcome == Outcome::Replied && answer.outgoing.parts.is_empty();
         if unwanted.is_none() {
             self.timeline.answered(id, &answer.effort);
             report::publish_answer(&self.events, &entry.turn, &answer);
@@ -64,6 +66,11 @@ impl Journal {
         entry.stage = Stage::Answered { answer, since: Instant::now() };
         if let Some(why) = unwanted {
             return self.withdraw(state, id, why);
+        }
+        if is_empty {
+            // Whoever reads along was told of it, and there is nothing to post.
+            let (posted, first_visible) = (Vec::new(), Instant::now());
+            return self.delivered(state, id, &Delivery { posted, first_visible, doubled: false, form: Form::Whole });
         }
         drop(self.store.write(vec![record(entry)]));
         self.offer(state, id);

@@ -180,7 +180,12 @@ impl Journal {
         }
         let turn = &self.live.now().settings.turn;
         let bound = turn.queue + turn.deadline + GRACE;
-        let late = |entry: &&Entry| matches!(entry.stage, Stage::Open { .. }) && entry.since.elapsed() > bound;
+        // A turn whose model writes is in flight and in time, which `turn.longest` bounds.
+        let late = |entry: &&Entry| {
+            matches!(entry.stage, Stage::Open { .. })
+                && entry.since.elapsed() > bound
+                && !self.in_flight.is_in_time(&entry.turn.id)
+        };
         for id in oldest_first(state.open.values().filter(late)) {
             let entry = &state.open[&id];
             let turn = &entry.turn;

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::offering::OFFERS_MAX;
 use super::*;
+use crate::actors::deadline::Deadline;
 use crate::actors::handle::CallError;
 use crate::actors::messages::outbox::Delivery;
 use crate::actors::messages::outbox::OutboxMsg;
@@ -216,7 +217,7 @@ async fn those_who_read_along_learn_of_each_step_once() {
         told("10", TurnUpdate::Accepted),
         told("11", TurnUpdate::Accepted),
         told("10", TurnUpdate::Final { parts: parts("hello"), effort: Effort::default() }),
-        told("11", TurnUpdate::Apology { parts: parts("sorry"), why: NoAnswer::Ended(Ending::Deadline) }),
+        told("11", TurnUpdate::Apology { parts: parts("sorry"), why: NoAnswer::Ended(Ending::Deadline), again: None }),
         told("9", TurnUpdate::DONE),
         told("10", TurnUpdate::DONE),
         told("11", TurnUpdate::unanswered(Dropped::TriggerDeleted)),
@@ -425,6 +426,26 @@ async fn a_turn_without_progress_gets_an_apology_when_every_bound_has_passed() {
     tokio::time::sleep(Duration::from_secs(3)).await;
     let apology = notice::apology(Apology::TimedOut, Locale::English).to_owned();
     assert_eq!(world.delivery().await, Some(("10".into(), apology, false)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_writes_is_not_stalled() {
+    let mut world = world(MemoryStore::new()).await;
+    let writes = turn("10", "7", "42");
+    world.accept(&writes);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    let flight = world.in_flight.enter(&writes.id);
+    let deadline = Deadline::new(Duration::from_secs(120), Duration::from_secs(1800));
+    world.in_flight.due(&writes.id, &deadline);
+    for _ in 0..15 {
+        tokio::time::sleep(Duration::from_secs(60)).await;
+        deadline.move_on();
+    }
+    assert_eq!(world.delivery().await, None, "it stood still at no time");
+    tokio::time::sleep(Duration::from_secs(125)).await;
+    let apology = notice::apology(Apology::TimedOut, Locale::English).to_owned();
+    assert_eq!(world.delivery().await, Some(("10".into(), apology, false)), "its deadline has passed");
+    drop(flight);
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,7 @@
 //! What those who ask models tell the dispatcher, and what it answers.
 
+use std::time::Duration;
+
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::actors::handle::Reply;
@@ -50,8 +52,8 @@ pub struct Lease {
 pub enum NoModel {
     /// Every row failed.
     Exhausted,
-    /// The breakers of all remaining rows are open.
-    Open,
+    /// The breakers of all remaining rows are open; the first of them rests for so long.
+    Open(Duration),
     /// There is no permit for a call that must not wait.
     Busy,
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::actors::deadline::Deadline;
 use crate::actors::draft::Slot;
 use crate::actors::handle::Reply;
 use crate::domain::delivery::Form;
@@ -74,7 +75,7 @@ pub enum OutboxMsg {
         /// Which turn.
         turn: TurnId,
         /// When it ends in any case.
-        until: Instant,
+        until: Deadline,
     },
     /// The answer of a turn is being streamed, and there is text to show. Repeated while it grows.
     Draft(Draft),
@@ -122,7 +123,7 @@ pub struct Draft {
     /// An earlier life may have shown some of it.
     pub again: bool,
     /// When the turn ends in any case.
-    pub until: Instant,
+    pub until: Deadline,
 }
 
 /// A posted answer.

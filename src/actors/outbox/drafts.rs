@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::found::Shown;
 use super::pace::Track;
+use crate::actors::deadline::Deadline;
 use crate::actors::draft::Watcher;
 use crate::actors::messages::outbox::Draft;
 use crate::config::community::Streaming;
@@ -31,7 +32,7 @@ struct Entry {
     /// When it first had text.
     since: Instant,
     /// When nothing can come any more, whatever happened to the turn.
-    until: Instant,
+    until: Deadline,
 }
 
 /// What a channel shows of one turn.
@@ -193,7 +194,7 @@ impl Drafts {
     /// Drops what did not end in its time.
     pub(super) fn expire(&mut self, now: Instant) {
         for entries in self.places.values_mut() {
-            entries.retain(|entry| entry.until > now);
+            entries.retain(|entry| entry.until.at() > now);
         }
         self.places.retain(|_, entries| !entries.is_empty());
         self.ring.retain(|place| self.places.contains_key(place));
@@ -242,7 +243,7 @@ mod tests {
             reply_to: None,
             slot: slot.clone(),
             again: false,
-            until: Instant::now() + Duration::from_secs(60),
+            until: Deadline::fixed(Instant::now() + Duration::from_secs(60)),
         };
         (draft, slot)
     }

@@ -7,6 +7,7 @@ use super::courtesy::SPARES;
 use super::pace::{Pace, Track};
 use super::queue::{CLOSED_FOR, Closed, PROBES_MAX, PlaceQueue};
 use super::*;
+use crate::actors::deadline::Deadline;
 use crate::actors::draft::Slot;
 use crate::actors::messages::outbox::Draft;
 use crate::actors::testing::log::Log;
@@ -401,7 +402,7 @@ async fn a_draft_that_comes_after_the_answer_is_passed_over() {
     slot.write("hel lo");
     slot.watch().take();
     slot.write("hel lo wor");
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(60));
     let (turn, place) = (turn_id("10"), place("42"));
     let reply_to = Some(turn.trigger());
     let late = Draft { turn, place: place.clone(), reply_to, slot, again: true, until };
@@ -418,7 +419,7 @@ async fn a_draft_that_had_to_be_looked_for_keeps_to_the_budgets_as_they_are_by_t
     let slot = Slot::default();
     slot.write("hello");
     let (turn, begun) = (turn_id("10"), Instant::now());
-    let (reply_to, until) = (Some(turn.trigger()), begun + Duration::from_secs(100));
+    let (reply_to, until) = (Some(turn.trigger()), Deadline::fixed(begun + Duration::from_secs(100)));
     let draft = Draft { turn, place: place("42"), reply_to, slot, again: true, until };
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
@@ -603,7 +604,7 @@ async fn notices_are_bounded_and_dropped_with_a_count() {
 #[tokio::test(start_paused = true)]
 async fn typing_is_shown_only_while_a_turn_thinks() {
     let world = world().await;
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(120));
     world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
     settle().await;
     assert_eq!(world.typing(), 1, "at once");
@@ -617,8 +618,9 @@ async fn typing_is_shown_only_while_a_turn_thinks() {
 #[tokio::test(start_paused = true)]
 async fn a_quick_answer_shows_no_typing_and_a_slow_one_shows_it_in_time() {
     let world = world_with(Pacer::new(50, 1000), "300ms").await;
-    let until = Instant::now() + Duration::from_secs(120);
-    let thinks = |turn: &str, to: &str| OutboxMsg::Typing { place: place(to), turn: turn_id(turn), until };
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(120));
+    let thinks =
+        |turn: &str, to: &str| OutboxMsg::Typing { place: place(to), turn: turn_id(turn), until: until.clone() };
     for turn in 10..20 {
         world.outbox.cast(thinks(&turn.to_string(), "42")).unwrap();
         tokio::time::sleep(Duration::from_millis(290)).await;
@@ -638,21 +640,38 @@ async fn a_quick_answer_shows_no_typing_and_a_slow_one_shows_it_in_time() {
 #[tokio::test(start_paused = true)]
 async fn typing_of_a_turn_that_is_never_heard_of_again_ends_in_time() {
     let world = world().await;
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(20));
     world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
     tokio::time::sleep(Duration::from_secs(300)).await;
     assert_eq!(world.typing(), 3);
 }
 
 #[tokio::test(start_paused = true)]
+async fn typing_goes_on_while_the_deadline_of_its_turn_moves() {
+    let world = world().await;
+    let until = Deadline::new(Duration::from_secs(10), Duration::from_secs(600));
+    let typing = OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until: until.clone() };
+    world.outbox.cast(typing).unwrap();
+    for _ in 0..12 {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        until.move_on();
+    }
+    assert!(world.typing() >= 7, "a minute of thoughts: {}", world.typing());
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let shown = world.typing();
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(world.typing(), shown, "what stands still is not shown");
+}
+
+#[tokio::test(start_paused = true)]
 async fn typing_waits_for_its_bucket() {
     let world = world().await;
-    let (begun, until) = (Instant::now(), Instant::now() + Duration::from_secs(60));
+    let (begun, until) = (Instant::now(), Deadline::fixed(Instant::now() + Duration::from_secs(60)));
     world.poster.courtesy_goes(Go::Leaves(0, Duration::from_secs(12)));
     let empty = PostError::Limited { retry_after: Duration::from_secs(20), global: false };
     world.poster.courtesy_goes(Go::Fail(empty));
     for turn in ["10", "11", "12", "13"] {
-        world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until }).unwrap();
+        world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id(turn), until: until.clone() }).unwrap();
         settle().await;
         world.outbox.cast(OutboxMsg::Quiet(place("42"), turn_id(turn))).unwrap();
     }
@@ -666,7 +685,7 @@ async fn typing_waits_for_its_bucket() {
 #[tokio::test(start_paused = true)]
 async fn typing_gives_way_when_requests_are_short() {
     let world = world_of(Pacer::new(SPARES, 1000)).await;
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(20));
     world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("10"), until }).unwrap();
     tokio::time::sleep(Duration::from_secs(60)).await;
     assert_eq!(world.typing(), 0);
@@ -693,7 +712,7 @@ async fn a_reaction_gives_way_to_answers_and_to_places_that_refuse_it() {
     assert_eq!(world.reactions(), ["10", "11", "13"], "one that is gone says nothing about the place");
     tokio::time::sleep(Duration::from_secs(600)).await;
     world.outbox.cast(react("14", "42")).unwrap();
-    let until = Instant::now() + Duration::from_secs(5);
+    let until = Deadline::fixed(Instant::now() + Duration::from_secs(5));
     world.outbox.cast(OutboxMsg::Typing { place: place("42"), turn: turn_id("20"), until }).unwrap();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((world.reactions().last().map(String::as_str), world.typing()), (Some("14"), 1));

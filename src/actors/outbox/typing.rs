@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::courtesy::Courtesy;
 use super::{Outbox, OutboxEvent, OutboxState, TYPING_LOOK_EVERY};
+use crate::actors::deadline::Deadline;
 use crate::actors::supervisor::ActorContext;
 use crate::domain::ids::{Place, TurnId};
 use crate::ports::PostRequest;
@@ -22,7 +23,7 @@ struct Thought {
     /// It thinks long enough for typing to be shown.
     due: Instant,
     /// It is not believed to think any more.
-    until: Instant,
+    until: Deadline,
 }
 
 impl Thinking {
@@ -45,7 +46,7 @@ impl Outbox {
         state: &mut OutboxState,
         place: Place,
         turn: TurnId,
-        until: Instant,
+        until: Deadline,
     ) {
         let (now, after) = (Instant::now(), self.live.now().settings.turn.typing_after);
         let thinking = state.typing.entry(place.clone()).or_default();
@@ -95,7 +96,7 @@ impl OutboxState {
     /// The places where a turn still thinks, and long enough.
     pub(super) fn still_typing(&mut self, now: Instant) -> Vec<Place> {
         for thinking in self.typing.values_mut() {
-            thinking.turns.retain(|_, thought| thought.until > now);
+            thinking.turns.retain(|_, thought| thought.until.at() > now);
         }
         self.typing.retain(|_, thinking| !thinking.turns.is_empty());
         let due = self.typing.iter_mut().filter(|(_, thinking)| thinking.is_due(now));

@@ -37,7 +37,7 @@ pub(super) async fn write(
         let lease = match permit(dispatcher, &tried).await {
             Ok(lease) => lease,
             Err(NoModel::Busy) => return (Written::Busy, effort),
-            Err(NoModel::Exhausted | NoModel::Open) => return (Written::Nothing, effort),
+            Err(NoModel::Exhausted | NoModel::Open(_)) => return (Written::Nothing, effort),
         };
         let row = lease.row.key.clone();
         let begun = Instant::now();

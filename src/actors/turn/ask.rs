@@ -1,5 +1,6 @@
 //! One question to a model: a permit for each call, a few tries for each row, then the row's fallbacks, all within the turn's
-//! deadline. After text was shown there is no further try, because members would see it begin again: a fallback is asked for the rest.
+//! deadline, which each piece of an answer moves on. After text was shown there is no further try, because members would see it begin
+//! again: a fallback is asked for the rest.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,6 +11,7 @@ use tokio::time::Instant;
 
 use super::tally::Flow;
 use super::{Thinking, TurnParts};
+use crate::actors::deadline::Deadline;
 use crate::actors::draft::Slot;
 use crate::actors::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::actors::messages::outbox::{Draft, OutboxMsg};
@@ -72,7 +74,7 @@ impl Thinking<'_> {
                 }
             };
             let kept = parts.timeline.prompted(&turn.id, &row.key, &request);
-            let flow = Flow::default();
+            let flow = Flow::new(deadline);
             let (begun, over) = (Instant::now(), false);
             let sent = (&request, asked.tool_bytes);
             let call = Underway { thinking: self, row: &row, sent, tries, begun, flow: flow.clone(), over };
@@ -92,6 +94,7 @@ impl Thinking<'_> {
                 (Err(error), _) => error,
             };
             last_failure = Ending::Model(error.kind);
+            self.tally.ask_again(error.retry_after);
             // What stands there is not of a clean call.
             let shown = self.depth == 0 && !slot.withdraw();
             if shown {
@@ -106,7 +109,7 @@ impl Thinking<'_> {
             }
             // The row that broke off is not asked for the rest.
             match pause(parts, &error, tries).filter(|_| !shown) {
-                Some(pause) if Instant::now() + pause < deadline => {
+                Some(pause) if pause < deadline.left() => {
                     tokio::time::sleep(pause).await;
                     self.tally.modelled(pause);
                 }
@@ -126,7 +129,10 @@ impl Thinking<'_> {
         match leased {
             Some(Ok(lease)) => Ok(lease),
             Some(Err(NoModel::Exhausted)) => Err(last_failure),
-            Some(Err(NoModel::Open)) => Err(Ending::BreakersOpen),
+            Some(Err(NoModel::Open(rest))) => {
+                self.tally.ask_again(Some(rest));
+                Err(Ending::BreakersOpen)
+            }
             Some(Err(NoModel::Busy)) => Err(Ending::NoPermit),
             None => Err(Ending::Deadline),
         }
@@ -170,7 +176,7 @@ impl Thinking<'_> {
         self.running.models.stream(row, request, heard).await
     }
 
-    /// One call, streamed where somebody waits for it, and what comes is counted. It is shown as a draft only while nothing was
+    /// One call, and what comes of it is counted. It is shown as a draft only while nothing was
     /// shown yet: a repair replaces what stands there in one step. Those who read events are shown what follows on calls as well, since
     /// an event says that it begins anew.
     async fn complete(
@@ -180,12 +186,10 @@ impl Thinking<'_> {
         (may_answer, goes_on): (bool, bool),
         flow: Flow,
     ) -> Result<Completion, ModelError> {
-        let models = &self.running.models;
-        if !self.turn.trigger.has_message() {
-            return models.complete(row, request).await;
-        }
         let unseen =
             (self.depth == 0 && self.slot.withdraw()) || (goes_on && self.parts.events.streams(&self.turn.place.door));
+        // What replies to no message is posted whole.
+        let may_answer = may_answer && self.turn.trigger.has_message();
         let grows = !self.turn.given.as_ref().is_some_and(|given| given.whole);
         let heard = match self.turn.policy.reply {
             ReplyContract::Typed | ReplyContract::Verbatim if unseen && may_answer && grows => self.reader(flow),
@@ -194,7 +198,7 @@ impl Thinking<'_> {
                 None => Arc::new(move |delta: Delta<'_>| flow.add(delta.chars())),
             },
         };
-        models.stream(row, request, heard).await
+        self.running.models.stream(row, request, heard).await
     }
 
     /// Shows what is going on, where nobody reads along by events, until there is text to show.
@@ -208,8 +212,9 @@ impl Thinking<'_> {
     }
 
     pub(super) fn draft(&self) -> Draft {
-        let Self { turn, again, deadline: until, .. } = *self;
+        let Self { turn, again, .. } = *self;
         let (id, place, slot) = (turn.id.clone(), turn.place.clone(), self.slot.clone());
+        let until = self.deadline.clone();
         Draft { turn: id, place, reply_to: Some(turn.id.trigger()), slot, again, until }
     }
 
@@ -386,12 +391,12 @@ impl Drop for Underway<'_> {
         }
         self.thinking.tally.modelled(self.begun.elapsed());
         let streamed = self.cut_off();
-        if streamed.is_none() && !(self.row.stream && self.thinking.turn.trigger.has_message()) {
+        if streamed.is_none() && !self.row.stream {
             // What comes all at once may have been written already: the prompt at least was read.
             let prompt = Usage::of_streamed(self.sent.0.chars(self.row.vision), 0);
             self.thinking.tally.cut_off(self.row, prompt, self.tool_tokens(prompt));
         }
-        if Instant::now() >= self.thinking.deadline {
+        if self.thinking.deadline.has_passed() {
             let late = ModelError::new(ModelErrorKind::Timeout, "the turn's deadline came first");
             self.report(Err(late), streamed);
         }
@@ -399,7 +404,12 @@ impl Drop for Underway<'_> {
 }
 
 /// A permit for the next row, or why there is none; none when the deadline came first.
-async fn permit(parts: &TurnParts, turn: &Turn, tried: &[String], deadline: Instant) -> Option<Result<Lease, NoModel>> {
+async fn permit(
+    parts: &TurnParts,
+    turn: &Turn,
+    tried: &[String],
+    deadline: &Deadline,
+) -> Option<Result<Lease, NoModel>> {
     loop {
         let row = turn.policy.model.clone();
         let among = turn.policy.among.clone();
@@ -407,7 +417,7 @@ async fn permit(parts: &TurnParts, turn: &Turn, tried: &[String], deadline: Inst
         let asked = turn.trigger.is_asked();
         let priority = if asked { Priority::Waits(turn.person.clone()) } else { Priority::IfFree };
         let ask = |reply| LlmDispatcherMsg::Acquire { row, among, tried, priority, reply };
-        let within = deadline.saturating_duration_since(Instant::now());
+        let within = deadline.left();
         if within.is_zero() {
             return None;
         }

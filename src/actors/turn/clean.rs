@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::{Thinking, Thought, Work};
 use crate::actors::clean_calls::Wanted;
+use crate::actors::deadline::Deadline;
 use crate::domain::command::preferences;
 use crate::domain::completion::{Item, Role};
 use crate::domain::dialogue::Dialogue;
@@ -49,7 +50,8 @@ impl Thinking<'_> {
         call: impl Future<Output = T>,
     ) -> T {
         let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
-        let until = (Instant::now() + within).min(self.deadline);
+        // The call bounds it: what a model writes in it moves nothing.
+        let until = Deadline::fixed((Instant::now() + within).min(self.deadline.at()));
         let mut call = pin!(call);
         loop {
             let wanted = tokio::select! {
@@ -60,12 +62,12 @@ impl Thinking<'_> {
             tokio::select! {
                 biased;
                 done = &mut call => return done,
-                () = self.give(wanted, until, progress.clone()) => {}
+                () = self.give(wanted, until.clone(), progress.clone()) => {}
             }
         }
     }
 
-    async fn give(&self, wanted: Wanted, until: Instant, watcher: Option<ProgressSink>) {
+    async fn give(&self, wanted: Wanted, until: Deadline, watcher: Option<ProgressSink>) {
         // A tool that was given up hears nothing.
         match wanted {
             Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
@@ -95,7 +97,7 @@ impl Thinking<'_> {
     fn clean_call(
         &self,
         question: CleanQuestion,
-        until: Instant,
+        until: Deadline,
         watcher: Option<ProgressSink>,
     ) -> BoxFuture<'_, Result<String, String>> {
         let asked = async move {
@@ -122,7 +124,7 @@ impl Thinking<'_> {
             let thinking = Thinking {
                 turn: &turn,
                 tally: &self.tally.beside(),
-                deadline: until,
+                deadline: &until,
                 tools: self.tools.clone(),
                 depth: self.depth + 1,
                 watcher,

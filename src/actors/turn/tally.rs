@@ -7,7 +7,9 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::domain::completion::{Completion, Finish, Usage};
+use crate::actors::deadline::Deadline;
+use crate::domain::answer_end::AnswerEnd;
+use crate::domain::completion::{Completion, Usage};
 use crate::domain::ending::Ending;
 use crate::domain::ids;
 use crate::domain::ledger;
@@ -77,7 +79,7 @@ impl Tally {
         if self.beside {
             return;
         }
-        effort.cut_off = completion.finish == Finish::Length;
+        (effort.end, effort.again_ms) = (AnswerEnd::of(completion), None);
         effort.model = Some(row.key.clone());
         effort.waited_ms += ids::millis(took);
     }
@@ -116,6 +118,13 @@ impl Tally {
         add(&mut self.spent.effort.lock(), row, (at_least, tool_tokens));
     }
 
+    /// No model could answer, and the last one may be asked again after so long; none where that is not known.
+    pub(super) fn ask_again(&self, after: Option<Duration>) {
+        if !self.beside {
+            self.spent.effort.lock().again_ms = after.map(ids::millis);
+        }
+    }
+
     /// What was spent by now.
     #[must_use]
     pub fn effort(&self) -> Effort {
@@ -144,16 +153,25 @@ impl Drop for Stopwatch<'_> {
     }
 }
 
-/// How many characters of one call's answer came so far. Clones are the same count.
-#[derive(Clone, Default)]
-pub(super) struct Flow(Arc<AtomicUsize>);
+/// How many characters of one call's answer came so far. Each piece moves the deadline of its turn on. Clones are the same count.
+#[derive(Clone)]
+pub(super) struct Flow {
+    chars: Arc<AtomicUsize>,
+    deadline: Deadline,
+}
 
 impl Flow {
+    /// Nothing came yet.
+    pub fn new(deadline: &Deadline) -> Self {
+        Self { chars: Arc::default(), deadline: deadline.clone() }
+    }
+
     pub fn add(&self, chars: usize) {
-        self.0.fetch_add(chars, Ordering::Relaxed);
+        self.chars.fetch_add(chars, Ordering::Relaxed);
+        self.deadline.move_on();
     }
 
     pub fn chars(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
+        self.chars.load(Ordering::Relaxed)
     }
 }

@@ -272,7 +272,7 @@ impl Thinking<'_> {
             return (end, decided.rule);
         }
         // Half of the time that is left is kept for what follows.
-        let patience = deadline.saturating_duration_since(Instant::now()) / 2;
+        let patience = deadline.left() / 2;
         let permit = async {
             // What a clean call runs has the permit of the call that it is a part of.
             let permits = parts.tool_use.permits();
@@ -307,7 +307,7 @@ impl Thinking<'_> {
     async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
         let settings = &self.running.settings;
         // Half of the time that is left is kept for the answer.
-        let left = self.deadline.saturating_duration_since(Instant::now()) / 2;
+        let left = self.deadline.left() / 2;
         let usual = settings.tools.timeout;
         let within = self.tools.set.timeout(&ready.entry).unwrap_or(usual).min(left);
         let late = || CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));

@@ -200,7 +200,8 @@ const fn hint(kind: ModelErrorKind) -> &'static str {
         ModelErrorKind::Connection => "; check LITELLM_API_URL, or the row's host",
         ModelErrorKind::Timeout => "; the model is slow, or STAFFAI_LLM__TIMEOUT is short",
         ModelErrorKind::Refused => "; check the key, and whether the endpoint knows this model",
-        ModelErrorKind::RateLimited => "; the provider's limit is reached, or the account has no credit",
+        ModelErrorKind::RateLimited => "; the provider's limit is reached",
+        ModelErrorKind::OutOfQuota => "; the account at the provider has no credit",
         ModelErrorKind::ContextOverflow => "; the model's window is too small for the personality prompt",
         ModelErrorKind::Filtered => "; the provider's content filter refuses the personality prompt",
         ModelErrorKind::Provider

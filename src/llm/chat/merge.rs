@@ -80,7 +80,8 @@ impl Assembly for Merged {
     }
 
     fn is_answer(&self) -> bool {
-        self.blocked || self.has_begun()
+        let half = self.finish.is_none() && read::has_half_a_call(&self.message);
+        self.blocked || (self.has_begun() && !half)
     }
 
     fn into_completion(mut self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion {

@@ -36,7 +36,18 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
         return Err(malformed("the first choice has no message"));
     };
     let reason = choice.get("finish_reason").and_then(Value::as_str);
+    if reason.is_none() && has_half_a_call(&raw) {
+        return Err(malformed("the answer ends inside a call of a tool"));
+    }
     Ok(message(raw, reason, usage, prompt_chars))
+}
+
+/// True if the arguments of a call are no JSON. Without a finish reason that is where the answer broke off.
+pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    calls.iter().filter_map(|call| call.pointer("/function/arguments")?.as_str()).any(|arguments| {
+        !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_err()
+    })
 }
 
 /// The completion of a whole message, which is kept as it came.

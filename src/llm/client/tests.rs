@@ -213,7 +213,13 @@ async fn each_status_has_its_kind() {
             "status 400: 400: This model's maximum context length is 4096 tokens",
         ),
         (401, plain, ModelErrorKind::Refused, "status 401: t: no"),
-        (402, plain, ModelErrorKind::BadRequest, "status 402: t: no"),
+        (402, plain, ModelErrorKind::OutOfQuota, "status 402: t: no"),
+        (
+            429,
+            r#"{"error": {"message": "no credit", "code": "insufficient_quota"}}"#,
+            ModelErrorKind::OutOfQuota,
+            "status 429: insufficient_quota: no credit",
+        ),
         (
             403,
             "<html>\n<b>forbidden</b>\n</html>",
@@ -355,6 +361,74 @@ async fn silence_ends_with_the_row_s_timeout_wherever_it_begins() {
         assert_eq!((error.kind, error.message.as_str()), (ModelErrorKind::Timeout, "no whole answer within 0.3 s"));
         assert!(start.elapsed() >= SHORT && start.elapsed() < LONG / 2, "{:?}", start.elapsed());
         assert_eq!(connections.load(Ordering::SeqCst), 1);
+    }
+}
+
+/// A model that streams these pieces, each after a pause, and then stands still.
+async fn streaming(pieces: Vec<(Duration, String)>) -> SocketAddr {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
+    let (address, _) = socket(move |mut stream| {
+        let pieces = pieces.clone();
+        async move {
+            stream.write_all(head.as_bytes()).await.unwrap();
+            for (pause, piece) in pieces {
+                tokio::time::sleep(pause).await;
+                if stream.write_all(piece.as_bytes()).await.is_err() {
+                    return;
+                }
+            }
+            std::future::pending::<()>().await;
+        }
+    })
+    .await;
+    address
+}
+
+fn said(text: &str) -> String {
+    format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": text}}]}))
+}
+
+/// What a model with [`SHORT`] patience hears of a stream, and how it ends.
+async fn hears(address: SocketAddr) -> (String, Result<Completion, ModelError>) {
+    let heard = Arc::new(Mutex::new(String::new()));
+    let told = Arc::clone(&heard);
+    let sink: DeltaSink = Arc::new(move |delta: Delta<'_>| {
+        if let Delta::Text(text) = delta {
+            told.lock().push_str(text);
+        }
+    });
+    let result = client("m", format!("http://{address}"), SHORT).stream("m", &request(), sink).await;
+    let heard = heard.lock().clone();
+    (heard, result)
+}
+
+#[tokio::test]
+async fn a_stream_is_read_as_long_as_it_writes() {
+    let mut pieces = vec![(SHORT / 3, said("tick ")); 12];
+    pieces.push((
+        SHORT / 3,
+        "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n".into(),
+    ));
+    let begun = Instant::now();
+    let (heard, result) = hears(streaming(pieces).await).await;
+    assert_eq!((heard, result.unwrap().finish), ("tick ".repeat(12), Finish::Stop));
+    assert!(begun.elapsed() > SHORT * 3, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_stream_that_stands_still_ends_after_the_row_s_timeout_however_it_is_kept_alive() {
+    let alive = vec![(SHORT / 6, ": ping\n\n".to_owned()); 60];
+    let empty = vec![(SHORT / 6, said("")); 60];
+    for keeps_alive in [Vec::new(), alive, empty] {
+        for begins in [vec![], vec![(Duration::ZERO, said("Hel"))]] {
+            let text = if begins.is_empty() { "" } else { "Hel" };
+            let (begun, pieces) = (Instant::now(), [begins, keeps_alive.clone()].concat());
+            let (heard, result) = hears(streaming(pieces).await).await;
+            let error = result.unwrap_err();
+            assert_eq!((heard.as_str(), error.kind), (text, ModelErrorKind::Timeout), "{error}");
+            assert_eq!(error.message, "nothing came for 0.3 s");
+            assert!(begun.elapsed() >= SHORT && begun.elapsed() < SHORT * 5, "{:?}", begun.elapsed());
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
 use super::reading::Style;
+use crate::domain::answer_end::AnswerEnd;
 use crate::domain::completion::ToolCall;
 use crate::domain::ids::Timestamp;
 use crate::domain::model::{Row, ToolMode};
@@ -46,11 +47,14 @@ impl Writer {
 
     fn last(&self, text: &str, answered: &Answered, now: Timestamp) -> Value {
         let mut line = self.line(text, now, true);
+        // This wire has no way to tell half of a call.
+        let whole = answered.end != AnswerEnd::CutOff;
         let took = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if !answered.calls.is_empty() && self.style == Style::Chat {
-            line["message"]["tool_calls"] = answered.calls.iter().map(called).collect();
+            line["message"]["tool_calls"] =
+                answered.calls.iter().filter(|call| whole || is_whole(call)).map(called).collect();
         }
-        line["done_reason"] = if answered.cut_off { "length" } else { "stop" }.into();
+        line["done_reason"] = if answered.end == AnswerEnd::CutOff { "length" } else { "stop" }.into();
         for (name, value) in [
             ("total_duration", took),
             ("load_duration", 0),
@@ -63,6 +67,10 @@ impl Writer {
         }
         line
     }
+}
+
+fn is_whole(call: &ToolCall) -> bool {
+    serde_json::from_str::<Value>(&call.arguments).is_ok_and(|arguments| arguments.is_object())
 }
 
 fn called(call: &ToolCall) -> Value {

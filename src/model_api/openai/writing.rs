@@ -3,6 +3,7 @@
 use axum::http::StatusCode;
 use serde_json::{Value, json};
 
+use crate::domain::answer_end::AnswerEnd;
 use crate::domain::completion::{ToolCall, Usage};
 use crate::model_api::asking::{Answered, Progress};
 use crate::model_api::failure::Failure;
@@ -22,8 +23,11 @@ impl Writer {
     /// The answer in one piece.
     pub fn whole(&self, answered: &Answered) -> Value {
         let Answered { text, calls, .. } = answered;
-        let content = if text.is_empty() && !calls.is_empty() { Value::Null } else { text.as_str().into() };
-        let mut message = json!({"role": "assistant", "content": content, "refusal": null});
+        let refused = answered.end == AnswerEnd::Refused;
+        let content =
+            if refused || (text.is_empty() && !calls.is_empty()) { Value::Null } else { text.as_str().into() };
+        let refusal = if refused { text.as_str().into() } else { Value::Null };
+        let mut message = json!({"role": "assistant", "content": content, "refusal": refusal});
         if !calls.is_empty() {
             message["tool_calls"] = calls.iter().map(called).collect();
         }
@@ -49,7 +53,9 @@ impl Writer {
             Progress::Failed(failure) => vec![error(failure)],
             Progress::Answered(answered) => {
                 let mut chunks = Vec::new();
-                if !answered.rest.is_empty() {
+                if !answered.rest.is_empty() && answered.end == AnswerEnd::Refused {
+                    chunks.push(self.chunk(&json!({"refusal": answered.rest}), &Value::Null));
+                } else if !answered.rest.is_empty() {
                     chunks.push(self.text(&answered.rest));
                 }
                 if !answered.calls.is_empty() {
@@ -100,12 +106,11 @@ fn indexed(at: usize, call: &ToolCall) -> Value {
 }
 
 const fn finish(answered: &Answered) -> &'static str {
-    if !answered.calls.is_empty() {
-        "tool_calls"
-    } else if answered.cut_off {
-        "length"
-    } else {
-        "stop"
+    match answered.end {
+        AnswerEnd::CutOff => "length",
+        AnswerEnd::Filtered => "content_filter",
+        AnswerEnd::Whole | AnswerEnd::Refused if answered.calls.is_empty() => "stop",
+        AnswerEnd::Whole | AnswerEnd::Refused => "tool_calls",
     }
 }
 
@@ -135,6 +140,7 @@ pub(super) fn error(failure: &Failure) -> Value {
         Failure::NotLetIn(StatusCode::SERVICE_UNAVAILABLE, _) | Failure::Busy(_) => {
             ("server_error", Some("overloaded"))
         }
+        Failure::Resting(_) => ("server_error", Some("upstream_resting")),
         Failure::NotLetIn(StatusCode::FORBIDDEN, _) => ("invalid_request_error", Some("permission_denied")),
         Failure::NotLetIn(status, _) if status.is_server_error() => ("server_error", None),
         Failure::NotLetIn(..)
@@ -145,10 +151,11 @@ pub(super) fn error(failure: &Failure) -> Value {
         | Failure::NoMethod(_) => ("invalid_request_error", None),
         Failure::NoModel(_) => ("invalid_request_error", Some("model_not_found")),
         Failure::NoPrevious(_) => ("invalid_request_error", Some("previous_response_not_found")),
-        Failure::ContextTooLong => ("invalid_request_error", Some("context_length_exceeded")),
+        Failure::ContextTooLong | Failure::OverKey(..) => ("invalid_request_error", Some("context_length_exceeded")),
         Failure::Filtered(_) => ("invalid_request_error", Some("content_filter")),
-        Failure::OverLimit(..) | Failure::UpstreamLimit => ("rate_limit_error", Some("rate_limit_exceeded")),
+        Failure::OverLimit(..) | Failure::UpstreamLimit(_) => ("rate_limit_error", Some("rate_limit_exceeded")),
         Failure::UpstreamRefused => ("server_error", Some("upstream_refused")),
+        Failure::UpstreamQuota => ("server_error", Some("upstream_quota")),
         Failure::Late(_) => ("server_error", Some("timeout")),
         Failure::Model(_) => ("server_error", Some("upstream_failed")),
         Failure::Internal(_) => ("server_error", None),

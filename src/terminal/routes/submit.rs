@@ -31,7 +31,7 @@ const IDEMPOTENCY_KEY: &str = "idempotency-key";
 const KEY_MAX: usize = 128;
 /// How long a client waits for an answer unless it says otherwise, and the longest that it may, in seconds.
 const WAIT: u64 = 60;
-const WAIT_MAX: u64 = 300;
+const WAIT_MAX: u64 = 2 * 60 * 60;
 
 /// A message, as a client submits it.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -43,7 +43,7 @@ pub struct Submit {
     /// The response is the answer, and not only that the message was taken.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
-    /// How long it waits, in seconds, at most 300.
+    /// How long it waits, in seconds, at most 7200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
     /// The key of the model row that answers it this once; none leaves it to the session. `@row` in front of the text comes first.

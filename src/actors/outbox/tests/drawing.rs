@@ -12,7 +12,7 @@ impl World {
     fn writes_in(&self, there: &str, id: &str, text: &str) -> Slot {
         let slot = Slot::default();
         slot.write(text);
-        let (turn, until) = (turn_id(id), Instant::now() + Duration::from_secs(100));
+        let (turn, until) = (turn_id(id), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
         let reply_to = Some(turn.trigger());
         let draft = Draft { turn, place: place(there), reply_to, slot: slot.clone(), again: false, until };
         self.outbox.cast(OutboxMsg::Draft(draft)).unwrap();
@@ -140,7 +140,7 @@ async fn every_message_of_a_draft_is_found_after_a_crash() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     // The turn goes on writing, and announces its draft again.
     slot.write(&words(0, 25));
-    let (turn, until) = (turn_id("10"), Instant::now() + Duration::from_secs(100));
+    let (turn, until) = (turn_id("10"), Deadline::fixed(Instant::now() + Duration::from_secs(100)));
     let reply_to = Some(turn.trigger());
     let draft = Draft { turn, place: place("42"), reply_to, slot, again: false, until };
     world.outbox.cast(OutboxMsg::Draft(draft)).unwrap();

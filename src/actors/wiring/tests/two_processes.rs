@@ -87,7 +87,7 @@ async fn what_is_written_back_all_the_same_is_taken_out_when_no_turn_from_before
         } else {
             two
         };
-        tokio::time::sleep(Duration::from_secs(700)).await;
+        tokio::time::sleep(Duration::from_secs(2_380)).await;
         assert!(history(&outside).is_some(), "a turn from before may still be there");
         tokio::time::sleep(Duration::from_secs(300)).await;
         assert_eq!(history(&outside), None, "{name} {restarts}");

@@ -83,7 +83,8 @@ fn a_history_holds_objects_for_arguments_and_the_call_what_the_model_wrote() {
         (Value::Null, "", "{}"),
     ] {
         let call = json!({"id": "c", "type": "function", "function": {"name": "roll", "arguments": written}});
-        let answer = json!({"choices": [{"message": {"role": "assistant", "tool_calls": [call]}}]});
+        let message = json!({"role": "assistant", "tool_calls": [call]});
+        let answer = json!({"choices": [{"message": message, "finish_reason": "tool_calls"}]});
         let completion = read(answer, &|| 0).unwrap();
         assert_eq!(completion.calls[0].arguments, as_read, "{written}");
         assert_eq!(completion.raw["tool_calls"][0]["function"]["arguments"], echoed, "{written}");

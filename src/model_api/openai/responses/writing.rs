@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::reading::{Echo, compacted};
+use crate::domain::answer_end::AnswerEnd;
 use crate::domain::completion::{Role, ToolCall, Usage};
 use crate::domain::given::Message;
 use crate::model_api::asking::{Answered, Progress};
@@ -84,6 +85,10 @@ impl Writer {
 
     /// Gives what is left, and ends.
     fn end(&mut self, answered: &Answered, events: &mut Vec<Value>) {
+        if answered.end == AnswerEnd::Refused && !self.begun {
+            self.refuse(answered, events);
+            return;
+        }
         if !answered.rest.is_empty() || (!self.begun && answered.calls.is_empty()) {
             self.grow(&answered.rest, events);
         }
@@ -115,28 +120,55 @@ impl Writer {
             let item = &response["output"][index];
             events.push(self.event("response.output_item.done", json!({"output_index": index, "item": item})));
         }
-        let kind = if answered.cut_off { "response.incomplete" } else { "response.completed" };
+        let kind = if reason(answered).is_some() { "response.incomplete" } else { "response.completed" };
         events.push(self.event(kind, json!({"response": response})));
     }
 
+    /// Gives a refusal, which comes whole, and ends.
+    fn refuse(&mut self, answered: &Answered, events: &mut Vec<Value>) {
+        let (item, refusal) = (self.message_id(), answered.text.as_str());
+        let response = self.response(answered, refusal);
+        let message =
+            json!({"id": item, "type": "message", "status": "in_progress", "role": "assistant", "content": []});
+        events.push(self.event("response.output_item.added", json!({"output_index": 0, "item": message})));
+        let at = json!({"item_id": item, "output_index": 0, "content_index": 0});
+        for (kind, name, value) in [
+            ("response.content_part.added", "part", refused_part("")),
+            ("response.refusal.delta", "delta", refusal.into()),
+            ("response.refusal.done", "refusal", refusal.into()),
+            ("response.content_part.done", "part", refused_part(refusal)),
+        ] {
+            let mut fields = at.clone();
+            fields[name] = value;
+            events.push(self.event(kind, fields));
+        }
+        let message = &response["output"][0];
+        events.push(self.event("response.output_item.done", json!({"output_index": 0, "item": message})));
+        events.push(self.event("response.completed", json!({"response": response})));
+    }
+
     fn response(&self, answered: &Answered, text: &str) -> Value {
-        let status = if answered.cut_off { "incomplete" } else { "completed" };
+        let status = if reason(answered).is_some() { "incomplete" } else { "completed" };
+        let part = if answered.end == AnswerEnd::Refused && !self.begun { refused_part(text) } else { part(text) };
         let mut response = self.frame(status);
         let mut output = Vec::new();
         if !text.is_empty() || answered.calls.is_empty() {
             output.push(json!({
-                "id": self.message_id(), "type": "message", "status": status, "role": "assistant", "content": [part(text)],
+                "id": self.message_id(), "type": "message", "status": status, "role": "assistant", "content": [part],
             }));
         }
         output.extend(answered.calls.iter().enumerate().map(|(at, call)| called(&self.call_id(at), call)));
+        if let Some(last) = output.last_mut().filter(|last| last["type"] == "function_call") {
+            last["status"] = status.into();
+        }
         response["output"] = output.into();
         response["completed_at"] = (self.clock.now().0 / 1_000).into();
         response["usage"] = tokens(&answered.usage);
         if let Some(model) = &answered.model {
             response["model"] = model.as_str().into();
         }
-        if answered.cut_off {
-            response["incomplete_details"] = json!({"reason": "max_output_tokens"});
+        if let Some(reason) = reason(answered) {
+            response["incomplete_details"] = json!({"reason": reason});
         }
         response
     }
@@ -188,6 +220,19 @@ impl Writer {
     }
 }
 
+/// Why an answer is incomplete.
+const fn reason(answered: &Answered) -> Option<&'static str> {
+    match answered.end {
+        AnswerEnd::CutOff => Some("max_output_tokens"),
+        AnswerEnd::Filtered => Some("content_filter"),
+        AnswerEnd::Whole | AnswerEnd::Refused => None,
+    }
+}
+
+fn refused_part(refusal: &str) -> Value {
+    json!({"type": "refusal", "refusal": refusal})
+}
+
 fn part(text: &str) -> Value {
     json!({"type": "output_text", "text": text, "annotations": [], "logprobs": []})
 }
@@ -223,8 +268,8 @@ fn tokens(usage: &Usage) -> Value {
 /// A failure within a response: the words of this wire know few codes.
 fn failed(failure: &Failure) -> Value {
     let code = match failure {
-        Failure::OverLimit(..) | Failure::UpstreamLimit => "rate_limit_exceeded",
-        Failure::Bad { .. } | Failure::ContextTooLong | Failure::Filtered(_) => "invalid_prompt",
+        Failure::OverLimit(..) | Failure::UpstreamLimit(_) => "rate_limit_exceeded",
+        Failure::Bad { .. } | Failure::ContextTooLong | Failure::OverKey(..) | Failure::Filtered(_) => "invalid_prompt",
         _ => "server_error",
     };
     json!({"code": code, "message": error(failure)["error"]["message"]})
