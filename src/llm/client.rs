@@ -21,7 +21,7 @@ use crate::llm::chat::ChatCompletions;
 use crate::llm::embeddings;
 use crate::llm::http::{Clients, Transport};
 use crate::llm::registry::{Endpoint, Registry};
-use crate::llm::wire::{Model, TokenLimit, Wire};
+use crate::llm::wire::{Model, Temperature, TokenLimit, Wire};
 use crate::ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
 
 #[cfg(test)]
@@ -308,8 +308,11 @@ impl ModelClient {
             if has(OptionalFeature::MaxTokens) { TokenLimit::MaxTokens } else { TokenLimit::MaxCompletionTokens };
         Model {
             name: &self.model,
-            temperature: self.row.temperature,
-            takes_temperature: !self.row.fixed_temperature && has(OptionalFeature::Temperature),
+            temperature: if self.row.fixed_temperature || !has(OptionalFeature::Temperature) {
+                Temperature::Fixed
+            } else {
+                Temperature::Usual(self.row.temperature)
+            },
             takes_form: has(OptionalFeature::Format),
             sees: self.row.vision,
             max_tokens: self.max_tokens(request).map(limit),
