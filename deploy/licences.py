@@ -99,7 +99,8 @@ def main():
     allowed = set(tomllib.loads((ROOT / "deny.toml").read_text())["licenses"]["allow"])
     rows, fonts, wrong = set(), set(), []
     for package in meta["packages"]:
-        if package["id"] not in ids:
+        # Members of the workspace are ours.
+        if package["id"] not in ids or package["source"] is None:
             continue
         name, licence = package["name"], package["license"]
         if not licence or not accepted(licence, allowed):

@@ -124,7 +124,7 @@ impl ToolServers for McpServers {
         let (room, eras) = (self.replies.0.clone(), self.generations.0.clone());
         let maker = Maker { entry: entry.clone(), guardian, logins, room, eras, child: Child::default() };
         let begun = match &entry.transport {
-            Transport::Stdio(_) => starting::within(within, &maker.child, maker.session(&changes)).await,
+            Transport::Stdio(_) => Box::pin(starting::within(within, &maker.child, maker.session(&changes))).await,
             Transport::Http(_) | Transport::Provider => {
                 timeout(within, maker.session(&changes)).await.unwrap_or(Err(Failure::Timeout(within)))
             }

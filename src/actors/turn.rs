@@ -168,9 +168,9 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     let deadline = Deadline::new(settings.deadline, settings.longest);
     parts.in_flight.due(&turn.id, &deadline);
-    let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
     let outbox = parts.outboxes.of(&turn.place.door);
     if turn.trigger.is_asked() {
+        let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
         // Typing is a courtesy: an outbox that is down shows none.
         let _ = outbox.cast(typing);
     }
@@ -178,23 +178,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let parked = resumed.clone();
     let thinking = async {
         let going_on = GoingOn::ready(parts, &running, &mut turn, resumed).await;
-        let (running, turn, slot, tally) = (&*running, &turn, &slot, &tally);
-        let tools = Tools::of(parts, running, turn).await;
-        Thinking {
-            parts,
-            running,
-            turn,
-            again,
-            slot,
-            tally,
-            deadline: &deadline,
-            tools,
-            depth: 0,
-            watcher: None,
-            facts: OnceCell::new(),
-        }
-        .think(going_on.as_ref())
-        .await
+        let (running, turn, slot, tally, deadline) = (&*running, &turn, &slot, &tally, &deadline);
+        let (tools, facts) = (Tools::of(parts, running, turn).await, OnceCell::new());
+        let thinking =
+            Thinking { parts, running, turn, again, slot, tally, deadline, tools, depth: 0, watcher: None, facts };
+        thinking.think(going_on.as_ref()).await
     };
     let thought = tokio::select! {
         biased;
@@ -208,12 +196,12 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         Some(Some(Thought::Answer(answer))) => answer,
         Some(None) => tally.apology(&turn, Ending::Deadline),
         Some(Some(Thought::Wait(parking))) => {
-            let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+            let _ = outbox.cast(forget(&turn));
             return Driven::Parked(parking);
         }
         None => {
             spent_in_vain(parts, &turn, parked.as_deref(), &effort);
-            let _ = outbox.cast(OutboxMsg::Forget(turn.place.clone(), turn.id.clone()));
+            let _ = outbox.cast(forget(&turn));
             return Driven::Over;
         }
     };
@@ -224,6 +212,11 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         interjected(parts, &turn, &answer);
     }
     Driven::Answered(Box::new(answer))
+}
+
+/// What has been shown of this turn is not gone on with.
+fn forget(turn: &Turn) -> OutboxMsg {
+    OutboxMsg::Forget(turn.place.clone(), turn.id.clone())
 }
 
 /// How a turn ends whose place takes no answer; none where it takes one.

@@ -96,12 +96,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     let address = commands::reachable(loaded.settings.http.addr);
     if commands::ask_health(loaded.settings.http.addr).await.is_ok() {
-        if !loaded.settings.http.api_keys.is_empty() && !is_own(address.ip()) {
-            eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
-            return exit::NEGATIVE;
-        }
-        of.tell(&format!("talking to the service at http://{address}/\n{HINT}"));
-        return talk_until_told(&loaded, address, of).await;
+        return with_service(&loaded, address, of).await;
     }
     let demo = match demo_for(&loaded).await {
         Ok(demo) => demo,
@@ -164,6 +159,16 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         demo.stop().await;
     }
     code
+}
+
+/// Talks to the service that runs already.
+async fn with_service(loaded: &Loaded, address: SocketAddr, of: &Of) -> u8 {
+    if !loaded.settings.http.api_keys.is_empty() && !is_own(address.ip()) {
+        eprintln!("the service at http://{address}/ is on another machine, and the key would go there unencrypted");
+        return exit::NEGATIVE;
+    }
+    of.tell(&format!("talking to the service at http://{address}/\n{HINT}"));
+    talk_until_told(loaded, address, of).await
 }
 
 /// Waits until the tools of the configured servers are known, and says on standard error for which servers it waits. A question of a

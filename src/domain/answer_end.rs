@@ -31,8 +31,9 @@ impl AnswerEnd {
         }
     }
 
-    /// Nothing of it is missing.
+    /// True if nothing of it is missing.
     #[must_use]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
     pub fn is_whole(&self) -> bool {
         *self == Self::Whole
     }

@@ -121,7 +121,7 @@ mod tests {
         assert!(breaker.allow(now));
         assert_eq!(breaker.failed(3, "ada", now), Some(Change::Opened));
         assert!(!breaker.allow(now) && breaker.is_open());
-        assert_eq!((breaker.rest(now), breaker.rest(now + OPEN_FOR / 3)), (OPEN_FOR, OPEN_FOR - OPEN_FOR / 3));
+        assert_eq!((breaker.rest(now), breaker.rest(now + OPEN_FOR / 3)), (OPEN_FOR, OPEN_FOR * 2 / 3));
         let later = now + OPEN_FOR;
         assert!(breaker.allow(later), "one call may try");
         assert!(!breaker.allow(later), "and only one");

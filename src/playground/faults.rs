@@ -46,10 +46,8 @@ pub struct Script {
     pub drop_answers: u32,
     /// Posts and edits with this text are answered with this status.
     pub refused_text: Option<(String, u16)>,
-    /// New sessions are told of the oldest message of each channel in place of its newest, and of none in threads.
-    pub stale_hints: bool,
-    /// Threads that are opened are not announced.
-    pub quiet_threads: bool,
+    /// Facts about places that sessions are not told.
+    pub withheld: Withheld,
     /// Channels that answer 403.
     pub forbidden: HashSet<ChannelId>,
     /// What is done in place of giving a file of a message.
@@ -57,6 +55,15 @@ pub struct Script {
     planned: VecDeque<Planned>,
     delays: Vec<(Place, Duration)>,
     dice: Option<(StdRng, u32)>,
+}
+
+/// Facts about places that sessions are not told.
+#[derive(Debug, Default)]
+pub struct Withheld {
+    /// New sessions are told of the oldest message of each channel in place of its newest, and of none in threads.
+    pub newest_messages: bool,
+    /// Threads that are opened are not announced.
+    pub new_threads: bool,
 }
 
 #[derive(Debug)]
@@ -271,12 +278,12 @@ impl Faults {
     /// Tells new sessions of the oldest message of each channel in place of its newest, and of none in threads, as a platform whose
     /// `last_message_id` lags.
     pub fn stale_hints(&self, stale: bool) {
-        self.script(|script| script.stale_hints = stale);
+        self.script(|script| script.withheld.newest_messages = stale);
     }
 
     /// Opens threads without a `THREAD_CREATE`, as for a bot that may not see them yet.
     pub fn quiet_threads(&self, quiet: bool) {
-        self.script(|script| script.quiet_threads = quiet);
+        self.script(|script| script.withheld.new_threads = quiet);
     }
 
     /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten

@@ -264,7 +264,7 @@ impl World {
         let thread = self.state.open_thread(parent, (message, opener), name, now)?;
         let mut data = wire::channel(&self.state, &thread);
         data["newly_created"] = json!(true);
-        if !self.script.quiet_threads {
+        if !self.script.withheld.new_threads {
             self.publish("THREAD_CREATE", thread.guild, intents::GUILDS, data);
         }
         if let Some(first) = message.and_then(|message| self.state.message(parent, message).cloned()) {

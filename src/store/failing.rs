@@ -63,3 +63,36 @@ impl<B: Backend> Backend for Failing<B> {
         self.inner.close().await;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::ports::Store;
+    use crate::store::embedded::opener::Opener;
+    use crate::store::resilient::Resilient;
+    use crate::store::suite::{TestClock, put};
+
+    /// The playground's store could not be copied, so a backup of a running playground failed.
+    #[tokio::test]
+    async fn a_store_that_can_be_taken_away_is_copied_while_it_is_there() {
+        let (dir, clock, away) =
+            (TempDir::new().unwrap(), Arc::new(TestClock::default()), Arc::new(AtomicBool::new(false)));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let fault: StoreFault = {
+            let away = Arc::clone(&away);
+            Arc::new(move || away.load(Ordering::SeqCst))
+        };
+        let store = Resilient::start(move || open(&fault, || opener.open()), clock).await.unwrap();
+        assert!(store.commit(vec![put("a", "1")]).await);
+        let (to, mut rows) = mpsc::channel(8);
+        store.copy(to).await.unwrap();
+        assert_eq!(rows.recv().await.map(|row| (row.key, row.value)), Some(("a".to_owned(), "1".to_owned())));
+        away.store(true, Ordering::SeqCst);
+        assert!(store.copy(mpsc::channel(8).0).await.is_err());
+    }
+}

@@ -13,6 +13,7 @@ use staffai::store::resilient::Resilient;
 use tempfile::TempDir;
 
 use crate::model::Act;
+use crate::reading_along;
 use crate::support::{Setup, World, story};
 
 /// A thousand dollars for a million tokens in, two thousand for a million out. An answer of the scripted model has ten tokens in
@@ -199,6 +200,10 @@ fn operators_see_what_was_used_by_day_member_and_tool() {
         assert!(told.contains("All members today: 75 tokens for 3 messages"), "{told}");
         assert!(told.contains(&format!("- <@{ada}>: 45 tokens")) && told.contains(&format!("- <@{ben}>")), "{told}");
         assert!(told.ends_with("Tools today\n- `roll_dice`: 2 calls"), "{told}");
+        // At another door they are the same members.
+        let asked = reading_along::submit(&world, "ops", "/usage").await;
+        let told = json!(reading_along::read(&world, "ops", 0, &asked).await).to_string();
+        assert!(told.contains("All members today: 75 tokens for 3 messages"), "{told}");
         let own = world.tells("Ada", "usage", &[]).await;
         assert!(!own.contains("All members") && !own.contains("roll_dice"), "of others a member hears nothing: {own}");
     });

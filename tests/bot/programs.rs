@@ -34,7 +34,7 @@ async fn events(answer: reqwest::Response) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
 }
 
-fn whole(message: Value, finish: Option<&str>) -> Act {
+fn whole(message: &Value, finish: Option<&str>) -> Act {
     let choice = json!({"index": 0, "message": message, "finish_reason": finish});
     Act::Body(json!({"choices": [choice], "usage": {"prompt_tokens": 10, "completion_tokens": 5}}).to_string())
 }
@@ -228,7 +228,7 @@ fn why_a_model_stopped_is_passed_on() {
             (thoughts, "length", "length", ""),
             (said(""), "stop", "stop", ""),
         ] {
-            world.model.always(whole(message.clone(), Some(finish)));
+            world.model.always(whole(&message, Some(finish)));
             let asked = world.model.calls();
             let (status, _, _, answer) = chat(&world).await;
             assert_eq!(status, 200, "{message}: {answer}");
@@ -261,7 +261,7 @@ fn a_call_that_the_limit_of_tokens_cut_is_told_as_one() {
         let tools = json!([{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}]);
         let mut ask = body("look", false);
         ask["tools"] = tools.clone();
-        world.model.always(whole(message.clone(), Some("length")));
+        world.model.always(whole(&message, Some("length")));
         let (status, _, _, answer) = told(post(&world, "/v1/chat/completions", &ask).await).await;
         let choice = &answer["choices"][0];
         assert_eq!((status, &choice["finish_reason"]), (200, &json!("length")), "{answer}");
@@ -275,7 +275,7 @@ fn a_call_that_the_limit_of_tokens_cut_is_told_as_one() {
         assert_eq!((&answer["status"], &answer["output"][0]["status"]), (&json!("incomplete"), &json!("incomplete")));
 
         // Without a reason it is not known to be a call at all.
-        world.model.always(whole(message, None));
+        world.model.always(whole(&message, None));
         let (status, _, _, answer) = told(post(&world, "/v1/chat/completions", &ask).await).await;
         assert_eq!((status, &answer["error"]["code"]), (502, &json!("upstream_failed")), "{answer}");
     });

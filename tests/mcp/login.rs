@@ -116,9 +116,10 @@ async fn a_login_is_for_one_address_and_gives_nothing_to_another() {
     assert_eq!(tried.err().unwrap().kind, ConnectErrorKind::Unauthorized);
     // A client that the authorization server does not know gets no login.
     let known = Some(Client { id: "nobody".to_owned(), secret: None, port: 0 });
-    let begun = flow::begin(&endpoint(&other.url), &Chance { verifier: [1; 32], state: [2; 16] }, known, &Trust::NONE)
-        .await
-        .unwrap();
+    let begun =
+        flow::begin(&endpoint(&other.url), &Chance { verifier: [1; 32], state: [2; 16] }, known, &Trust::NONE, &[])
+            .await
+            .unwrap();
     let browser = browses(begun.url().to_owned()).await;
     assert!(browser.contains("nobody") || browser.contains("lient"), "{browser}");
     assert!(begun.finish(&other.logins(), &ServerName::new("server"), Duration::from_millis(100)).await.is_err());

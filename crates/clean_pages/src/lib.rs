@@ -69,6 +69,6 @@ mod tests {
         assert!(released > 0 && before > 0, "before {before}, released {released}");
         assert!(after < before, "{after} bytes are resident after the release, {before} before");
         // Code and constants that were unmapped are mapped again on use.
-        assert_eq!(format!("{:>8.2}|{:?}", 3.14159, "text".to_uppercase()), "    3.14|\"TEXT\"");
+        assert_eq!(format!("{:>8.2}|{:?}", 2.5, "text".to_uppercase()), "    2.50|\"TEXT\"");
     }
 }

@@ -146,7 +146,7 @@ impl Hearing<'_> {
     /// The data of `GUILD_CREATE`, with old hints where that was asked for.
     fn guild_create(&self, guild: &Guild) -> Value {
         let mut data = wire::guild_create(&self.world.state, guild);
-        if self.world.script.stale_hints {
+        if self.world.script.withheld.newest_messages {
             for channel in data["channels"].as_array_mut().into_iter().flatten() {
                 let id = channel["id"].as_str().and_then(|id| id.parse::<ChannelId>().ok());
                 let oldest = id.and_then(|id| self.world.state.public(id).next()).map(|message| message.id);

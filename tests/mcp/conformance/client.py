@@ -58,14 +58,17 @@ class Client:
             [PROGRAM, *args], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
         ) as login:
+            asked = False
             for line in login.stdout:
                 print("login:", line, end="", flush=True)
+                asked = asked or "mcp login" in line
                 if re.match(r"https?://", line):
                     try:
                         urllib.request.urlopen(line.strip(), timeout=20).read()
                     except (urllib.error.URLError, ConnectionError) as error:
                         print("the browser met", error, flush=True)
-            return login.wait() == 0
+            # A login may end with the word that another one is needed, as where the server changed who authorizes.
+            return login.wait() == 0 or asked
 
 
 def free_port():

@@ -229,6 +229,21 @@ fn after_rounds_one_call_without_tools_asks_for_the_answer_with_everything() {
     assert_eq!(sent(&requests[2]), last);
 }
 
+/// A member's limit fell by each round: it repeats the question and the history, because of the tools alone.
+#[test]
+fn a_request_after_a_round_is_the_expense_of_tools_as_a_whole() {
+    let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
+    dialogue.next(Event::Begin);
+    let row = row_that(Takes::Together);
+    let (request, asked) = dialogue.request(&row, true, None);
+    let of_tools = request.share(asked.tool_bytes, 1_000, false);
+    assert!(of_tools > 0 && of_tools < 1_000, "{of_tools}");
+    let Step::RunTools(planned) = dialogue.next(Event::Completed(wants(&[ROLL]), asked)) else { panic!("no round") };
+    dialogue.next(Event::Ran(planned.iter().map(|_| Told::text("8".to_owned())).collect()));
+    let (request, asked) = dialogue.request(&row, true, None);
+    assert_eq!(request.share(asked.tool_bytes, 1_000, false), 1_000);
+}
+
 #[test]
 fn when_the_last_call_fails_the_words_of_the_one_before_are_the_answer() {
     let what = vec![Do::Calls(vec![ROLL]), Do::Says("You rolled 8."), Do::Fails];
