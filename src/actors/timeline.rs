@@ -4,6 +4,7 @@
 
 mod transcripts;
 
+use std::cell::OnceCell;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,8 @@ struct Line {
     person: Person,
     trigger: &'static str,
     accepted: Instant,
+    /// The same on the wall clock, as the first reader of this line was told: later ones are told the same.
+    at: OnceCell<Timestamp>,
     started: Option<Instant>,
     answered: Option<Instant>,
     visible: Option<Instant>,
@@ -132,6 +135,7 @@ impl Timeline {
             person: turn.person.clone(),
             trigger: turn.trigger.as_str(),
             accepted: Instant::now(),
+            at: OnceCell::new(),
             started: None,
             answered: None,
             visible: None,
@@ -362,7 +366,7 @@ impl Line {
             place: names.then(|| self.place.to_string()),
             member: names.then(|| self.person.to_string()),
             trigger: self.trigger.to_owned(),
-            at: Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed()))),
+            at: *self.at.get_or_init(|| Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed())))),
             age_ms: ids::millis(self.accepted.elapsed()),
             outcome: self.outcome.to_owned(),
             reason: self.reason.clone(),

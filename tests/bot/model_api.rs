@@ -366,11 +366,11 @@ fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
                 _ => streams(&form(WORDS), 5, End::SilenceAfter(10)),
             }
         });
-        let until = async |mut answer: reqwest::Response, wanted: &str| {
+        let until = async |mut answer: reqwest::Response, wanted: fn(&str) -> bool| {
             assert_eq!(answer.status(), 200);
             let mut told = String::new();
             let reading = async {
-                while !told.contains(wanted) {
+                while !wanted(&told) {
                     let bytes = answer.chunk().await.unwrap().expect("more is to come");
                     told.push_str(std::str::from_utf8(&bytes).unwrap());
                 }
@@ -383,19 +383,16 @@ fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
             client.post(format!("{}{path}", world.http())).bearer_auth(KEY).json(body).send()
         };
         let asked = post("/v1/chat/completions", &body("what time is it?", true)).await.unwrap();
-        let told = until(asked, "tide").await;
+        let told = until(asked, |told| told.contains("tide")).await;
         assert!(told.contains("One moment.") && told.contains(r#""\n\nThe"#), "{told}");
         let asked = post("/api/chat", &body("what time is it?", true)).await.unwrap();
-        until(asked, "tide").await;
+        until(asked, |told| told.contains("tide")).await;
         let said = json!({"session": "one", "text": "what time is it?"});
         assert_eq!(post("/api/v1/submit", &said).await.unwrap().status(), 202);
         let url = format!("{}/api/v1/stream/one", world.http());
-        let told = until(client.get(url).bearer_auth(KEY).send().await.unwrap(), "tide").await;
-        assert_eq!(
-            told.matches(r#""anew":true"#).count(),
-            2,
-            "the second draft stands in the place of the first: {told}"
-        );
+        // The second draft stands in the place of the first.
+        let anew = |told: &str| told.matches(r#""anew":true"#).count() == 2;
+        let told = until(client.get(url).bearer_auth(KEY).send().await.unwrap(), anew).await;
         assert!(told.contains(r#""name":"get_time","state":"succeeded""#), "{told}");
     });
 }
