@@ -320,7 +320,7 @@ async fn functions_that_were_made_in_a_database_are_never_called() {
     }
 }
 
-/// `row.name` is a call of a function in PostgreSQL where the table has no such column.
+/// `row.name` is a call of a function in `PostgreSQL` where the table has no such column.
 #[tokio::test]
 async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
     let shop = Shop::postgres().await;
