@@ -301,7 +301,7 @@ pub(super) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, 
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
-    let traces::Started { layer, traces, warning } = traces::start(&settings.telemetry);
+    let traces::Started { layer, traces, warning } = traces::start(&settings.telemetry, &reading.redaction);
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },

@@ -1,7 +1,7 @@
 //! Carries traces to the configured collector, in builds that can.
 
 use crate::config::edges::Telemetry;
-use crate::telemetry::ExtraLayer;
+use crate::telemetry::{ExtraLayer, Redaction};
 
 /// The sending of traces, if there is any.
 pub struct Traces {
@@ -19,9 +19,9 @@ pub struct Started {
     pub warning: Option<String>,
 }
 
-/// Starts sending, if an endpoint is configured.
+/// Starts sending, if an endpoint is configured. `redaction` knows the secrets that no content shows.
 #[cfg(feature = "otlp")]
-pub fn start(settings: &Telemetry) -> Started {
+pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
     let nothing = |warning| Started { layer: None, traces: Traces { sending: None }, warning };
     let Some(endpoint) = &settings.endpoint else { return nothing(None) };
     match otlp::post(endpoint, settings.headers.as_ref()) {
@@ -30,8 +30,9 @@ pub fn start(settings: &Telemetry) -> Started {
                 service: settings.service_name.clone(),
                 version: env!("CARGO_PKG_VERSION"),
             };
+            let content = settings.content.then(|| redaction.clone());
             let clock = std::sync::Arc::new(super::system::SystemClock);
-            let (layer, sending) = crate::telemetry::traces::start(&source, clock, post);
+            let (layer, sending) = crate::telemetry::traces::start(&source, content, clock, post);
             Started { layer: Some(layer), traces: Traces { sending: Some(sending) }, warning: None }
         }
         Err(reason) => nothing(Some(format!("no traces are sent: {reason}"))),
@@ -40,7 +41,7 @@ pub fn start(settings: &Telemetry) -> Started {
 
 /// This build cannot send any.
 #[cfg(not(feature = "otlp"))]
-pub fn start(settings: &Telemetry) -> Started {
+pub fn start(settings: &Telemetry, _redaction: &Redaction) -> Started {
     let warning = settings.endpoint.as_ref().map(|_| {
         "telemetry.endpoint (OTEL_EXPORTER_OTLP_ENDPOINT) is set, but this build cannot send traces; \
          build it with `--features otlp`"

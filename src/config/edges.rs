@@ -381,6 +381,9 @@ pub struct Telemetry {
     /// The name of this service in the collector.
     #[serde(deserialize_with = "read::some_text")]
     pub service_name: String,
+    /// Whether the question and the answer of a turn go along.
+    #[serde(deserialize_with = "read::flag")]
+    pub content: bool,
 }
 
 /// Form of a log line.

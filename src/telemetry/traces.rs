@@ -3,7 +3,7 @@
 //! A turn passes through several actors and may outlive the process, so no task could hold a span of it open. Spans are made
 //! from the events that the actors log anyway, each of which tells how long something took. What belongs together is known
 //! by the turn's id: the trace and its first span are numbered after it, also in the next life of the process. An event's
-//! text never becomes an attribute; see [`spans::KEPT`] for what does.
+//! text never becomes an attribute; see [`spans::KEPT`] for what does, and [`spans::CONTENT`] for what the operator may add.
 //!
 //! The wire is OTLP over HTTP, as protobuf: the messages of `opentelemetry-proto`, carried by the caller of [`start`]. That is
 //! seven small crates; the exporters of the SDK would bring an HTTP client or tonic, and threads of their own, besides.
@@ -27,6 +27,7 @@ use tracing_subscriber::layer::{Context, Layer};
 
 use self::export::{Exporter, Queued};
 use super::ExtraLayer;
+use super::redact::Redaction;
 use crate::ports::Clock;
 
 /// The most spans that wait to be sent; further ones are dropped and counted.
@@ -72,14 +73,14 @@ impl Traces {
     }
 }
 
-/// Starts sending. The layer is for the log's subscriber.
+/// Starts sending. The layer is for the log's subscriber. `content`: questions and answers go along, without the secrets that it knows.
 #[must_use]
-pub fn start(source: &Source, clock: Arc<dyn Clock>, post: Post) -> (ExtraLayer, Traces) {
+pub fn start(source: &Source, content: Option<Redaction>, clock: Arc<dyn Clock>, post: Post) -> (ExtraLayer, Traces) {
     let (queue, waiting) = mpsc::channel(QUEUE);
     let stop = CancellationToken::new();
     let exporter = Exporter::new(waiting, source, post, stop.clone());
     let task = tokio::spawn(exporter.run());
-    let layer = SpanLayer { queue, clock }.with_filter(Targets::new().with_target("staffai", Level::INFO));
+    let layer = SpanLayer { queue, clock, content }.with_filter(Targets::new().with_target("staffai", Level::INFO));
     (Box::new(layer), Traces { stop, task })
 }
 
@@ -87,11 +88,12 @@ pub fn start(source: &Source, clock: Arc<dyn Clock>, post: Post) -> (ExtraLayer,
 struct SpanLayer {
     queue: mpsc::Sender<Queued>,
     clock: Arc<dyn Clock>,
+    content: Option<Redaction>,
 }
 
 impl<S: Subscriber> Layer<S> for SpanLayer {
     fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut fields = spans::Fields::default();
+        let mut fields = spans::Fields::new(self.content.as_ref());
         event.record(&mut fields);
         for span in spans::of(&fields, self.clock.now()) {
             if self.queue.try_send(span).is_err() {

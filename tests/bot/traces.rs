@@ -111,6 +111,38 @@ mod sent {
     }
 
     #[test]
+    fn an_operator_may_send_questions_and_answers_along_but_no_secret() {
+        story(async {
+            let (collector, url) = Collector::start(&[]).await;
+            let setup = Setup::new()
+                .set("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
+                .set("STAFFAI_TELEMETRY__CONTENT", "true")
+                .set("STAFFAI_API_KEYS", "sk-never-to-be-seen");
+            let world = World::without_bot(setup).await;
+            world.model.always(Act::says("a pangolin"));
+            let mut process = world.process("traced").await;
+            let said = world.says("Ada", "general", "@staffai is sk-never-to-be-seen an animal?");
+            world.answer_to(said).await;
+            process.terminate();
+            assert_eq!(process.exit(SOON).await, 0, "{}", process.output());
+            assert!(!process.output().contains("pangolin"), "the log has a switch of its own: {}", process.output());
+
+            let spans = collector.spans();
+            let turn = spans.iter().find(|span| span.name == "turn").expect("the span of the turn");
+            let told = plain(&turn.attributes);
+            let [question, answer] = ["gen_ai.input.messages", "gen_ai.output.messages"]
+                .map(|name| serde_json::from_str::<serde_json::Value>(&told[name]).unwrap());
+            assert_eq!(question[0]["role"], "user");
+            let asked = question[0]["parts"][0]["content"].as_str().unwrap();
+            assert!(asked.ends_with("an animal?") && !asked.contains("sk-never"), "{asked}");
+            let expected = serde_json::json!([{"role": "assistant", "parts": [{"type": "text", "content": "a pangolin"}],
+                "finish_reason": "stop"}]);
+            assert_eq!(answer, expected);
+            assert!(!String::from_utf8_lossy(&collector.0.lock().bytes).contains("sk-never"));
+        });
+    }
+
+    #[test]
     fn a_turn_is_a_trace_with_its_calls_and_its_post() {
         story(async {
             let (collector, url) = Collector::start(&[]).await;

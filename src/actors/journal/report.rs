@@ -54,13 +54,17 @@ pub(super) fn replied(entry: &Entry, answer: &Answer, delivery: &Delivery) {
         Outcome::Apologised(why) => Some(why.as_str()),
         _ => None,
     };
-    let words = answer.exchange.as_ref().map(|exchange| exchange.answered.split_whitespace().count());
+    let exchange = answer.exchange.as_ref();
+    let words = exchange.map(|exchange| exchange.answered.split_whitespace().count());
+    // Content: it reaches the log and collectors only where the operator allows it.
+    let (prompt, content) = (exchange.map(|said| said.asked.as_str()), exchange.map(|said| said.answered.as_str()));
     tracing::info!(
         event = "turn.replied", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
         trigger = turn.trigger.as_str(), outcome, reason, ms = ids::millis(took),
         first_visible_ms = ids::millis(first_visible), lane_ms, permit_ms, model_ms, tools_ms,
         post_ms = ids::millis(entry.posting_for()), model = answer.effort.model.as_deref(),
-        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion, parts = delivery.posted.len(), words, "turn replied"
+        prompt_tokens = answer.effort.usage.prompt, completion_tokens = answer.effort.usage.completion, parts = delivery.posted.len(), words,
+        prompt, content, "turn replied"
     );
     count(entry, outcome);
     metrics::histogram!("staffai_turn_seconds").record(took);

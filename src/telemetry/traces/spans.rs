@@ -10,12 +10,13 @@ use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
 use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
+use serde_json::json;
 use tracing::field::{Field, Visit};
 
 use crate::domain::ids::Timestamp;
+use crate::telemetry::redact::Redaction;
 
-/// The fields that are looked at: names, labels and numbers. No other field can reach a collector, so no message and no
-/// prompt. Of `place` and `member` a hash of both together is told, and neither id.
+/// The fields that are looked at: names, labels and numbers. No other field but [`CONTENT`] can reach a collector. Of `place` and `member` a hash of both together is told, and neither id.
 pub const KEPT: [&str; 25] = [
     "event",
     "turn",
@@ -48,8 +49,14 @@ pub const KEPT: [&str; 25] = [
 /// a new one is a change of this program.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
+/// The fields with the question and the answer of a turn, which are looked at only where the operator allows it.
+pub const CONTENT: [&str; 2] = ["prompt", "content"];
+
 /// No value is longer, in bytes; the rest is cut off.
 const VALUE_BYTES: usize = 256;
+
+/// No question and no answer is longer, in bytes.
+const CONTENT_BYTES: usize = 8 * 1024;
 
 /// The provider in the sense of the conventions, which ask for the protocol spoken where the provider behind it is unknown.
 const PROVIDER: &str = "openai";
@@ -57,14 +64,22 @@ const PROVIDER: &str = "openai";
 /// The name of the agent that turns are handed to.
 const AGENT: &str = "staffai";
 
-/// The fields of one event that are in [`KEPT`].
-#[derive(Debug, Default)]
-pub struct Fields {
+/// The fields of one event that are in [`KEPT`], and those of [`CONTENT`] where that is allowed.
+#[derive(Default)]
+pub struct Fields<'a> {
+    /// Takes secrets out of content; `None` leaves content out.
+    content: Option<&'a Redaction>,
     texts: Vec<(&'static str, String)>,
     numbers: Vec<(&'static str, u64)>,
 }
 
-impl Fields {
+impl<'a> Fields<'a> {
+    /// No field yet. `content`: questions and answers are read as well, without the secrets that it knows.
+    #[must_use]
+    pub fn new(content: Option<&'a Redaction>) -> Self {
+        Self { content, ..Self::default() }
+    }
+
     fn text(&self, name: &str) -> Option<&str> {
         self.texts.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
     }
@@ -74,7 +89,7 @@ impl Fields {
     }
 }
 
-impl Visit for Fields {
+impl Visit for Fields<'_> {
     fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
         if KEPT.contains(&field.name()) {
             self.record_str(field, &format!("{value:?}"));
@@ -82,6 +97,9 @@ impl Visit for Fields {
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
+        if let Some(redaction) = self.content.filter(|_| CONTENT.contains(&field.name())) {
+            self.texts.push((field.name(), redaction.excerpt(value, CONTENT_BYTES)));
+        }
         if KEPT.contains(&field.name()) {
             let end = (0..=VALUE_BYTES.min(value.len())).rev().find(|end| value.is_char_boundary(*end));
             self.texts.push((field.name(), value[..end.unwrap_or(0)].to_owned()));
@@ -101,7 +119,7 @@ impl Visit for Fields {
 
 /// The spans that ended at `now` with this event; none for most events.
 #[must_use]
-pub fn of(fields: &Fields, now: Timestamp) -> Vec<Span> {
+pub fn of(fields: &Fields<'_>, now: Timestamp) -> Vec<Span> {
     let (Some(event), Some(turn)) = (fields.text("event"), fields.text("turn")) else { return Vec::new() };
     let spans = match event {
         "turn.replied" | "turn.failed" | "turn.refused" => turn_ended(fields, turn, now),
@@ -113,7 +131,7 @@ pub fn of(fields: &Fields, now: Timestamp) -> Vec<Span> {
 }
 
 /// The turn itself and its posting. An event that does not say how long the turn took is not its last.
-fn turn_ended(fields: &Fields, turn: &str, now: Timestamp) -> Vec<Option<Span>> {
+fn turn_ended(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Vec<Option<Span>> {
     let posting = fields.number("post_ms").map(|took| {
         let mut span = child(turn, "post", SpanKind::Internal, now, took);
         span.attributes.extend(text("staffai.door", fields.text("door")));
@@ -136,6 +154,12 @@ fn turn_ended(fields: &Fields, turn: &str, now: Timestamp) -> Vec<Option<Span>> 
             span.attributes.extend(text(name, conversation.as_deref()));
         }
         span.attributes.extend(text("gen_ai.request.model", fields.text("model")));
+        for (name, role, field) in
+            [("gen_ai.input.messages", "user", "prompt"), ("gen_ai.output.messages", "assistant", "content")]
+        {
+            let said = fields.text(field).map(|said| message(role, said));
+            span.attributes.extend(text(name, said.as_deref()));
+        }
         for (name, field) in [
             ("staffai.first_visible_ms", "first_visible_ms"),
             ("staffai.lane_ms", "lane_ms"),
@@ -153,7 +177,16 @@ fn turn_ended(fields: &Fields, turn: &str, now: Timestamp) -> Vec<Option<Span>> 
     vec![posting, whole]
 }
 
-fn model_called(fields: &Fields, turn: &str, now: Timestamp) -> Option<Span> {
+/// One message in the form of the conventions, as JSON: attributes of spans are no objects.
+fn message(role: &str, said: &str) -> String {
+    let mut message = json!({"role": role, "parts": [{"type": "text", "content": said}]});
+    if role == "assistant" {
+        message["finish_reason"] = "stop".into();
+    }
+    json!([message]).to_string()
+}
+
+fn model_called(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Option<Span> {
     let (model, took) = (fields.text("model")?, fields.number("duration_ms")?);
     let mut span = child(turn, &format!("chat {model}"), SpanKind::Client, now, took);
     span.attributes.extend(text("gen_ai.operation.name", Some("chat")));
@@ -171,7 +204,7 @@ fn model_called(fields: &Fields, turn: &str, now: Timestamp) -> Option<Span> {
     Some(span)
 }
 
-fn tool_called(fields: &Fields, turn: &str, now: Timestamp) -> Option<Span> {
+fn tool_called(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Option<Span> {
     let (tool, took) = (fields.text("tool")?, fields.number("duration_ms")?);
     let mut span = child(turn, &format!("execute_tool {tool}"), SpanKind::Internal, now, took);
     if let Some(call) = fields.number("call") {
