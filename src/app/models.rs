@@ -269,7 +269,11 @@ async fn change(
         store.close(CLOSED_WITHIN).await;
     }
     done?;
-    say!("{key} is changed; a running service has it in force within seconds");
+    let which = match &store {
+        Some(_) => "that keeps its data in the same Redis".to_owned(),
+        None => format!("whose data directory is {}", settings.store.dir.display()),
+    };
+    say!("{key} is changed; a running service {which} has it in force within seconds");
     Ok(())
 }
 
