@@ -175,8 +175,9 @@ fn two_bots_that_answer_each_other_come_to_an_end() {
 fn edits_without_end_are_no_questions() {
     story(async {
         let world = World::begin().await;
-        world.model.does(|ask| Act::SaysAfter(Duration::from_millis(300), format!("You said: {}", ask.question())));
+        world.model.does(|ask| Act::SaysAfter(Duration::from_secs(1), format!("You said: {}", ask.question())));
         let said = world.says("Ada", "general", "@staffai hello");
+        world.until("it is asked", || (world.model.calls() == 1).then_some(())).await;
         let edit = |number: u32| {
             let text = format!("<@{}> hello {number}", world.service.bot());
             world.service.edits(said.id, said.channel, &text);

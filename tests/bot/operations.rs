@@ -7,6 +7,7 @@ use std::time::Duration;
 use reqwest::Method;
 use serde_json::json;
 use staffai::playground::guild::seed::Seed;
+use tokio::sync::watch;
 
 use crate::model::{Act, End};
 use crate::support::{SOON, Said, Setup, World, story};
@@ -239,16 +240,21 @@ fn the_counts_say_that_nothing_was_lost_and_nothing_doubled() {
 fn it_is_not_ready_before_discord_is_and_while_it_drains() {
     story(async {
         let world = World::without_bot(Setup::new()).await;
-        world.service.faults().refuse_connects(2);
+        world.service.faults().refuse_connects(1_000);
         world.launch().await;
         let (status, body) = world.json("/readyz").await;
         assert_eq!((status, body["status"].as_str()), (503, Some("starting")));
+        world.service.faults().refuse_connects(0);
         world.becomes("ready").await;
 
-        world.model.always(Act::SaysAfter(Duration::from_secs(1), "done".into()));
+        let (open, gate) = watch::channel(false);
+        world.model.does(move |_| Act::SaysWhen(gate.clone(), "done".into()));
         let said = world.says("Ada", "general", "@staffai hello");
         world.until("it is asked", || (world.model.calls() == 1).then_some(())).await;
-        let (finished, _) = tokio::join!(world.drain(), world.becomes("draining"));
+        let (finished, ()) = tokio::join!(world.drain(), async {
+            world.becomes("draining").await;
+            open.send(true).expect("the model waits");
+        });
         assert!(finished);
         world.all_answered(&[said], Duration::from_millis(100)).await;
     });
