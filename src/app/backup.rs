@@ -45,7 +45,7 @@ const LOGINS: &str = "mcp-logins";
 const LOGINS_MAX: usize = 1_000;
 
 /// One line of the file.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Line {
     Head {
@@ -56,7 +56,7 @@ enum Line {
     Row {
         key: String,
         value: String,
-        #[serde(skip_serializing_if = "Option::is_none", default)]
+        #[serde(skip_serializing_if = "Option::is_none")]
         end: Option<u64>,
     },
     File {
@@ -67,6 +67,37 @@ enum Line {
         lines: u64,
         sha256: String,
     },
+}
+
+/// The fields of any line, as it is read back. Values of other fields are skipped, never kept.
+#[derive(Deserialize)]
+struct Fields {
+    staffai_backup: Option<u32>,
+    program: Option<String>,
+    at: Option<u64>,
+    key: Option<String>,
+    value: Option<String>,
+    end: Option<u64>,
+    file: Option<String>,
+    text: Option<String>,
+    lines: Option<u64>,
+    sha256: Option<String>,
+}
+
+impl Line {
+    /// Reads one line back.
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let fields: Fields = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+        match fields {
+            Fields { staffai_backup: Some(staffai_backup), program: Some(program), at: Some(at), .. } => {
+                Ok(Self::Head { staffai_backup, program, at })
+            }
+            Fields { key: Some(key), value: Some(value), end, .. } => Ok(Self::Row { key, value, end }),
+            Fields { file: Some(file), text: Some(text), .. } => Ok(Self::File { file, text }),
+            Fields { lines: Some(lines), sha256: Some(sha256), .. } => Ok(Self::End { lines, sha256 }),
+            _ => Err("it is none of a head, a key, a file and an end".to_owned()),
+        }
+    }
 }
 
 /// Makes copies of a running program.
@@ -254,7 +285,12 @@ struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     fn open(path: &'a Path) -> Result<Self, String> {
-        let file = fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+        // Opening a pipe would wait for a writer, and a device may never end.
+        if !fs::metadata(path).map_err(failed)?.is_file() {
+            return Err(format!("{}: is no regular file; name the file that staffai backup made", path.display()));
+        }
+        let file = fs::File::open(path).map_err(failed)?;
         Ok(Self { path, file: BufReader::new(file) })
     }
 
@@ -268,8 +304,7 @@ impl<'a> Copy<'a> {
         if bytes.is_empty() {
             return Ok(None);
         }
-        let line =
-            serde_json::from_slice(&bytes).map_err(|error| broken(format!("a line cannot be read ({error})")))?;
+        let line = Line::parse(&bytes).map_err(|error| broken(format!("a line cannot be read ({error})")))?;
         Ok(Some((line, bytes)))
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{ErrorKind, Write as _};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -308,6 +308,8 @@ pub fn read(path: &Path) -> Result<Option<String>, String> {
 
 fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
     match std::fs::metadata(path) {
+        // Opening a pipe would wait for a writer, and a device may never end.
+        Ok(about) if !about.is_file() => return Err(format!("{}: is no regular file", path.display())),
         Ok(about) if about.len() > most => {
             return Err(format!("{}: {} bytes are more than the {most} that are read", path.display(), about.len()));
         }
@@ -316,8 +318,40 @@ fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
         Err(error) => return Err(format!("{}: {error}", path.display())),
     }
-    let bytes = std::fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes));
+    let read = file.map_err(|error| format!("{}: {error}", path.display()))?;
+    if read as u64 > most {
+        return Err(format!("{}: has more than the {most} bytes that are read", path.display()));
+    }
     let text = String::from_utf8(bytes)
         .map_err(|error| format!("{}: not utf-8 at byte {}", path.display(), error.utf8_error().valid_up_to()))?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_regular_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&*pipe, Path::new("/dev/zero"), dir.path()] {
+            assert!(read(path).unwrap_err().ends_with("is no regular file"), "{}", path.display());
+        }
+        let link = dir.path().join("link");
+        fs::write(dir.path().join("file"), "text").unwrap();
+        std::os::unix::fs::symlink("file", &link).unwrap();
+        assert_eq!(read(&link), Ok(Some("text".to_owned())), "a link leads to its file");
+        assert_eq!(read(&dir.path().join("none")), Ok(None));
+    }
+
+    #[test]
+    fn a_file_that_says_nothing_of_its_length_is_read_to_the_bound() {
+        // Files of the kernel have a length of 0.
+        let text = read_at_most(Path::new("/proc/self/status"), 16).unwrap_err();
+        assert!(text.ends_with("has more than the 16 bytes that are read"), "{text}");
+    }
 }

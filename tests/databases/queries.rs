@@ -37,6 +37,10 @@ async fn reads(shop: &Shop) {
             "| id |\n| --- |\n| 2 |\n| 1 |\n\n2 rows.",
         ),
         (
+            "WITH RECURSIVE n(i) AS (SELECT id FROM orders UNION SELECT i + 1 FROM n WHERE i < 5) SELECT count(*) AS c FROM n",
+            "| c |\n| --- |\n| 5 |\n\n1 row.",
+        ),
+        (
             "WITH dear AS (SELECT id FROM orders WHERE price > 4), most AS (SELECT max(id) AS id FROM dear) SELECT id FROM most",
             "| id |\n| --- |\n| 3 |\n\n1 row.",
         ),
@@ -134,6 +138,41 @@ async fn bounds(shop: &Shop) {
     let (text, is_error) = shop.call("db_query", &["shop.orders"], &many).await;
     assert!(is_error, "{text}");
     assert!(begun.elapsed().as_secs() < 5, "{}: {:?}", shop.kind, begun.elapsed());
+}
+
+/// Bytes that the threads of this process have written so far, to files of any kind. Those of children do not count.
+fn written() -> u64 {
+    let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
+    let io = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("io")).ok());
+    io.filter_map(|io| io.lines().find_map(|line| line.strip_prefix("wchar: ")?.parse::<u64>().ok())).sum()
+}
+
+#[tokio::test]
+async fn a_statement_of_sqlite_takes_bounded_memory_and_no_temporary_files() {
+    let shop = Shop::sqlite().await;
+    let from = (0..12).map(|n| format!("orders AS o{n}")).collect::<Vec<_>>().join(", ");
+    let text = (0..12).map(|n| format!("o{n}.id")).collect::<Vec<_>>().join(" || ");
+    let long = "x".repeat(1_500);
+    // 531,441 different rows of 1,500 bytes, which are compared, sorted or kept.
+    for sql in [
+        format!("SELECT DISTINCT '{long}' || {text} AS t FROM {from} LIMIT 1 OFFSET 100000000"),
+        format!("SELECT '{long}' || {text} AS t FROM {from} ORDER BY t LIMIT 1 OFFSET 100000000"),
+        format!("SELECT '{long}' || {text} AS t FROM {from} UNION SELECT item FROM orders"),
+        format!("SELECT count(*) AS n FROM {from} GROUP BY '{long}' || {text} LIMIT 1 OFFSET 100000000"),
+    ] {
+        let before = written();
+        let (told, is_error) = shop.call("db_query", &["shop.orders"], &sql).await;
+        assert!(is_error && told.contains("more than 64 MiB of memory"), "{told}");
+        // Other tests of this program write to their databases meanwhile.
+        let after = written().saturating_sub(before);
+        assert!(after < 32 * 1024 * 1024, "{after} bytes were written");
+        assert_eq!(shop.query(&["shop.orders"], "SELECT count(*) AS n FROM orders").await, "| n |\n| --- |\n| 3 |\n\n1 row.");
+    }
+    let before = shop.contents().await;
+    let sql = format!("INSERT INTO log (id, note) SELECT o0.id, '{long}' FROM {from}");
+    let (told, is_error) = shop.call("db_change", &["shop.log", "shop.orders"], &sql).await;
+    assert!(is_error && told.contains("more than 64 MiB larger"), "{told}");
+    assert_eq!(shop.contents().await, before, "nothing of it stays");
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! A copy of what is kept, made while the service runs, and back into an empty store; and what the version before left and reads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -138,6 +139,56 @@ async fn a_copy_needs_a_key_that_may_operate_once_there_are_keys() {
     let (code, told) = end_of(asked).await;
     assert!(code == i32::from(exit::NEGATIVE) && told.contains("needs a key that may operate"), "{told}");
     assert!(!folder.path().join("copy").exists());
+}
+
+/// The most memory that reading a copy back takes, as the program is built for tests: a line of 64 MB, and what is read of it.
+const PEAK_MAX: u64 = 400 * 1024 * 1024;
+
+/// The exit code, what was printed, and the most memory that the program took.
+async fn restored(folder: &Path, service: &Service, from: &str) -> (i32, String, u64) {
+    let mut command = program("restore", folder, service);
+    command.arg(from).env("STAFFAI_DATA_DIR", "new").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    let (status, until) = (format!("/proc/{}/status", child.id()), std::time::Instant::now() + WITHIN);
+    let mut peak = 0;
+    let code = loop {
+        if let Some(ended) = child.try_wait().unwrap() {
+            break ended.code().unwrap_or(-1);
+        }
+        assert!(std::time::Instant::now() < until || child.kill().is_err(), "{from}: restore does not end");
+        let status = std::fs::read_to_string(&status).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
+        peak = line.map_or(peak, |kilobytes| kilobytes.parse::<u64>().unwrap() * 1024);
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    };
+    let mut told = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut told).unwrap();
+    (code, told, peak)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_hostile_copy_takes_bounded_memory_and_no_pipe_is_waited_for() {
+    let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
+    let head = r#"{"staffai_backup":1,"program":"x","at":1}"#;
+    let many = |value: &str| format!("{head}\n{{\"a\":[{}0]}}\n", value.repeat(60_000_000 / value.len()));
+    let long = format!("{head}\n{{\"key\":\"a\",\"value\":\"{}\"}}\n", "\\u0001".repeat(10_000_000));
+    for (text, why) in [
+        (many("1,"), "a line cannot be read"),
+        (many("[],"), "a line cannot be read"),
+        (many("{\"b\":\"\"},"), "a line cannot be read"),
+        (long, "its end is missing"),
+    ] {
+        std::fs::write(folder.path().join("copy"), text).unwrap();
+        let (code, told, peak) = restored(folder.path(), &service, "copy").await;
+        assert!(code == i32::from(exit::USAGE) && told.contains(why), "{told}");
+        assert!(peak < PEAK_MAX, "{why}: {peak} bytes");
+    }
+    assert!(Command::new("mkfifo").arg(folder.path().join("pipe")).status().unwrap().success());
+    for name in ["pipe", "/dev/zero", "."] {
+        let (code, told, peak) = restored(folder.path(), &service, name).await;
+        assert!(code == i32::from(exit::USAGE) && told.contains("is no regular file"), "{name}: {told}");
+        assert!(peak < PEAK_MAX, "{name}: {peak} bytes");
+    }
 }
 
 /// The kind of a key: what stands before the first id in it.

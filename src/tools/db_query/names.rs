@@ -12,7 +12,7 @@ use super::allowed::{UNITS, is_looked_up};
 use super::engine::Engine;
 
 /// What names in `WITH` begin with when they are sent. No table has such a name here.
-const DEFINED_PREFIX: &str = "staffai_with_";
+pub(super) const DEFINED_PREFIX: &str = "staffai_with_";
 
 /// The tables that parts of a statement read, as often as they are named.
 pub(super) struct Tables {

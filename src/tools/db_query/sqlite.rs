@@ -9,11 +9,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use rusqlite::limits::Limit;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::allowed::is_known;
+use super::names::DEFINED_PREFIX;
 use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine};
@@ -22,6 +23,11 @@ use super::{Asked, Driver, Engine};
 const STEPS: i32 = 1_000;
 /// The longest value, in bytes.
 const VALUE_BYTES: i32 = 1024 * 1024;
+/// The most memory that all statements of this program take at once, in bytes: rows that are sorted, compared or kept for later are in
+/// memory, never in temporary files.
+const HEAP_BYTES: u64 = 64 * 1024 * 1024;
+/// The most bytes by which one statement makes a file larger.
+const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A file.
 pub(super) struct Sqlite {
@@ -36,7 +42,7 @@ impl Driver for Sqlite {
 
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String> {
         let path = self.path.clone();
-        let ran = spawn_blocking(move || run(&path, &statement, asked).map_err(|error| error.to_string()));
+        let ran = spawn_blocking(move || run(&path, &statement, asked).map_err(|error| reason(&error)));
         ran.await.unwrap_or_else(|_| Err("it broke".to_owned()))
     }
 }
@@ -49,6 +55,7 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     connection.busy_timeout(asked.within.min(Duration::from_secs(5)))?;
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES)?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
+    connection.execute_batch(&format!("PRAGMA temp_store = MEMORY; PRAGMA hard_heap_limit = {HEAP_BYTES}"))?;
     // A name that is unknown is an error, never a text; and nothing in the file makes the library do more than read tables.
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
@@ -59,6 +66,9 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
         connection.set_db_config(config, on)?;
     }
     connection.progress_handler(STEPS, Some(move || Instant::now() >= end))?;
+    if statement.changes.is_some() {
+        bound_growth(&connection)?;
+    }
     let (reads, changes) = (statement.reads.clone(), statement.changes.clone());
     connection.authorizer(Some(move |context: AuthContext<'_>| {
         if is_allowed(&context, &reads, changes.as_deref()) { Authorization::Allow } else { Authorization::Deny }
@@ -81,8 +91,32 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     Ok(rows)
 }
 
+/// Bounds the size of the file for statements of this connection.
+fn bound_growth(connection: &Connection) -> rusqlite::Result<()> {
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0)).map(u64::from);
+    let most = number("page_count")? + GROWTH_BYTES / number("page_size")?.max(1);
+    connection.execute_batch(&format!("PRAGMA max_page_count = {most}"))
+}
+
+/// Says what a statement failed of.
+fn reason(error: &rusqlite::Error) -> String {
+    let megabytes = |bytes: u64| bytes / (1024 * 1024);
+    match error.sqlite_error_code() {
+        Some(ErrorCode::OutOfMemory) => {
+            let most = megabytes(HEAP_BYTES);
+            format!("the statement needs more than {most} MiB of memory: compare, sort or join fewer rows")
+        }
+        Some(ErrorCode::DiskFull) => {
+            let most = megabytes(GROWTH_BYTES);
+            format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
+        }
+        Some(ErrorCode::OperationInterrupted) => "the statement takes too long: ask for less at once".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Whether the library may do this for a statement that reads and changes these tables. A view that may be read stands for what it
-/// reads; a trigger changes what it was made for.
+/// reads; a trigger changes what it was made for. What `WITH` defines is named as if it were a table where no column of it is read.
 fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Option<&str>) -> bool {
     let schema = context.database_name.unwrap_or("main").to_ascii_lowercase();
     let is = |name: &str, table: &str| match name.split_once('.') {
@@ -96,8 +130,9 @@ fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Opti
     match context.action {
         AuthAction::Select | AuthAction::Recursive => true,
         AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => changes.is_some(),
-        AuthAction::Read { table_name, .. } => {
-            within || named(table_name) || changed(table_name) || table_name.is_empty()
+        AuthAction::Read { table_name, column_name } => {
+            let defined = table_name.is_empty() || (column_name.is_empty() && table_name.starts_with(DEFINED_PREFIX));
+            within || named(table_name) || changed(table_name) || defined
         }
         AuthAction::Function { function_name } => {
             let name = function_name.to_ascii_lowercase();
