@@ -25,6 +25,8 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::domain::completion::WrittenJson;
+use crate::domain::tool::catalogue::Offer;
+use crate::domain::tool::rights::Audience;
 use crate::domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use crate::ports::tools::{Listing, ServerInfo};
 use crate::ports::{CleanCalls, Clock, Dice, Facts, ProgressSink, PromptSections, ToolServer};
@@ -34,6 +36,11 @@ use crate::ports::{CleanCalls, Clock, Dice, Facts, ProgressSink, PromptSections,
 pub trait BuiltInTool: Send + Sync {
     /// What models are told of it, at [`Source::BuiltIn`].
     fn tool(&self) -> Tool;
+
+    /// Who may call it at all.
+    fn audience(&self) -> Audience {
+        Audience::Everyone
+    }
 
     /// One call, whose arguments fit the schema. What is wrong with what was asked for is a result that says so.
     ///
@@ -68,6 +75,14 @@ impl BuiltIns {
         let info = ServerInfo { name: "staffai".to_owned(), ..ServerInfo::default() };
         let tools = tools.into_iter().map(|tool| (tool.tool(), tool)).collect();
         Self { tools, info, changes: watch::Sender::new(0) }
+    }
+
+    /// What they offer.
+    #[must_use]
+    pub fn offer(&self) -> Offer {
+        let operators = self.tools.iter().filter(|(_, tool)| tool.audience() == Audience::Operators);
+        let operators = operators.map(|(tool, _)| Arc::clone(&tool.name)).collect();
+        Offer { operators, ..Offer::built_in(self.tools()) }
     }
 
     /// What models are told of each.

@@ -8,7 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::config::Settings;
 use crate::domain::api_key::{KeyLimits, KeyRing};
-use crate::domain::command::preferences;
+use crate::domain::command::{Operators, preferences};
 use crate::domain::ids::{Door, Person, Place};
 use crate::domain::limits::rules::Applied;
 use crate::domain::limits::{self, Limits};
@@ -16,6 +16,7 @@ use crate::domain::model::{Price, Row};
 use crate::domain::prompt::Prompts;
 use crate::domain::reply::Schema;
 use crate::domain::timer::Timer;
+use crate::domain::tool::access::Standing;
 use crate::domain::tool::limits::ToolLimits;
 use crate::domain::tool::rights::Rule;
 use crate::domain::triage::Rules;
@@ -95,6 +96,19 @@ impl Running {
     #[must_use]
     pub fn rules(&self, door: &Door) -> Option<&Rules> {
         self.doors.get(door).map(|rules| &rules.triage)
+    }
+
+    /// The operators of the bot at a door; none where no ids of operators are known.
+    #[must_use]
+    pub fn operators(&self, door: &Door) -> Option<Operators<'_>> {
+        self.rules(door).filter(|_| self.knows_ids(door)).map(Rules::operators)
+    }
+
+    /// What is known of a caller with these roles at a door.
+    #[must_use]
+    pub fn standing(&self, door: &Door, person: &Person, roles: &[String]) -> Standing {
+        let operators = self.operators(door);
+        Standing { known: operators.is_some(), operator: operators.is_some_and(|all| all.include_one(person, roles)) }
     }
 
     /// What is allowed to a person with these roles in a place. A door of which nothing is known has the base limits.

@@ -28,9 +28,9 @@ impl ToolsOf for UsableTools {
         if settings.max_rounds == 0 || settings.max_calls == 0 {
             return Vec::new();
         }
-        let known = running.knows_ids(&place.door);
+        let standing = running.standing(&place.door, person, &[]);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), known);
+        let access = Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), standing);
         let set = self.toolbox.listed().await;
         // There may be thousands of them.
         blocking(move || usable(&set.catalogue, &access)).await

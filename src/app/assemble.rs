@@ -38,7 +38,7 @@ use crate::api::{self, Api, ApiOptions, Exposure, Limits};
 use crate::config::Settings;
 use crate::domain::ids::Door;
 use crate::domain::lineage::Identity;
-use crate::domain::tool::catalogue::{Catalogue, Offer};
+use crate::domain::tool::catalogue::Catalogue;
 use crate::domain::tool::{Source, schema};
 use crate::hooks::{self, Hooks};
 use crate::mcp::McpServers;
@@ -423,7 +423,7 @@ fn built_in(
     let clean_calls = Arc::<OpenCalls>::default();
     own.extend(built_ins::models(settings, &(Arc::clone(&clean_calls) as _)));
     let built_ins = BuiltIns::new(own);
-    BuiltIn { offer: Offer::built_in(built_ins.tools()), caller: Caller::Direct(Arc::new(built_ins)), clean_calls }
+    BuiltIn { offer: built_ins.offer(), caller: Caller::Direct(Arc::new(built_ins)), clean_calls }
 }
 
 /// What there is before any tool server is connected.

@@ -328,8 +328,7 @@ impl OnBehalf {
     /// A call of this turn, by what its door says of operators. What has no author is asked by none of them.
     #[must_use]
     pub fn of(turn: &Turn, operators: Option<Operators<'_>>) -> Self {
-        let operator =
-            turn.trigger.has_message() && operators.is_some_and(|all| all.include_one(&turn.person, &turn.roles));
+        let operator = turn.is_of_operator(operators);
         let Turn { person, place, parent, guild, id, at, policy, .. } = turn.clone();
         let Policy { history, lineage, .. } = policy;
         Self {

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::answer_end::AnswerEnd;
 use super::attachment;
+use super::command::Operators;
 use super::completion::Usage;
 use super::delivery::Refusals;
 use super::ending::{Ending, OverLimit};
@@ -61,6 +62,12 @@ impl Turn {
     #[must_use]
     pub const fn wants_tools(&self) -> bool {
         self.trigger.is_asked() && self.policy.tools
+    }
+
+    /// True if an operator asked, by what its door says of operators. What has no author is asked by none of them.
+    #[must_use]
+    pub fn is_of_operator(&self, operators: Option<Operators<'_>>) -> bool {
+        self.trigger.has_message() && operators.is_some_and(|all| all.include_one(&self.person, &self.roles))
     }
 
     /// The answer that says why there is no better one.

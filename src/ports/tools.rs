@@ -86,6 +86,7 @@ impl ServerEntry {
             side_effects: self.side_effects,
             trusted: self.trusted,
             asks: self.always_ask,
+            operators: Vec::new(),
             about: self.description.as_deref().map(Arc::from),
             origin: self.fingerprint().into(),
             announced: self.transport == Transport::Provider,

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::facts::asked;
 use super::{BuiltInTool, arguments, reads, told};
 use crate::domain::prompt::editing::{self, Edit};
+use crate::domain::tool::rights::Audience;
 use crate::domain::tool::{Annotations, CallError, Tool, ToolRequest, ToolResult};
 use crate::ports::PromptSections;
 
@@ -44,6 +45,10 @@ impl BuiltInTool for ReadSystemPrompt {
                 "section": {"type": "string", "description": "the name of a section, or its number in the list"},
             }}),
         )
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operators
     }
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
@@ -85,6 +90,10 @@ impl BuiltInTool for UpdateSystemPrompt {
             open_world: Some(false),
         };
         Tool { annotations, ..tool }
+    }
+
+    fn audience(&self) -> Audience {
+        Audience::Operators
     }
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {

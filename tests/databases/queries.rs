@@ -166,7 +166,10 @@ async fn a_statement_of_sqlite_takes_bounded_memory_and_no_temporary_files() {
         // Other tests of this program write to their databases meanwhile.
         let after = written().saturating_sub(before);
         assert!(after < 32 * 1024 * 1024, "{after} bytes were written");
-        assert_eq!(shop.query(&["shop.orders"], "SELECT count(*) AS n FROM orders").await, "| n |\n| --- |\n| 3 |\n\n1 row.");
+        assert_eq!(
+            shop.query(&["shop.orders"], "SELECT count(*) AS n FROM orders").await,
+            "| n |\n| --- |\n| 3 |\n\n1 row."
+        );
     }
     let before = shop.contents().await;
     let sql = format!("INSERT INTO log (id, note) SELECT o0.id, '{long}' FROM {from}");

@@ -239,9 +239,9 @@ async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
     let Command { caller, place, parent, .. } = command.clone();
     // There may be thousands of them.
     let listed = move || {
-        let known = running.knows_ids(&place.door);
+        let standing = running.standing(&place.door, &caller.person, &caller.roles);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), known);
+        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), standing);
         let of_category = |entry: &Entry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
         let sees = |tool: &str| now.catalogue.get(tool).is_some_and(|entry| access.sees(entry) && of_category(entry));
         let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);

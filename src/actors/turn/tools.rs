@@ -20,7 +20,6 @@ use crate::actors::messages::journal::JournalMsg;
 use crate::actors::running::Running;
 use crate::actors::toolbox::Toolset;
 use crate::domain::audit::{AuditEvent, AuditLine};
-use crate::domain::command::Operators;
 use crate::domain::ids;
 use crate::domain::outgoing::Part;
 use crate::domain::tool::access::Access;
@@ -31,7 +30,6 @@ use crate::domain::tool::turn_tools::{Available, Told, TurnTools};
 use crate::domain::tool::{
     CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent,
 };
-use crate::domain::triage::Rules;
 use crate::domain::turn::Turn;
 use crate::domain::turn_event::ToolState;
 use crate::telemetry;
@@ -68,7 +66,7 @@ impl Tools {
         let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
         Self {
             set,
-            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.knows_ids(&turn.place.door))),
+            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))),
             calls: Arc::default(),
             pictures: Arc::default(),
         }
@@ -326,7 +324,7 @@ impl Thinking<'_> {
             on_behalf: Some(OnBehalf {
                 tokens: self.tally.effort().usage.total(),
                 call: number,
-                ..OnBehalf::of(self.turn, self.operators())
+                ..OnBehalf::of(self.turn, self.running.operators(&self.turn.place.door))
             }),
         };
         let progress = self.progress(ready, number);
@@ -354,12 +352,6 @@ impl Thinking<'_> {
             Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
             Err(_) => late(),
         }
-    }
-
-    /// Who operates the bot at the door of this turn; none where no ids of operators are known.
-    fn operators(&self) -> Option<Operators<'_>> {
-        let door = &self.turn.place.door;
-        self.running.rules(door).filter(|_| self.running.knows_ids(door)).map(Rules::operators)
     }
 
     /// One line for each call, and its place in the metrics.

@@ -16,8 +16,8 @@ use crate::app::servers::{self, Tried};
 use crate::app::{Cli, built_ins, doors, exit, reload};
 use crate::config::{Settings, check::ids};
 use crate::domain::ids::{Door, Person, Place};
-use crate::domain::tool::access::Access;
-use crate::domain::tool::catalogue::{Catalogue, Entry, Offer};
+use crate::domain::tool::access::{Access, Standing};
+use crate::domain::tool::catalogue::{Catalogue, Entry};
 use crate::domain::tool::rights::{Decided, Rule, Verdict};
 use crate::domain::tool::{Source, ToolRequest, schema};
 use crate::ports::ToolServer;
@@ -223,9 +223,11 @@ impl Catalogued {
     /// What the rules say about a call of this tool by the member; none when there is none.
     fn decided(&self, entry: &Entry, arguments: &Map<String, Value>) -> Option<Decided> {
         let Member { person, roles, place } = self.member.clone()?;
-        let known =
-            doors::rules(&self.settings).get(&place.door).is_some_and(|door| door.limits == LimitScope::Community);
-        let access = Access::new(Arc::clone(&self.rules), person, roles, (place, None), known);
+        let doors = doors::rules(&self.settings);
+        let door = doors.get(&place.door).filter(|door| door.limits == LimitScope::Community);
+        let operator = door.is_some_and(|door| door.triage.operators().include_one(&person, &roles));
+        let standing = Standing { known: door.is_some(), operator };
+        let access = Access::new(Arc::clone(&self.rules), person, roles, (place, None), standing);
         Some(access.decide(entry, arguments))
     }
 
@@ -233,13 +235,15 @@ impl Catalogued {
         let verdict = decided.verdict.as_str();
         match decided.rule.and_then(|index| Some((index, self.rules.get(index)?))) {
             Some((index, rule)) => format!("{verdict}, by rule {} about {}", index + 1, rule.tools),
+            // Rules aside, a call is denied for one reason only.
+            None if decided.verdict == Verdict::Deny => format!("{verdict}, as the tool is for operators alone"),
             None => format!("{verdict}, as no rule says otherwise"),
         }
     }
 }
 
 fn catalogue(built_in: &BuiltIns, servers: &[Tried]) -> Catalogue {
-    let mut offers = vec![Offer::built_in(built_in.tools())];
+    let mut offers = vec![built_in.offer()];
     for Tried { entry, outcome, .. } in servers {
         if let Ok((_, listing)) = outcome {
             offers.push(entry.offer(listing.tools.iter().cloned().map(Arc::new).collect()));

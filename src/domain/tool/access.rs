@@ -5,8 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use super::catalogue::Entry;
-use super::rights::{Call, Caller, Decided, Hidden, Operation, Rule, decide, hides};
+use super::rights::{Audience, Call, Caller, Decided, Hidden, Operation, Rule, Verdict, decide, hides};
 use super::{Source, ToolKind};
+use crate::domain::command::Operators;
 use crate::domain::ids::{Person, Place};
 use crate::domain::turn::Turn;
 
@@ -21,6 +22,15 @@ fn names_resources(entry: &Entry) -> bool {
     entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Db
 }
 
+/// What a door knows of a caller besides name and roles.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Standing {
+    /// Ids in rules are those of this door.
+    pub known: bool,
+    /// The caller operates the bot.
+    pub operator: bool,
+}
+
 /// What one caller may do, from one place.
 #[derive(Debug, Clone)]
 pub struct Access {
@@ -29,31 +39,33 @@ pub struct Access {
     roles: Vec<String>,
     place: Place,
     parent: Option<Place>,
-    known: bool,
+    standing: Standing,
     /// Tools of which each call of the caller is denied.
     hides: Arc<[Hidden]>,
 }
 
 impl Access {
-    /// The rights of this person with these roles, in a place and the place above it. `known`: ids in rules are those of this door.
+    /// The rights of this person with these roles, in a place and the place above it.
     #[must_use]
     pub fn new(
         rules: Arc<[Rule]>,
         person: Person,
         roles: Vec<String>,
         (place, parent): (Place, Option<Place>),
-        known: bool,
+        standing: Standing,
     ) -> Self {
-        let mut access = Self { rules, person, roles, place, parent, known, hides: Arc::from([]) };
-        access.hides = hides(&access.rules, access.caller()).collect();
+        let mut access = Self { rules, person, roles, place, parent, standing, hides: Arc::from([]) };
+        let operators = (!standing.operator).then(Hidden::for_operators);
+        access.hides = operators.into_iter().chain(hides(&access.rules, access.caller())).collect();
         access
     }
 
-    /// The rights of whoever asked this turn.
+    /// The rights of the member who asked this turn. `operators`: who operates the bot at its door; none where no ids are known.
     #[must_use]
-    pub fn of(turn: &Turn, rules: Arc<[Rule]>, known: bool) -> Self {
+    pub fn of(turn: &Turn, rules: Arc<[Rule]>, operators: Option<Operators<'_>>) -> Self {
         let Turn { person, roles, place, parent, .. } = turn;
-        Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), known)
+        let standing = Standing { known: operators.is_some(), operator: turn.is_of_operator(operators) };
+        Self::new(rules, person.clone(), roles.clone(), (place.clone(), parent.clone()), standing)
     }
 
     /// The rights of a member of no role.
@@ -61,13 +73,14 @@ impl Access {
     pub fn of_a_member(rules: Vec<Rule>) -> Self {
         let door = crate::domain::ids::Door::new("discord");
         let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "42"));
-        Self::new(rules.into(), person, Vec::new(), (place, None), true)
+        let standing = Standing { known: true, operator: false };
+        Self::new(rules.into(), person, Vec::new(), (place, None), standing)
     }
 
     /// Whether the caller's model is told of this tool.
     #[must_use]
     pub fn sees(&self, entry: &Entry) -> bool {
-        !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect))
+        !self.hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect, entry.audience))
     }
 
     /// The tools that the caller's model is not told of.
@@ -80,6 +93,9 @@ impl Access {
     /// what stands inside of them.
     #[must_use]
     pub fn decide(&self, entry: &Entry, arguments: &Map<String, Value>) -> Decided {
+        if entry.audience == Audience::Operators && !self.standing.operator {
+            return Decided { verdict: Verdict::Deny, rule: None };
+        }
         let (mut about, mut beside) = (Found::default(), Found::default());
         let complete = arguments.iter().all(|(name, value)| {
             if names_resources(entry) && name != RESOURCES { beside.take(value) } else { about.take(value) }
@@ -101,12 +117,12 @@ impl Access {
     /// Whether ids in rules are those of this door.
     #[must_use]
     pub const fn knows_ids(&self) -> bool {
-        self.known
+        self.standing.known
     }
 
     fn caller(&self) -> Caller<'_> {
-        let Self { person, roles, place, parent, known, .. } = self;
-        Caller { person, roles, place, parent: parent.as_ref(), known: *known }
+        let Self { person, roles, place, parent, standing, .. } = self;
+        Caller { person, roles, place, parent: parent.as_ref(), known: standing.known }
     }
 }
 
@@ -180,6 +196,27 @@ mod tests {
     }
 
     #[test]
+    fn a_tool_for_operators_is_hidden_from_others_and_denied_to_them_whatever_the_rules_say() {
+        let tools = vec![Arc::new(tool("s", "change", "")), Arc::new(tool("s", "look", ""))];
+        let offer = Offer { tools, operators: vec!["change".into()], ..Offer::default() };
+        let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
+        let rules: Arc<[Rule]> = vec![Rule::everywhere("*", Verdict::Auto)].into();
+        for operator in [false, true] {
+            let door = crate::domain::ids::Door::new("discord");
+            let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
+            let standing = Standing { known: true, operator };
+            let access = Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing);
+            let view = crate::domain::tool::view::View::of(&all, access.hides());
+            let verdicts = all.entries().iter().map(|entry| access.decide(entry, &Map::new()).verdict);
+            let seen = all.entries().iter().map(|entry| access.sees(entry));
+            let change = if operator { Verdict::Auto } else { Verdict::Deny };
+            assert_eq!(verdicts.collect::<Vec<_>>(), [change, Verdict::Auto]);
+            assert_eq!(seen.collect::<Vec<_>>(), [operator, true]);
+            assert_eq!((view.shows(0), view.shows(1)), (operator, true));
+        }
+    }
+
+    #[test]
     fn what_a_call_is_about_are_the_texts_in_its_arguments_at_any_depth() {
         let deny = || vec![rule("payroll*", Verdict::Deny)];
         assert_eq!(decided(deny(), &json!({"table": "people"})), Verdict::Auto);
@@ -244,7 +281,8 @@ mod tests {
         let access = |door: &'static str, known| {
             let door = crate::domain::ids::Door::new(door);
             let (person, place) = (Person::new(door.clone(), "7"), Place::new(door, "7"));
-            Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), known)
+            let standing = Standing { known, operator: false };
+            Access::new(Arc::clone(&rules), person, Vec::new(), (place, None), standing)
         };
         assert_eq!(access("discord", true).decide(&entry(), &Map::new()).verdict, Verdict::Auto);
         assert_eq!(access("terminal", false).decide(&entry(), &Map::new()).verdict, Verdict::Ask);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 
 use super::bounds::{OF_CATALOGUE, OF_PROVIDER, OF_PROVIDERS, OF_SOURCE, Room, Weight};
 use super::name::{callable, hex, skeleton};
-use super::rights::{self, Verdict};
+use super::rights::{self, Audience, Verdict};
 use super::validators::{self, SchemaKey, Validators};
 use super::{Annotations, Effect, Source, Tool};
 use crate::domain::completion::{ToolSpec, WrittenJson};
@@ -34,6 +34,8 @@ pub struct Offer {
     pub asks: bool,
     /// What the operator says the source is for.
     pub about: Option<Arc<str>>,
+    /// Names of tools at the source that only operators of the bot may call.
+    pub operators: Vec<Arc<str>>,
     /// Names where the source is reached: another program or address has another one. Empty for what this program offers itself.
     pub origin: Arc<str>,
     /// The source is a process that announced itself: all of these share one bound.
@@ -55,6 +57,8 @@ pub struct Entry {
     pub pin: Pin,
     /// What holds when no rule says otherwise.
     pub usual: Verdict,
+    /// Who may call it at all.
+    pub audience: Audience,
     /// What the operator says its source is for.
     pub about: Option<Arc<str>>,
     /// Names where its source is reached.
@@ -246,6 +250,7 @@ impl Catalogue {
         let same = *entry.tool == **tool
             && entry.effect == offer.effect(tool)
             && entry.usual == offer.usual(tool)
+            && entry.audience == offer.audience(tool)
             && entry.about == offer.about
             && entry.origin == offer.origin;
         same.then(|| Arc::clone(entry))
@@ -266,6 +271,10 @@ impl Offer {
 
     fn effect(&self, tool: &Tool) -> Effect {
         Effect::of(tool.annotations, self.side_effects, self.trusted)
+    }
+
+    fn audience(&self, tool: &Tool) -> Audience {
+        if self.operators.contains(&tool.name) { Audience::Operators } else { Audience::Everyone }
     }
 
     fn usual(&self, tool: &Tool) -> Verdict {
@@ -303,6 +312,7 @@ impl Entry {
             spec: Arc::new(ToolSpec { name: name.to_string(), description, parameters }),
             pin: Pin::of(tool),
             usual: offer.usual(tool),
+            audience: offer.audience(tool),
             about: offer.about.clone(),
             origin: Arc::clone(&offer.origin),
         })

@@ -136,6 +136,16 @@ pub struct Decided {
     pub rule: Option<usize>,
 }
 
+/// Who may call a tool at all, whatever the rules allow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Audience {
+    /// Every caller.
+    #[default]
+    Everyone,
+    /// Operators of the bot alone, at a door where their ids are known.
+    Operators,
+}
+
 /// What a tool is when no rule says otherwise: a person is asked before it destroys something.
 #[must_use]
 pub fn usual(tool: &Tool) -> Verdict {
@@ -153,33 +163,43 @@ pub fn decide(rules: &[Rule], caller: Caller<'_>, call: Call<'_>, usual: Verdict
     }
 }
 
-/// Tools that a caller's model is not told of, because a rule denies each call of them.
+/// Tools that a caller's model is not told of, because each call of them is denied.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Hidden {
     /// The pattern of their names.
     tools: String,
     /// The operation of their calls; none for every one.
     operation: Option<Operation>,
+    /// For whom they are; none for everyone.
+    audience: Option<Audience>,
 }
 
 impl Hidden {
     /// Tools whose names fit a pattern.
     #[must_use]
     pub fn of(tools: &str) -> Self {
-        Self { tools: tools.to_owned(), operation: None }
+        Self { tools: tools.to_owned(), operation: None, audience: None }
     }
 
-    /// True if the tool of this name and effect is one of them. All calls of a tool have the operation of its effect.
+    /// Tools that are for operators alone.
     #[must_use]
-    pub fn fits(&self, tool: &str, effect: Effect) -> bool {
-        self.operation.is_none_or(|operation| operation == Operation::of(effect)) && matches(&self.tools, tool)
+    pub fn for_operators() -> Self {
+        Self { audience: Some(Audience::Operators), ..Self::of("*") }
+    }
+
+    /// True if the tool of this name, effect and audience is one of them. All calls of a tool have the operation of its effect.
+    #[must_use]
+    pub fn fits(&self, tool: &str, effect: Effect, audience: Audience) -> bool {
+        self.audience.is_none_or(|only| only == audience)
+            && self.operation.is_none_or(|operation| operation == Operation::of(effect))
+            && matches(&self.tools, tool)
     }
 }
 
 /// The tools that a caller's model is not told of, because each call of them would be denied.
 pub fn hides<'a>(rules: &'a [Rule], caller: Caller<'a>) -> impl Iterator<Item = Hidden> {
     let always = |rule: &&Rule| rule.verdict == Verdict::Deny && rule.resource.is_none();
-    let hidden = |rule: &Rule| Hidden { tools: rule.tools.clone(), operation: rule.operation };
+    let hidden = |rule: &Rule| Hidden { operation: rule.operation, ..Hidden::of(&rule.tools) };
     rules.iter().filter(always).filter(move |rule| rule.is_for(caller)).map(hidden)
 }
 

@@ -23,7 +23,7 @@ impl View {
     pub fn of(catalogue: &Catalogue, hides: &[Hidden]) -> Self {
         let mut view = Self::default();
         for (place, entry) in (0_u32..).zip(catalogue.entries()) {
-            if !hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect)) {
+            if !hides.iter().any(|hidden| hidden.fits(&entry.name, entry.effect, entry.audience)) {
                 view.shown.push(place);
                 view.bytes = view.bytes.saturating_add(entry.spec.bytes());
                 if entry.tool.source == Source::BuiltIn {

@@ -6,7 +6,7 @@ use crate::domain::ids::Door;
 const DOOR: Door = Door::new("discord");
 
 fn is_visible(rules: &[Rule], caller: Caller<'_>, tool: &str) -> bool {
-    !hides(rules, caller).any(|hidden| hidden.fits(tool, Effect::Reads))
+    !hides(rules, caller).any(|hidden| hidden.fits(tool, Effect::Reads, Audience::Everyone))
 }
 
 struct Asks {
