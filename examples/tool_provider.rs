@@ -1,7 +1,7 @@
 //! A second program that provides tools to the bot over NATS: `NATS_URL=nats://127.0.0.1:4222 cargo run --example tool_provider`.
 //!
 //! It announces two tools, takes calls as a member of a queue group, stops work that nobody waits for, and withdraws when it is told
-//! to end. What goes over which subject is drawn in `src/mcp/nats.rs`. Any number of such programs may run, also of the same name.
+//! to end. What goes over which subject is drawn in `crates/mcp/src/nats.rs`. Any number of such programs may run, also of the same name.
 
 use std::collections::HashMap;
 use std::sync::Arc;

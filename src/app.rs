@@ -76,12 +76,12 @@ use tokio::time::Instant;
 use self::assemble::{Assembled, Launch, StartError};
 use self::begun::Begun;
 use self::unlisted::Unlisted;
-use crate::actors::running::Exit;
-use crate::actors::tree::TREE;
-use crate::actors::wiring::{Drained, Tree};
-use crate::config::edges::Threads;
-use crate::mcp::guardian;
-use crate::ports::{Store, Vitals};
+use ::mcp::guardian;
+use actors::running::Exit;
+use actors::tree::TREE;
+use actors::wiring::{Drained, Tree};
+use ports::{Store, Vitals};
+use settings::edges::Threads;
 
 /// How long the store may take to write down what is left when the process ends.
 const STORE_WITHIN: Duration = Duration::from_secs(5);
@@ -269,7 +269,7 @@ pub fn main(cli: &Cli) -> ExitCode {
     }
     #[cfg(feature = "playground")]
     if matches!(cli.command, Command::ExampleServer(_)) {
-        let served = crate::playground::example_server::serve();
+        let served = ::playground::example_server::serve();
         return ExitCode::from(if served.is_ok() { exit::FINE } else { exit::NEGATIVE });
     }
     if rustls::crypto::ring::default_provider().install_default().is_err() {

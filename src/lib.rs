@@ -18,48 +18,4 @@
 //! - No platform and no provider is named in a condition; they are implementations of a port or rows of configuration.
 //! - Secrets have a type that cannot be printed; every sentence a member can read is in `domain/notice` or in `prompts/`.
 
-pub mod ports;
-
-pub mod domain;
-
-pub mod config;
-
-pub mod actors;
-
-pub mod telemetry;
-
-pub(crate) mod discord;
-
-pub(crate) mod llm;
-
-pub mod nats;
-
-pub(crate) mod http_client;
-
-pub(crate) mod problem;
-
-pub mod mcp;
-
-pub(crate) mod chat_service;
-
-pub(crate) mod hooks;
-
-pub(crate) mod model_api;
-
-pub mod render;
-
-pub mod store;
-
-pub mod terminal;
-
-pub mod tools;
-
-pub(crate) mod api;
-
-#[cfg(feature = "playground")]
-pub mod playground;
-
 pub mod app;
-
-#[cfg(test)]
-mod cost;

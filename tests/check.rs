@@ -8,8 +8,8 @@ use std::time::Duration;
 #[path = "check/fixtures.rs"]
 mod fixtures;
 
-use staffai::playground::demo_model::DemoModel;
-use staffai::playground::service::{Options, Service};
+use playground::demo_model::DemoModel;
+use playground::service::{Options, Service};
 
 /// The moment at which all of this happens, in milliseconds since 1970.
 const NOW: u64 = 1_790_000_000_000;

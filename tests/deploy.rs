@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
+use settings::defaults::entries;
+use settings::env::{VARIABLES, general_name};
 use staffai::app::AFTER_DRAIN;
-use staffai::config::defaults::entries;
-use staffai::config::env::{VARIABLES, general_name};
 
 const COMPOSE: [&str; 2] = ["deploy/compose.yaml", "deploy/compose.external.yaml"];
 const KUBERNETES: [&str; 6] = [

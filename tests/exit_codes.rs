@@ -12,12 +12,12 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use std::time::Duration;
 
+use playground::service::{Options, Service};
 use staffai::app::exit;
 use staffai::app::system::SystemClock;
-use staffai::playground::service::{Options, Service};
-use staffai::store::Backend;
-use staffai::store::embedded::FILE;
-use staffai::store::embedded::opener::Opener;
+use store::Backend;
+use store::embedded::FILE;
+use store::embedded::opener::Opener;
 
 /// The moment at which all of this happens, in milliseconds since 1970.
 const NOW: u64 = 1_790_000_000_000;
@@ -387,7 +387,7 @@ async fn the_audit_is_printed_from_the_store_where_no_service_runs_and_makes_non
             "place": "discord:42", "tool": tool, "args_sha256": "ab", "turn": "discord:10",
         });
         let key = format!("staffai:audit:discord:{who}:{NOW}:call-{tool}");
-        staffai::ports::Write::Put { key, value: line.to_string(), ttl: None }
+        ports::Write::Put { key, value: line.to_string(), ttl: None }
     };
     let lines = vec![line("7", "roll_dice"), line("7", "fm__delete"), line("8", "roll_dice")];
     store.apply(lines.into()).await.unwrap();

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
-use staffai::config::defaults::{Entry, offered};
-use staffai::config::env::{VARIABLES, general_name};
-use staffai::domain::keys::{self, ledger};
-use staffai::telemetry::events::EVENTS;
-use staffai::telemetry::metrics::{METRICS, MetricKind};
+use domain::keys::{self, ledger};
+use settings::defaults::{Entry, offered};
+use settings::env::{VARIABLES, general_name};
+use telemetry::events::EVENTS;
+use telemetry::metrics::{METRICS, MetricKind};
 
 /// The pages of the guide.
 const GUIDE: &str = "docs/guide";
@@ -261,7 +261,7 @@ fn the_keys_are_those_of_the_store() {
 #[test]
 fn the_output_of_a_check_has_the_number_of_settings() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/operators-guide.md");
-    let (text, all) = (std::fs::read_to_string(page).unwrap(), staffai::config::defaults::entries().len());
+    let (text, all) = (std::fs::read_to_string(page).unwrap(), settings::defaults::entries().len());
     assert!(text.contains(&format!(" of {all} settings are set")), "the check in the operators' guide must say {all}");
 }
 

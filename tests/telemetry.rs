@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use staffai::domain::ids::Timestamp;
-use staffai::ports::Clock;
-use staffai::telemetry::{self, LogFormat, LogOptions};
+use domain::ids::Timestamp;
+use ports::Clock;
+use telemetry::{self, LogFormat, LogOptions};
 
 struct Epoch;
 

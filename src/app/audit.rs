@@ -9,11 +9,11 @@ use super::commands::Reading;
 use super::operating::{self, Failed};
 use super::system::SystemClock;
 use super::{Cli, STORE_WITHIN, exit};
-use crate::actors::audit;
-use crate::config::Loaded;
-use crate::domain::audit::Wanted;
-use crate::domain::ids::{self, Timestamp};
-use crate::ports::Clock;
+use actors::audit;
+use domain::audit::Wanted;
+use domain::ids::{self, Timestamp};
+use ports::Clock;
+use settings::Loaded;
 
 /// Which lines are printed.
 #[derive(Debug, Clone, Args)]

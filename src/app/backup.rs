@@ -21,10 +21,10 @@ use super::commands::Reading;
 use super::operating::{self, Failed};
 use super::system::SystemClock;
 use super::{Cli, STORE_WITHIN, assemble, exit, files, keys, rows};
-use crate::config::{Loaded, Settings};
-use crate::domain::ids::{self, Timestamp};
-use crate::domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
-use crate::ports::{Backups, Clock, Store, StoredRow, Write};
+use domain::ids::{self, Timestamp};
+use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
+use ports::{Backups, Clock, Store, StoredRow, Write};
+use settings::{Loaded, Settings};
 
 /// The form of the file.
 const VERSION: u32 = 1;
@@ -366,7 +366,7 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
 
 async fn put_into(store: &dyn Store, settings: &Settings, from: &Path, now: Timestamp) -> Result<String, String> {
     let away = "the store cannot be reached; staffai check says why";
-    if store.status() != crate::ports::StoreStatus::Ready {
+    if store.status() != ports::StoreStatus::Ready {
         return Err(away.to_owned());
     }
     if !store.scan("", 1).await.is_empty() {
@@ -426,7 +426,7 @@ fn put_file(dir: &Path, name: &str, text: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::actors::testing::ports::MemoryStore;
+    use ports::testing::MemoryStore;
 
     fn written(text: &str) -> Result<u64, String> {
         let dir = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
 //! The line at the start of a log: what begins here, in one look.
 
 use super::assemble::Launch;
-use crate::config::Settings;
-use crate::config::address;
-use crate::domain::ids::Door;
+use domain::ids::Door;
+use settings::Settings;
+use settings::address;
 
 /// What a start is told by.
 pub struct Begun {

@@ -10,16 +10,16 @@ use secrecy::SecretString;
 
 use super::reload::Lookup;
 use super::system::{SystemClock, SystemDice};
-use crate::actors::clean_calls::OpenCalls;
-use crate::config::address::{is_loopback, is_remote};
-use crate::config::{Settings, data_tools};
-use crate::domain::fact::{FactId, Found, NotKept, Remembered};
-use crate::domain::lineage::Identity;
-use crate::domain::tool::OnBehalf;
-use crate::ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
-use crate::tools::url_extract::{self, UrlExtract};
-use crate::tools::web_search::{self, Provider, WebSearch};
-use crate::tools::{self, BuiltInTool, BuiltIns};
+use actors::clean_calls::OpenCalls;
+use domain::fact::{FactId, Found, NotKept, Remembered};
+use domain::lineage::Identity;
+use domain::tool::OnBehalf;
+use ports::{CleanCalls, Clock, Dice, Facts, PromptSections};
+use settings::address::{is_loopback, is_remote};
+use settings::{Settings, data_tools};
+use tools::url_extract::{self, UrlExtract};
+use tools::web_search::{self, Provider, WebSearch};
+use tools::{self, BuiltInTool, BuiltIns};
 
 /// All that these settings offer. Nothing is opened before its first call.
 ///
@@ -215,12 +215,11 @@ mod tests {
     use secrecy::ExposeSecret;
 
     use super::*;
-    use crate::config;
-    use crate::config::sources::Sources;
+    use settings::sources::Sources;
 
     fn settings(toml: &str) -> Settings {
         let files = [("staffai.toml".into(), toml.to_owned())].into();
-        config::load(&Sources::from_maps([].into(), files)).unwrap().settings
+        settings::load(&Sources::from_maps([].into(), files)).unwrap().settings
     }
 
     fn lookup() -> Lookup {

@@ -16,13 +16,13 @@ use super::signals::Ends;
 use super::system::SystemClock;
 use super::unlisted::Unlisted;
 use super::{App, Cli, exit, servers};
-use crate::config::Loaded;
-use crate::config::sources::Variables;
-use crate::config::triggers::Triggers;
-use crate::ports::Clock;
-use crate::store::embedded::opener::Opener;
-use crate::store::{Backend, OpenError};
-use crate::terminal::client::{Client, Manner};
+use ports::Clock;
+use settings::Loaded;
+use settings::sources::Variables;
+use settings::triggers::Triggers;
+use store::embedded::opener::Opener;
+use store::{Backend, OpenError};
+use terminal::client::{Client, Manner};
 
 /// How long the service's own listener may take to be there.
 const LISTEN_WITHIN: Duration = Duration::from_secs(10);

@@ -11,9 +11,9 @@ use super::commands::Reading;
 use super::mistakes::{self, Mistake};
 use super::reload::Lookup;
 use super::{Cli, built_ins, commands, exit, files, triggers};
-use crate::config::problem::Layer;
-use crate::config::{Examined, Loaded, Settings};
-use crate::llm::registry::Registry;
+use llm::registry::Registry;
+use settings::problem::Layer;
+use settings::{Examined, Loaded, Settings};
 
 mod agents;
 
@@ -179,7 +179,7 @@ fn masked(text: &str, secrets: &[SecretString]) -> String {
     use secrecy::ExposeSecret;
     let mut text = text.to_owned();
     for secret in secrets.iter().map(ExposeSecret::expose_secret).filter(|secret| secret.len() >= SECRET_LEAST) {
-        text = text.replace(secret, crate::config::show::MASK);
+        text = text.replace(secret, settings::show::MASK);
     }
     text
 }

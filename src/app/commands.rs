@@ -17,16 +17,16 @@ use super::signals::{Ends, Hangups};
 use super::system::{SystemClock, SystemDice};
 use super::traces::{self, Traces};
 use super::{App, Cli, Ended, Format, Options, STORE_WITHIN, exit, mistakes, models};
-use crate::actors::tree;
-use crate::api;
-use crate::config::problem::Problem;
-use crate::config::sources::{CONFIG_FILE, ENV_FILE, Sources};
-use crate::config::{self, Examined, Loaded, Settings, edges, show};
-use crate::domain::command::Tooling;
-use crate::ports::NoFaults;
+use actors::tree;
+use domain::command::Tooling;
+use ports::NoFaults;
+use settings::problem::Problem;
+use settings::sources::{CONFIG_FILE, ENV_FILE, Sources};
+use settings::{self, Examined, Loaded, Settings, edges, show};
 #[cfg(feature = "playground")]
-use crate::telemetry::log_file::LogFile;
-use crate::telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction, TurnLines};
+use telemetry::log_file::LogFile;
+use telemetry::{self, LogFormat, LogGuard, LogOptions, Redaction, TurnLines};
+use web::api;
 
 /// How long the running service may take to answer.
 const HEALTH_WITHIN: Duration = Duration::from_secs(5);
@@ -202,7 +202,7 @@ impl Reading {
             };
             sources = sources.with_option("log.format", format);
         }
-        let mut examined = config::examine(&(self.sources)(sources));
+        let mut examined = settings::examine(&(self.sources)(sources));
         if let Some(loaded) = &mut examined.loaded {
             (self.adapt)(&mut loaded.settings);
         }
@@ -327,7 +327,7 @@ pub(super) fn secrets(settings: &Settings) -> Vec<SecretString> {
     secrets.extend(settings.redis.password.clone());
     // Of an address only the login is secret: where it leads has to be seen when something is wrong.
     let addresses = settings.redis.address().into_iter().chain(settings.tools.nats_url.clone());
-    secrets.extend(addresses.flat_map(|address| config::address::secrets_of_address(&address)));
+    secrets.extend(addresses.flat_map(|address| settings::address::secrets_of_address(&address)));
     secrets.extend(settings.telemetry.headers.clone());
     secrets
 }

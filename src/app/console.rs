@@ -7,10 +7,10 @@ use tokio::runtime::Handle;
 
 use super::reload;
 use super::rows::{self, ChangedRows};
-use crate::actors::running::Live;
-use crate::config::Settings;
-use crate::domain::model::ToolMode;
-use crate::ports::{Console, RowChange, Store};
+use actors::running::Live;
+use domain::model::ToolMode;
+use ports::{Console, RowChange, Store};
+use settings::Settings;
 
 /// Sees what runs, and changes what is kept.
 pub(super) struct LiveConsole {

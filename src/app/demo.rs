@@ -15,8 +15,8 @@ mod with_playground {
 
     use super::NoDemo;
     use crate::app::exit;
-    use crate::config::Settings;
-    use crate::playground::demo_model::{DemoModel, MODEL, ModelFault};
+    use playground::demo_model::{DemoModel, MODEL, ModelFault};
+    use settings::Settings;
 
     /// A running demo model.
     pub struct Demo(DemoModel);
@@ -67,7 +67,7 @@ mod without_playground {
 
     use super::NoDemo;
     use crate::app::exit;
-    use crate::config::Settings;
+    use settings::Settings;
 
     /// There is none in this build.
     pub enum Demo {}

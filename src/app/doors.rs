@@ -4,26 +4,25 @@
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
-use crate::actors::door::{DoorRecord, Pacing, Source};
-use crate::actors::running::{DoorRules, LimitScope, Live};
-use crate::actors::turn_events::TurnEvents;
-use crate::chat_service::{self, ChatService};
-use crate::config::Settings;
-use crate::config::edges::{AllowedMentions as Allowed, DirectMessages};
-use crate::discord::attachments::ContentServers;
-use crate::discord::gateway::{Gateway, Interests};
-use crate::discord::message::AllowedMentions;
-use crate::discord::prefilter::Lottery;
-use crate::discord::rest::Rest;
-use crate::discord::{self, Access};
-use crate::domain::ids::Door;
-use crate::domain::restriction;
-use crate::domain::triage::Rules;
-use crate::domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
-use crate::model_api::{self, Answers};
-use crate::ports::{Clock, Dice, NoFiles};
-use crate::terminal;
-use crate::terminal::sessions::Sessions;
+use actors::door::{DoorRecord, Pacing, Source};
+use actors::running::{DoorRules, LimitScope, Live};
+use actors::turn_events::TurnEvents;
+use discord::attachments::ContentServers;
+use discord::gateway::{Gateway, Interests};
+use discord::message::AllowedMentions;
+use discord::prefilter::Lottery;
+use discord::rest::Rest;
+use discord::{self, Access};
+use domain::ids::Door;
+use domain::restriction;
+use domain::triage::Rules;
+use domain::turn::{GatePolicy, HistoryScope, Lasts, Policy, ReplyContract};
+use nats::chat_service::{self, ChatService};
+use ports::{Clock, Dice, NoFiles};
+use settings::Settings;
+use settings::edges::{AllowedMentions as Allowed, DirectMessages};
+use terminal::sessions::Sessions;
+use web::model_api::{self, Answers};
 
 /// Refused requests (401, 403, 429) in ten minutes after which nothing is sent for a while. Discord bans an address at 10,000.
 const REFUSALS_MAX: u32 = 1_000;

@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::app::system::random_bits;
-use crate::config::Settings;
-use crate::discord;
-use crate::domain::ids::{Door, Place};
-use crate::domain::prompt::sections::{self, Sections};
-use crate::domain::prompt::{ChannelPrompts, Prompts};
-use crate::domain::reply::Schema;
+use domain::ids::{Door, Place};
+use domain::prompt::sections::{self, Sections};
+use domain::prompt::{ChannelPrompts, Prompts};
+use domain::reply::Schema;
+use settings::Settings;
 
 /// The longest file of settings that is read, in bytes.
 const FILE_MAX: u64 = 1024 * 1024;

@@ -13,12 +13,12 @@ use serde::{Deserialize, Serialize};
 use super::commands::Reading;
 use super::system::{SystemClock, random_bits};
 use super::{Cli, Options, assemble, exit, files};
-use crate::config::Settings;
-use crate::domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyLimits, KeyRing, NAME_MAX, PREFIX, Right, is_name};
-use crate::domain::ids::Timestamp;
-use crate::domain::keys::REVOKED_KEYS;
-use crate::ports::{Clock, Replaced, replace};
+use domain::api_key::{ApiKey, KEYS_MAX, KeyHash, KeyLimits, KeyRing, NAME_MAX, PREFIX, Right, is_name};
+use domain::ids::Timestamp;
+use domain::keys::REVOKED_KEYS;
+use ports::{Clock, Replaced, replace};
 use secrecy::ExposeSecret;
+use settings::Settings;
 
 /// The file in the data directory.
 pub(super) const FILE: &str = "keys.json";

@@ -17,11 +17,11 @@ use super::servers::{self, Tried};
 use super::system::SystemClock;
 use super::tools::harmless;
 use super::{Cli, Options, exit, files};
-use crate::config::Settings;
-use crate::mcp::config::{self, Configured, Document, File};
-use crate::mcp::oauth::Logins;
-use crate::mcp::oauth::flow::Client;
-use crate::ports::tools::{ServerEntries, ServerEntry};
+use mcp::config::{self, Configured, Document, File};
+use mcp::oauth::Logins;
+use mcp::oauth::flow::Client;
+use ports::tools::{ServerEntries, ServerEntry};
+use settings::Settings;
 
 /// The file when the settings name none.
 const FILE: &str = "mcp.json";

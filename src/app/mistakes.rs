@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use super::reload::{self, Lookup};
 use super::{built_ins, doors, files, keys, triggers};
-use crate::actors::running::Triggers;
-use crate::config::Settings;
-use crate::domain::api_key::KeyRing;
-use crate::domain::prompt::Prompts;
-use crate::domain::reply::Schema;
-use crate::llm::registry::Registry;
-use crate::mcp;
-use crate::store::redis;
+use actors::running::Triggers;
+use domain::api_key::KeyRing;
+use domain::prompt::Prompts;
+use domain::reply::Schema;
+use llm::registry::Registry;
+use settings::Settings;
+use store::redis;
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use super::reload::{self, Lookup};
 use super::rows::{self, ChangedRows};
 use super::system::SystemClock;
 use super::{Cli, Options, assemble, check, exit};
-use crate::config::{Loaded, Settings};
-use crate::llm::registry::file::{Draft, Presence};
-use crate::ports::Clock;
+use llm::registry::file::{Draft, Presence};
+use ports::Clock;
+use settings::{Loaded, Settings};
 
 /// How long the shared store may take to be left.
 const CLOSED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);

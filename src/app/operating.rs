@@ -8,9 +8,9 @@ use secrecy::ExposeSecret;
 
 use super::system::SystemClock;
 use super::{assemble, chat, commands, exit};
-use crate::config::{Loaded, Settings};
-use crate::ports::Store;
-use crate::store::embedded::FILE;
+use ports::Store;
+use settings::{Loaded, Settings};
+use store::embedded::FILE;
 
 /// The longest silence of the running service while it answers.
 const SILENT_MAX: Duration = Duration::from_secs(60);

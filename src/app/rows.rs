@@ -9,10 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::files;
-use crate::config::Settings;
-use crate::domain::keys::MODEL_ROWS;
-use crate::llm::registry::Changes;
-use crate::ports::{Replaced, Store, replace};
+use domain::keys::MODEL_ROWS;
+use llm::registry::Changes;
+use ports::{Replaced, Store, replace};
+use settings::Settings;
 
 /// The file in the data directory.
 pub(super) const FILE: &str = "model_rows.json";
@@ -168,10 +168,10 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use crate::actors::testing::ports::MemoryStore;
-    use crate::config::sources::Sources;
-    use crate::domain::limits;
-    use crate::ports::{StoreStatus, Write};
+    use domain::limits;
+    use ports::testing::MemoryStore;
+    use ports::{StoreStatus, Write};
+    use settings::sources::Sources;
 
     #[test]
     fn a_file_that_is_wrong_names_the_place_and_the_fix() {
@@ -242,7 +242,7 @@ mod tests {
         let store = Overtaken { inner: MemoryStore::new(), other: Mutex::new(Some(other.to_owned())) };
         let dir = tempfile::tempdir().unwrap();
         let environment = [("LITELLM_MODEL".to_owned(), "m".to_owned())].into();
-        let mut settings = crate::config::load(&Sources::from_maps(environment, BTreeMap::new())).unwrap().settings;
+        let mut settings = settings::load(&Sources::from_maps(environment, BTreeMap::new())).unwrap().settings;
         settings.store.dir = dir.path().to_owned();
         let store: Arc<dyn Store> = Arc::new(store);
         let ours = |changed: &mut ChangedRows| {

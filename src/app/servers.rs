@@ -8,10 +8,10 @@ use futures_util::future::join_all;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, MissedTickBehavior, interval_at};
 
-use crate::actors::mcp::{self, Fresh, Starts};
-use crate::mcp::McpServers;
-use crate::mcp::oauth::Logins;
-use crate::ports::tools::ServerEntry;
+use ::mcp::McpServers;
+use ::mcp::oauth::Logins;
+use actors::mcp::{self, Fresh, Starts};
+use ports::tools::ServerEntry;
 
 /// The time between two lines about the servers that are waited for.
 const TELL_EVERY: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::domain::ids::Timestamp;
-use crate::ports::{Clock, Dice};
+use domain::ids::Timestamp;
+use ports::{Clock, Dice};
 
 /// The machine's clock.
 pub struct SystemClock;

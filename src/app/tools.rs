@@ -15,10 +15,10 @@ use tokio::time::Instant;
 use self::configured::Catalogued;
 use super::servers;
 use super::{Cli, Options, exit};
-use crate::domain::prompt;
-use crate::domain::tool::catalogue::Catalogue;
-use crate::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
-use crate::ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
+use domain::prompt;
+use domain::tool::catalogue::Catalogue;
+use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
+use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 
 /// How long the call may take when nothing else is configured.
 const CALL_WITHIN: Duration = Duration::from_secs(30);

@@ -1,12 +1,12 @@
 //! Carries traces to the configured collector, in builds that can.
 
-use crate::config::edges::Telemetry;
-use crate::telemetry::{ExtraLayer, Redaction};
+use settings::edges::Telemetry;
+use telemetry::{ExtraLayer, Redaction};
 
 /// The sending of traces, if there is any.
 pub struct Traces {
     #[cfg(feature = "otlp")]
-    sending: Option<crate::telemetry::traces::Traces>,
+    sending: Option<telemetry::traces::Traces>,
 }
 
 /// What there is to do about traces when the log starts.
@@ -26,13 +26,13 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
     let Some(endpoint) = &settings.endpoint else { return nothing(None) };
     match otlp::post(endpoint, settings.headers.as_ref()) {
         Ok(post) => {
-            let source = crate::telemetry::traces::Source {
+            let source = telemetry::traces::Source {
                 service: settings.service_name.clone(),
                 version: env!("CARGO_PKG_VERSION"),
             };
             let content = settings.content.then(|| redaction.clone());
             let clock = std::sync::Arc::new(super::system::SystemClock);
-            let (layer, sending) = crate::telemetry::traces::start(&source, content, clock, post);
+            let (layer, sending) = telemetry::traces::start(&source, content, clock, post);
             Started { layer: Some(layer), traces: Traces { sending: Some(sending) }, warning: None }
         }
         Err(reason) => nothing(Some(format!("no traces are sent: {reason}"))),
@@ -77,7 +77,7 @@ mod otlp {
     use reqwest::redirect::Policy;
     use secrecy::{ExposeSecret, SecretString};
 
-    use crate::telemetry::traces::{ExportError, Post};
+    use telemetry::traces::{ExportError, Post};
 
     /// The longest that a connection may take to stand, TLS included.
     const CONNECT_WITHIN: Duration = Duration::from_secs(5);

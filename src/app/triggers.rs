@@ -6,17 +6,17 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::doors;
 use super::reload::Lookup;
-use crate::actors::running::Triggers;
-use crate::config::Settings;
-use crate::config::check::ids;
-use crate::config::triggers::{HookRow, TimerRow, Triggers as Rows};
-use crate::domain::fire::{Deed, NAME_MAX};
-use crate::domain::ids::Place;
-use crate::domain::model::Row;
-use crate::domain::timer::{GRACE_MAX, Schedule, Timer};
-use crate::domain::webhook::{Proof, SCHEMES, SECRET_MIN, Scheme, WINDOW_MAX, Webhook};
-use crate::llm::registry::RowOff;
-use crate::terminal::{self, sessions};
+use actors::running::Triggers;
+use domain::fire::{Deed, NAME_MAX};
+use domain::ids::Place;
+use domain::model::Row;
+use domain::timer::{GRACE_MAX, Schedule, Timer};
+use domain::webhook::{Proof, SCHEMES, SECRET_MIN, Scheme, WINDOW_MAX, Webhook};
+use llm::registry::RowOff;
+use settings::Settings;
+use settings::check::ids;
+use settings::triggers::{HookRow, TimerRow, Triggers as Rows};
+use terminal::{self, sessions};
 
 /// The most timers, and the most webhooks.
 const ROWS_MAX: usize = 64;
@@ -195,12 +195,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::config;
-    use crate::config::sources::Sources;
+    use settings::sources::Sources;
 
     fn read_from(toml: &str) -> Result<Triggers, Vec<String>> {
         let files = [("staffai.toml".into(), toml.to_owned())].into();
-        let settings = config::load(&Sources::from_maps([].into(), files)).unwrap().settings;
+        let settings = settings::load(&Sources::from_maps([].into(), files)).unwrap().settings;
         let set = |name: &str| (name == "CI_SECRET").then(|| "a secret of some length".to_owned().into());
         let lookup: Lookup = Arc::new(set);
         assert!(!format!("{settings:?}").contains("of some length"));

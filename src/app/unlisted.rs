@@ -1,7 +1,7 @@
 //! The configured tool servers whose tools are not known yet.
 
-use crate::domain::command::Tooling;
-use crate::domain::tool::server::ServerStatus;
+use domain::command::Tooling;
+use domain::tool::server::ServerStatus;
 
 /// The configured tool servers whose tools are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

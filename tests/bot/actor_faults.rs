@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ports::{Fault, Faults, Input, Subject};
 use staffai::app::Ended;
-use staffai::ports::{Fault, Faults, Input, Subject};
 
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};

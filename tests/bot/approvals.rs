@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use playground::guild::Message;
+use playground::guild::ids::MessageId;
+use playground::interactions::Interact;
 use serde_json::{Value, json};
-use staffai::playground::guild::Message;
-use staffai::playground::guild::ids::MessageId;
-use staffai::playground::interactions::Interact;
 
 use crate::model::Act;
 use crate::reading_along::{connect, read, submit};

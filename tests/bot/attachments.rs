@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use staffai::playground::faults::FileFault;
+use playground::faults::FileFault;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

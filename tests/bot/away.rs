@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use staffai::playground::guild::ids::ChannelId;
+use playground::guild::ids::ChannelId;
 
 use crate::support::{SOON, Said, Setup, World, story};
 

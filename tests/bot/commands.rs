@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::guild::Message;
+use playground::guild::ids::MessageId;
+use playground::interactions::{Interact, Interaction};
 use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
-use staffai::playground::guild::Message;
-use staffai::playground::guild::ids::MessageId;
-use staffai::playground::interactions::{Interact, Interaction};
-use staffai::store::embedded::opener::Opener;
-use staffai::store::{Backend, Steps};
+use store::embedded::opener::Opener;
+use store::{Backend, Steps};
 
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};

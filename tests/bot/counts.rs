@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
+use ports::NoFaults;
 use serde_json::{Value, json};
 use staffai::app::assemble::Launch;
 use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
-use staffai::ports::NoFaults;
-use staffai::telemetry::{self, LogFormat, LogOptions, Redaction};
+use telemetry::{self, LogFormat, LogOptions, Redaction};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
@@ -288,7 +288,7 @@ fn child_that_runs_the_bot() {
             faults: Arc::new(NoFaults),
             page: None,
             metrics: Arc::new(move || metrics.render()),
-            logged: Arc::new(staffai::telemetry::TurnLines::default()),
+            logged: Arc::new(telemetry::TurnLines::default()),
         };
         let mut app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         let ended = app.serve(async { drop(stopped.await) }).await;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use staffai::playground::limits::Budgets;
+use playground::limits::Budgets;
 use tokio::time::Instant;
 
 use crate::model::Act;

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use playground::guild::ids::ChannelId;
+use playground::guild::seed::Seed;
 use serde_json::{Value, json};
-use staffai::playground::guild::ids::ChannelId;
-use staffai::playground::guild::seed::Seed;
 
 use crate::model::{Act, Ask};
 use crate::support::{Said, Setup, World, story};

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use staffai::playground::guild::Member;
-use staffai::playground::guild::ids::{ChannelId, UserId};
-use staffai::playground::service::Change;
+use playground::guild::Member;
+use playground::guild::ids::{ChannelId, UserId};
+use playground::service::Change;
 use tokio::sync::watch;
 
 use crate::model::Act;

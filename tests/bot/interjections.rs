@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use parking_lot::Mutex;
+use playground::guild::Member;
+use playground::guild::ids::UserId;
+use ports::Dice;
 use serde_json::{Value, json};
-use staffai::playground::guild::Member;
-use staffai::playground::guild::ids::UserId;
-use staffai::ports::Dice;
 
 use crate::model::Act;
 use crate::support::{Setup, World, story};

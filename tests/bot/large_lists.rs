@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use ports::{Store, Write};
 use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
-use staffai::ports::{Store, Write};
-use staffai::store::embedded::opener::Opener;
-use staffai::store::resilient::Resilient;
+use store::embedded::opener::Opener;
+use store::resilient::Resilient;
 use tokio::time::Instant;
 
 use crate::model::Act;

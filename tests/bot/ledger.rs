@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::guild::Message;
+use ports::{Clock, Store};
 use serde_json::json;
 use staffai::app::system::SystemClock;
-use staffai::playground::guild::Message;
-use staffai::ports::{Clock, Store};
-use staffai::store::embedded::opener::Opener;
-use staffai::store::resilient::Resilient;
+use store::embedded::opener::Opener;
+use store::resilient::Resilient;
 use tempfile::TempDir;
 
 use crate::model::Act;

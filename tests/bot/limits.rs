@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use playground::guild::Member;
+use playground::guild::ids::RoleId;
+use ports::Clock;
 use serde_json::json;
 use staffai::app::system::SystemClock;
-use staffai::playground::guild::Member;
-use staffai::playground::guild::ids::RoleId;
-use staffai::ports::Clock;
 use tokio::sync::watch;
 
 use crate::model::Act;

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use ports::{Fault, Faults, Input};
 use serde_json::{Value, json};
-use staffai::ports::{Fault, Faults, Input};
 
 use crate::api_keys::with_embedder;
 use crate::model::{Act, Ask, End, Streamed};

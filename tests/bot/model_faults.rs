@@ -170,7 +170,7 @@ fn a_model_that_keeps_failing_is_left_alone_for_a_while_and_then_tried_again() {
         assert_eq!(world.model.calls(), calls, "it is left alone");
 
         world.model.always(Act::says("I am back"));
-        tokio::time::sleep(staffai::domain::breaker::OPEN_FOR).await;
+        tokio::time::sleep(domain::breaker::OPEN_FOR).await;
         let said = world.says("Ada", "general", "@staffai and now?");
         assert_eq!(world.words_to(said).await, "I am back");
         world.becomes("ready").await;

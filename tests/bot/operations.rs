@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
+use playground::guild::seed::Seed;
 use reqwest::Method;
 use serde_json::json;
-use staffai::playground::guild::seed::Seed;
 use tokio::sync::watch;
 
 use crate::model::{Act, End};

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::ids::Timestamp;
+use ports::Clock;
 use serde_json::Value;
 use staffai::app::system::SystemClock;
-use staffai::domain::ids::Timestamp;
-use staffai::ports::Clock;
 
 use crate::model::{Act, Ask};
 use crate::support::{Setup, World, story};

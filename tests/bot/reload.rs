@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use staffai::terminal::client::{Client, Manner};
+use terminal::client::{Client, Manner};
 
 use crate::model::{Act, End, Streamed};
 use crate::support::{Setup, World, story};

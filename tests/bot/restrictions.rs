@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::guild::ids::{RoleId, UserId};
+use playground::guild::{Member, Overwrite, Who, permissions};
+use playground::service::RoleChange;
+use ports::{Clock, Store, Write};
 use staffai::app::system::SystemClock;
-use staffai::playground::guild::ids::{RoleId, UserId};
-use staffai::playground::guild::{Member, Overwrite, Who, permissions};
-use staffai::playground::service::RoleChange;
-use staffai::ports::{Clock, Store, Write};
-use staffai::store::embedded::opener::Opener;
-use staffai::store::resilient::Resilient;
+use store::embedded::opener::Opener;
+use store::resilient::Resilient;
 
 use crate::support::{Said, Setup, World, story};
 

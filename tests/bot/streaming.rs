@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use staffai::playground::guild::Message;
-use staffai::playground::guild::ids::ChannelId;
-use staffai::playground::service::Change;
-use staffai::ports::{Fault, Faults, Input};
+use playground::guild::Message;
+use playground::guild::ids::ChannelId;
+use playground::service::Change;
+use ports::{Fault, Faults, Input};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;
 

@@ -7,22 +7,22 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use domain::ids::Timestamp;
 use parking_lot::Mutex;
+use playground::guild::files::File;
+use playground::guild::ids::{ChannelId, MessageId, UserId};
+use playground::guild::{Member, Message};
+use playground::limits::Budgets;
+use playground::service::{Options, Service};
+use ports::{Clock, Dice, Faults, NoFaults, TurnLog};
 use serde_json::Value;
+use settings::Settings;
+use settings::sources::Sources;
 use staffai::app::assemble::Launch;
 use staffai::app::reload::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
-use staffai::config::Settings;
-use staffai::config::sources::Sources;
-use staffai::domain::ids::Timestamp;
-use staffai::playground::guild::files::File;
-use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
-use staffai::playground::guild::{Member, Message};
-use staffai::playground::limits::Budgets;
-use staffai::playground::service::{Options, Service};
-use staffai::ports::{Clock, Dice, Faults, NoFaults, TurnLog};
-use staffai::telemetry::{self, Redaction};
+use telemetry::{self, Redaction};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -340,7 +340,7 @@ impl World {
         }
     }
 
-    pub fn join(&self, guild: staffai::playground::guild::ids::GuildId, member: Member) {
+    pub fn join(&self, guild: playground::guild::ids::GuildId, member: Member) {
         assert!(self.service.put_member(guild, member));
     }
 
@@ -578,7 +578,7 @@ impl From<&Said> for Said {
 pub fn settings_of(env: &BTreeMap<String, String>) -> Settings {
     let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| env.get(*name));
     let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
-    let loaded = staffai::config::load(&Sources::from_maps(env.clone(), files));
+    let loaded = settings::load(&Sources::from_maps(env.clone(), files));
     loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings
 }
 

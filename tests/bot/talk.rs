@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use staffai::playground::guild::Member;
-use staffai::playground::guild::ids::UserId;
+use playground::guild::Member;
+use playground::guild::ids::UserId;
 
 use crate::model::Act;
 use crate::support::{Setup, World, story};

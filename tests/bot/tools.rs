@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use ports::Dice;
 use serde_json::{Value, json};
-use staffai::ports::Dice;
 
 use crate::model::{Act, Ask, End, Streamed};
 use crate::support::{Setup, World, story};

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::ids::Timestamp;
 use hmac::{Hmac, KeyInit, Mac};
+use playground::service::Options;
+use ports::Clock;
 use serde_json::{Value, json};
 use sha2::Sha256;
 use staffai::app::system::SystemClock;
-use staffai::domain::ids::Timestamp;
-use staffai::playground::service::Options;
-use staffai::ports::Clock;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::model::Act;

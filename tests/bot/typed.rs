@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use playground::guild::{Attachment, Message};
 use serde_json::{Value, json};
-use staffai::playground::guild::{Attachment, Message};
 
 use crate::model::{Act, End, Streamed};
 use crate::support::{Setup, World, story};

@@ -19,8 +19,8 @@ use rusqlite::hooks::{AuthAction, AuthContext, Authorization};
 use sqlparser::ast::{ObjectName, Query, Statement, Visit, Visitor};
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
 use sqlparser::parser::Parser;
-use staffai::tools::db_query::{Engine, Understood, understand};
 use tokio_postgres::SimpleQueryMessage;
+use tools::db_query::{Engine, Understood, understand};
 
 use crate::corpus::{TABLES, statements};
 use crate::server;

@@ -3,7 +3,7 @@
 use rand::rngs::StdRng;
 use rand::seq::IndexedRandom;
 use rand::{RngExt, SeedableRng};
-use staffai::tools::db_query::Engine;
+use tools::db_query::Engine;
 
 /// Tables that stand in each database. All have the columns `id` and `note`; `cheap` is a view of `orders`.
 pub const TABLES: [&str; 6] = ["orders", "log", "secret", "cheap", "only", "order lines"];

@@ -1,6 +1,6 @@
 //! What members may do.
 
-use staffai::domain::tool::{Effect, ToolKind};
+use domain::tool::{Effect, ToolKind};
 
 use crate::support::Shop;
 

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use domain::tool::{CallErrorKind, Effect, ToolRequest};
 use mysql_async::prelude::Queryable;
+use ports::ToolServer;
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallErrorKind, Effect, ToolRequest};
-use staffai::ports::ToolServer;
-use staffai::tools::BuiltIns;
-use staffai::tools::db_query::{self, Database, Rights};
 use tempfile::TempDir;
+use tools::BuiltIns;
+use tools::db_query::{self, Database, Rights};
 
 use crate::server::{self, Server};
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::{Value, json};
-use staffai::telemetry::metrics::METRICS;
+use telemetry::metrics::METRICS;
 
 /// A diagram of the dashboard.
 struct Panel {

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use playground::service::{Options, Service};
 use reqwest::Method;
 use serde_json::json;
-use staffai::playground::service::{Options, Service};
 use tokio::time::{Instant, timeout};
 use tokio_tungstenite::tungstenite::Error;
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use staffai::playground::{
+use playground::{
     guild::seed::Seed,
     service::{Options, Service},
 };
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::{DEADLINE, Gateway, INTENTS, Rest, channel, member, options, start};

@@ -7,8 +7,8 @@ use std::{
     time::Duration,
 };
 
+use playground::service::Service;
 use serde_json::{Value, json};
-use staffai::playground::service::Service;
 use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::{DEADLINE, channel, member, options};

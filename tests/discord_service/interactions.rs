@@ -5,15 +5,15 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use playground::{
+    interactions::{FIRST_ANSWER_MS, Interact, TOKEN_LIFETIME_MS},
+    service::{Options, Service},
+};
 use reqwest::Method;
 use serde_json::{Value, json};
 use serenity::model::{
     application::{Command, Interaction},
     channel::Message,
-};
-use staffai::playground::{
-    interactions::{FIRST_ANSWER_MS, Interact, TOKEN_LIFETIME_MS},
-    service::{Options, Service},
 };
 
 use crate::support::{Gateway, Rest, channel, member, options, start};

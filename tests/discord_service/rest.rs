@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use reqwest::Method;
-use serde_json::{Value, json};
-use staffai::playground::{
+use playground::{
     limits::Budgets,
     service::{Options, Service},
 };
+use reqwest::Method;
+use serde_json::{Value, json};
 
 use crate::support::{Rest, channel, member, options, start};
 

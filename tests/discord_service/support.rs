@@ -7,12 +7,12 @@ use std::{
 
 use flate2::{Decompress, FlushDecompress};
 use futures_util::{SinkExt, StreamExt};
-use reqwest::Method;
-use serde_json::{Value, json};
-use staffai::playground::{
+use playground::{
     guild::ids::{ChannelId, UserId},
     service::{Options, Service},
 };
+use reqwest::Method;
+use serde_json::{Value, json};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, tungstenite::Message};
 

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use playground::demo_model::DemoModel;
+use playground::service::Service;
 use serde_json::Value;
 use staffai::app::exit;
-use staffai::playground::demo_model::DemoModel;
-use staffai::playground::service::Service;
 
 use super::{Running, WITHIN, discord, end_of, program, run};
 

@@ -10,15 +10,15 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use domain::tool::ServerName;
 use http::{HeaderMap, StatusCode, Uri};
+use mcp::oauth::Logins;
+use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use parking_lot::Mutex;
+use ports::ToolServers;
 use secrecy::SecretString;
 use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
-use staffai::domain::tool::ServerName;
-use staffai::mcp::oauth::Logins;
-use staffai::mcp::oauth::flow::{self, Chance, Client, Made, Trust};
-use staffai::ports::ToolServers;
 use tempfile::TempDir;
 
 use crate::support::{CONNECT, endpoint, http, servers, text};
@@ -275,7 +275,7 @@ async fn a_login_is_not_led_to_other_networks() {
             }
         });
         tokio::spawn(async move { axum::serve(listener, app).await });
-        let open = staffai::ports::tools::Endpoint { allow_http: true, ..endpoint(&format!("{url}/mcp")) };
+        let open = ports::tools::Endpoint { allow_http: true, ..endpoint(&format!("{url}/mcp")) };
         let refused = flow::begin(&open, &CHANCE, None, &Trust::NONE, &[]).await.err().unwrap();
         assert!(refused.contains("private network") && refused.contains("--allow-origin"), "{refused}");
     }

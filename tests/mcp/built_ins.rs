@@ -5,14 +5,14 @@ use std::io::Write as _;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
+use domain::ids::Timestamp;
 use parking_lot::Mutex;
+use ports::{Clock, Dice, ToolServer};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
-use staffai::domain::ids::Timestamp;
-use staffai::ports::{Clock, Dice, ToolServer};
-use staffai::tools::{BuiltIns, simple};
+use tools::{BuiltIns, simple};
 
 use crate::support::{python, request, root};
 

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::tool::CallErrorKind;
+use ports::ToolServer;
+use ports::tools::{ConnectErrorKind, Transport};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
-use staffai::domain::tool::CallErrorKind;
-use staffai::ports::ToolServer;
-use staffai::ports::tools::{ConnectErrorKind, Transport};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::{Instant, timeout};
 

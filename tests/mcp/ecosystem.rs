@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::response::IntoResponse;
+use domain::tool::CallErrorKind;
 use http::StatusCode;
+use ports::ToolServer;
+use ports::tools::ServerEntry;
 use serde_json::{Value, json};
-use staffai::domain::tool::CallErrorKind;
-use staffai::ports::ToolServer;
-use staffai::ports::tools::ServerEntry;
 use tokio::time::Instant;
 
 use crate::support::{Mark, call, connect, names, node, older, python, stdio, stdio_with, text};

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::response::IntoResponse;
+use domain::tool::CallErrorKind;
 use futures_util::StreamExt;
 use http::StatusCode;
 use parking_lot::Mutex;
+use ports::tools::{Endpoint, HttpProtocol};
 use serde_json::{Value, json};
-use staffai::domain::tool::CallErrorKind;
-use staffai::ports::tools::{Endpoint, HttpProtocol};
 use tokio::time::timeout;
 
 use crate::support::{GROWN_MAX, call, connect, endpoint, eventually, http, resident, text, try_connect};

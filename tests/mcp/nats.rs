@@ -7,14 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_nats::{Client, Subscriber};
+use domain::tool::{CallErrorKind, ServerName, ToolRequest};
 use futures_util::StreamExt;
+use mcp::McpServers;
+use mcp::nats::NatsProviders;
+use nats::connect;
+use ports::tools::{ConnectErrorKind, ServerEntry, Transport};
+use ports::{ToolProviders, ToolServer, ToolServers};
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallErrorKind, ServerName, ToolRequest};
-use staffai::mcp::McpServers;
-use staffai::mcp::nats::NatsProviders;
-use staffai::nats::connect;
-use staffai::ports::tools::{ConnectErrorKind, ServerEntry, Transport};
-use staffai::ports::{ToolProviders, ToolServer, ToolServers};
 use tokio::sync::watch;
 use tokio::time::Instant;
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::tool::{CallErrorKind, Effect, Part, ToolRequest};
 use parking_lot::Mutex;
+use ports::tools::{Endpoint, HttpProtocol, Progress, ServerEntry};
+use ports::{ProgressSink, ToolServer};
 use serde_json::json;
-use staffai::domain::tool::{CallErrorKind, Effect, Part, ToolRequest};
-use staffai::ports::tools::{Endpoint, HttpProtocol, Progress, ServerEntry};
-use staffai::ports::{ProgressSink, ToolServer};
 use tokio::time::{Instant, timeout};
 
 use crate::support::{

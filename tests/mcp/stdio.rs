@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
+use domain::tool::{CallError, CallErrorKind, ToolRequest, TraceParent};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
+use ports::ToolServers;
+use ports::tools::ConnectErrorKind;
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallError, CallErrorKind, ToolRequest, TraceParent};
-use staffai::ports::ToolServers;
-use staffai::ports::tools::ConnectErrorKind;
 use tokio::time::{Instant, timeout};
 
 use crate::support::{
@@ -77,7 +77,7 @@ async fn progress_is_told() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = {
         let told = Arc::clone(&told);
-        Arc::new(move |progress: staffai::ports::tools::Progress| told.lock().push(progress.done))
+        Arc::new(move |progress: ports::tools::Progress| told.lock().push(progress.done))
     };
     server.call(&request("slow", json!({"seconds": 0})), Some(sink)).await.unwrap();
     assert_eq!(*told.lock(), [0.0, 1.0, 2.0]);

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult};
+use mcp::McpServers;
+use ports::tools::{Command, ConnectError, Endpoint, HttpProtocol, ServerEntry, Transport};
+use ports::{ToolServer, ToolServers};
 use serde_json::{Map, Value};
-use staffai::domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult};
-use staffai::mcp::McpServers;
-use staffai::ports::tools::{Command, ConnectError, Endpoint, HttpProtocol, ServerEntry, Transport};
-use staffai::ports::{ToolServer, ToolServers};
 
 /// As long as a server may take to connect.
 pub const CONNECT: Duration = Duration::from_secs(10);

@@ -11,13 +11,13 @@ use axum::body::{Body, Bytes};
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, routing};
+use domain::tool::{CallErrorKind, Effect, ToolRequest};
 use futures_util::StreamExt;
 use futures_util::future::join_all;
 use http::{HeaderMap, StatusCode};
 use parking_lot::Mutex;
+use ports::tools::{ConnectErrorKind, Endpoint, HttpProtocol};
 use serde_json::{Value, json};
-use staffai::domain::tool::{CallErrorKind, Effect, ToolRequest};
-use staffai::ports::tools::{ConnectErrorKind, Endpoint, HttpProtocol};
 use tokio::time::{Instant, timeout};
 
 use crate::support::{

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use playground::examples::{EXAMPLES, Example, Shows};
 use serde_json::Value;
-use staffai::playground::examples::{EXAMPLES, Example, Shows};
 
 use crate::browser::Browser;
 use crate::playground_with;

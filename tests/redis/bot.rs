@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::demo_model::DemoModel;
+use playground::guild::ids::{ChannelId, MessageId, UserId};
+use playground::interactions::Interact;
+use playground::service::{Options, Service};
+use ports::{Clock, NoFaults};
 use serde_json::Value;
+use settings::{self, sources::Sources};
 use staffai::app::App;
 use staffai::app::assemble::Launch;
 use staffai::app::system::{SystemClock, SystemDice};
-use staffai::config::{self, sources::Sources};
-use staffai::playground::demo_model::DemoModel;
-use staffai::playground::guild::ids::{ChannelId, MessageId, UserId};
-use staffai::playground::interactions::Interact;
-use staffai::playground::service::{Options, Service};
-use staffai::ports::{Clock, NoFaults};
-use staffai::telemetry::Redaction;
+use telemetry::Redaction;
 use tempfile::TempDir;
 use tokio::time::{Instant, timeout};
 
@@ -61,7 +61,7 @@ impl World {
         let environment = environment.map(|(name, value)| (name.to_owned(), value.to_owned()));
         let more = more.into_iter().map(|(name, value)| (name.to_owned(), value));
         let environment = environment.into_iter().chain(more).collect();
-        let loaded = config::load(&Sources::from_maps(environment, BTreeMap::new()));
+        let loaded = settings::load(&Sources::from_maps(environment, BTreeMap::new()));
         let launch = Launch {
             settings: loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings,
             lookup: Arc::new(|_| None),
@@ -73,7 +73,7 @@ impl World {
             faults: Arc::new(NoFaults),
             page: None,
             metrics: Arc::new(String::new),
-            logged: Arc::new(staffai::telemetry::TurnLines::default()),
+            logged: Arc::new(telemetry::TurnLines::default()),
         };
         let app = App::start(launch).await.unwrap_or_else(|error| panic!("{error}"));
         timeout(PATIENCE, service.connected(0)).await.expect("the bot connects");

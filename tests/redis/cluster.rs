@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use staffai::ports::{Store, Write};
+use ports::{Store, Write};
 
 use crate::server::Server;
 use crate::support::{put, recovered, row, soon, store, until};
@@ -57,8 +57,8 @@ async fn a_server_that_dies_and_comes_back() {
 
 #[tokio::test]
 async fn both_lists_of_a_limit_are_on_one_server() {
-    use staffai::domain::ids::{Door, TurnId};
-    use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+    use domain::ids::{Door, TurnId};
+    use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
     let nodes = cluster().await;
     let store = store(&format!("redis-cluster://{},{}", nodes[0].address(), nodes[1].address())).await;
     for number in 0..40 {

@@ -4,14 +4,14 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use staffai::actors::facts::FactKeeper;
+use actors::facts::FactKeeper;
+use domain::fact::{Bounds, NotKept};
+use domain::ids::{Door, Person, Place, TurnId};
+use domain::tool::OnBehalf;
+use ports::{Clock, Facts, Store};
 use staffai::app::system::SystemClock;
-use staffai::domain::fact::{Bounds, NotKept};
-use staffai::domain::ids::{Door, Person, Place, TurnId};
-use staffai::domain::tool::OnBehalf;
-use staffai::ports::{Clock, Facts, Store};
-use staffai::store::embedded::opener::Opener;
-use staffai::store::resilient::Resilient;
+use store::embedded::opener::Opener;
+use store::resilient::Resilient;
 use tempfile::TempDir;
 use tokio::time::Instant;
 

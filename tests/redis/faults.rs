@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ports::{Store, Write};
 use secrecy::SecretString;
 use staffai::app::system::SystemClock;
-use staffai::ports::{Store, Write};
-use staffai::store::redis;
-use staffai::store::redis::opener::Opener;
-use staffai::store::resilient::{Limits, Resilient};
+use store::redis;
+use store::redis::opener::Opener;
+use store::resilient::{Limits, Resilient};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::select;
 use tokio::task::JoinHandle;

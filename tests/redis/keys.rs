@@ -4,10 +4,10 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::demo_model::DemoModel;
+use playground::service::{Options, Service};
+use ports::Clock;
 use staffai::app::system::SystemClock;
-use staffai::playground::demo_model::DemoModel;
-use staffai::playground::service::{Options, Service};
-use staffai::ports::Clock;
 use tempfile::TempDir;
 use tokio::time::Instant;
 

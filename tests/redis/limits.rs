@@ -3,18 +3,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ids::{Door, Timestamp, TurnId};
+use domain::keys;
+use domain::limits::window_log::{EntryState, WindowLog};
+use domain::limits::{Decision, Limits, Member, Request, Reservation, Step, Tier};
 use futures_util::future::join_all;
+use ports::Store;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::SecretString;
-use staffai::domain::ids::{Door, Timestamp, TurnId};
-use staffai::domain::keys;
-use staffai::domain::limits::window_log::{EntryState, WindowLog};
-use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step, Tier};
-use staffai::ports::Store;
-use staffai::store::redis::Redis;
-use staffai::store::redis::opener::Opener;
-use staffai::store::{Backend, LimitDecision, LimitOutcome};
+use store::redis::Redis;
+use store::redis::opener::Opener;
+use store::{Backend, LimitDecision, LimitOutcome};
 
 use crate::server::Server;
 use crate::support::{Log as Said, reason, recovered, soon, store, until};

@@ -1,8 +1,8 @@
 //! Logins and encryption.
 
+use ports::Store;
 use secrecy::SecretString;
-use staffai::ports::Store;
-use staffai::store::redis::opener::Opener;
+use store::redis::opener::Opener;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::time::timeout;

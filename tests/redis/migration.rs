@@ -1,11 +1,11 @@
 //! A start on the Redis that the Python bot has filled: its conversations and its usage go on, and nothing in there stops us.
 
+use actors::ledger;
+use domain::ids::{Door, Person};
+use playground::service::Service;
+use ports::{Clock, Store};
 use serde_json::Value;
-use staffai::actors::ledger;
 use staffai::app::system::SystemClock;
-use staffai::domain::ids::{Door, Person};
-use staffai::playground::service::Service;
-use staffai::ports::{Clock, Store};
 
 use crate::bot::{World, history, says};
 use crate::server::Server;

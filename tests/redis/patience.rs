@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use staffai::domain::ids::{Door, TurnId};
-use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use staffai::ports::{Store, StoredRow, Write};
+use domain::ids::{Door, TurnId};
+use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use ports::{Store, StoredRow, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
@@ -114,7 +114,7 @@ async fn what_the_settings_of_a_server_can_lose_or_break_is_known() {
     let known = store(&server.url()).await;
     assert!(soon(known.write(vec![put("a", "1")])).await);
     sleep(Duration::from_millis(50)).await;
-    assert_eq!((known.keeping(), reason(&known)), (staffai::ports::Keeping::default(), None));
+    assert_eq!((known.keeping(), reason(&known)), (ports::Keeping::default(), None));
 }
 
 #[tokio::test]

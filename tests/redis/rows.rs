@@ -6,11 +6,11 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::demo_model::DemoModel;
+use playground::service::{Options, Service};
+use ports::Clock;
 use serde_json::{Value, json};
 use staffai::app::system::SystemClock;
-use staffai::playground::demo_model::DemoModel;
-use staffai::playground::service::{Options, Service};
-use staffai::ports::Clock;
 use tempfile::TempDir;
 use tokio::time::Instant;
 

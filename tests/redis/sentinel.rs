@@ -2,7 +2,7 @@
 
 use std::process::{Child, Command, Stdio};
 
-use staffai::ports::Store;
+use ports::Store;
 use tempfile::TempDir;
 
 use crate::server::Server;

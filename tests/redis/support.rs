@@ -5,12 +5,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use ports::{Store, StoreStatus, Write};
 use secrecy::SecretString;
 use staffai::app::system::SystemClock;
-use staffai::ports::{Store, StoreStatus, Write};
-use staffai::store::redis::opener::Opener;
-use staffai::store::redis::{self, Redis};
-use staffai::store::resilient::Resilient;
+use store::redis::opener::Opener;
+use store::redis::{self, Redis};
+use store::resilient::Resilient;
 use tokio::time::{Instant, timeout};
 use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;

@@ -1,7 +1,7 @@
 //! Names that dashboards and alerts are built on.
 
-use staffai::telemetry::events::EVENTS;
-use staffai::telemetry::metrics::{METRICS, MetricKind};
+use telemetry::events::EVENTS;
+use telemetry::metrics::{METRICS, MetricKind};
 
 use crate::source::{File, Finding, behind_group, tokens};
 
@@ -15,7 +15,11 @@ pub fn events(file: &File) -> Vec<Finding> {
         }
         let name = file.literal(window[2].at);
         if let Some(name) = name.filter(|name| !EVENTS.iter().any(|(listed, _)| listed == name)) {
-            found.push(file.finding(window[2].at, "event", format!("'{name}' is not in src/telemetry/events.rs")));
+            found.push(file.finding(
+                window[2].at,
+                "event",
+                format!("'{name}' is not in crates/telemetry/src/events.rs"),
+            ));
         }
     }
     found
@@ -32,7 +36,11 @@ pub fn metrics(file: &File) -> Vec<Finding> {
         }
         let name = file.literal(window[3].at);
         if let Some(name) = name.filter(|name| !METRICS.iter().any(|metric| metric.name == *name)) {
-            found.push(file.finding(window[3].at, "metric", format!("'{name}' is not in src/telemetry/metrics.rs")));
+            found.push(file.finding(
+                window[3].at,
+                "metric",
+                format!("'{name}' is not in crates/telemetry/src/metrics.rs"),
+            ));
         }
     }
     found
@@ -54,7 +62,7 @@ pub fn labels(file: &File) -> Vec<Finding> {
         let Some((label, values)) = zero else { continue };
         let value = rest.iter().skip_while(|literal| **literal != label).nth(1);
         if let Some(value) = value.filter(|value| !values.contains(value)) {
-            let message = format!("'{value}' is not among the values of {label} in src/telemetry/metrics.rs");
+            let message = format!("'{value}' is not among the values of {label} in crates/telemetry/src/metrics.rs");
             found.push(file.finding(token.at, "label", message));
         }
     }
@@ -105,17 +113,17 @@ mod tests {
             rule(&File::new("src/a.rs", text)).iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         let text = "info!(\n    event = \"turn.acepted\", \"x\");\ninfo!(event = \"turn.accepted\", \"x\");";
-        assert_eq!(found(events, text), ["src/a.rs:2: event: 'turn.acepted' is not in src/telemetry/events.rs"]);
+        assert_eq!(found(events, text), ["src/a.rs:2: event: 'turn.acepted' is not in crates/telemetry/src/events.rs"]);
         let text = "counter!(\"staffai_turn_total\").increment(1);\nmetrics::gauge!(\"staffai_mailbox_depth\").set(1);";
         assert_eq!(
             found(metrics, text),
-            ["src/a.rs:1: metric: 'staffai_turn_total' is not in src/telemetry/metrics.rs"]
+            ["src/a.rs:1: metric: 'staffai_turn_total' is not in crates/telemetry/src/metrics.rs"]
         );
         let text = "metrics::counter!(\"staffai_shed_total\", \"where\" => \"attic\").increment(1);\n\
                     metrics::counter!(\"staffai_shed_total\", \"where\" => \"lane\").increment(1);";
         assert_eq!(
             found(labels, text),
-            ["src/a.rs:1: label: 'attic' is not among the values of where in src/telemetry/metrics.rs"]
+            ["src/a.rs:1: label: 'attic' is not among the values of where in crates/telemetry/src/metrics.rs"]
         );
         let quiet = "let event = next(); // event = \"x\"\nif event == \"y\" {}\n#[cfg(test)] mod t { fn f() { event = \"z\" } }";
         assert!(found(events, quiet).is_empty());

@@ -11,9 +11,9 @@ const LATER: [&str; 3] = ["TODO", "FIXME", "XXX"];
 /// Names of sources of chance, wherever they come from.
 const CHANCE: [&str; 7] = ["thread_rng", "ThreadRng", "SysRng", "OsRng", "from_os_rng", "make_rng", "fastrand"];
 
-/// Nobody but `config` touches the environment.
+/// Only `settings` touches the environment.
 pub fn environment(file: &File) -> Vec<Finding> {
-    if matches!(file.room(), Some("config")) {
+    if matches!(file.room(), Some("settings")) {
         return Vec::new();
     }
     let tokens = tokens(&file.shipped);
@@ -25,10 +25,10 @@ pub fn environment(file: &File) -> Vec<Finding> {
     let mut found: Vec<Token<'_>> =
         behind_path(&tokens, &["std"]).into_iter().filter(|token| token.text == "env").collect();
     found.extend((0..tokens.len()).filter(|index| bare(*index)).map(|index| tokens[index]));
-    report(file, found, "environment", "only src/config* reads the environment")
+    report(file, found, "environment", "only crates/settings reads the environment")
 }
 
-/// Nobody but `app` makes a clock or a source of chance.
+/// Only `app` makes a clock or a source of chance.
 pub fn clocks_and_chance(file: &File) -> Vec<Finding> {
     if matches!(file.room(), Some("app")) {
         return Vec::new();
@@ -163,11 +163,11 @@ mod tests {
             "use std::env::var;",
             "let a = env::var_os(\"A\");",
         ] {
-            assert!(!lines(environment, "src/discord.rs", text).is_empty(), "{text}");
-            assert!(lines(environment, "src/config/env.rs", text).is_empty(), "{text}");
+            assert!(!lines(environment, "crates/discord/src/lib.rs", text).is_empty(), "{text}");
+            assert!(lines(environment, "crates/settings/src/env.rs", text).is_empty(), "{text}");
         }
         for text in ["let a = env!(\"A\");", "use std::fmt;", "use crate::config::env;", "// std::env", "a.env.get()"] {
-            assert!(lines(environment, "src/discord.rs", text).is_empty(), "{text}");
+            assert!(lines(environment, "crates/discord/src/lib.rs", text).is_empty(), "{text}");
         }
     }
 
@@ -183,12 +183,12 @@ mod tests {
             "let a: u8 = rand::random();",
             "use rand::rngs::SysRng;",
         ] {
-            assert_eq!(lines(clocks_and_chance, "src/discord.rs", &format!("\n{text}")), [2], "{text}");
+            assert_eq!(lines(clocks_and_chance, "crates/discord/src/lib.rs", &format!("\n{text}")), [2], "{text}");
             assert!(lines(clocks_and_chance, "src/app.rs", text).is_empty(), "{text}");
             assert!(lines(clocks_and_chance, "src/app/clock.rs", text).is_empty(), "{text}");
         }
         for text in ["use tokio::time::Instant;", "Instant::now()", "use std::time::Duration;", "use rand::Rng;"] {
-            assert!(lines(clocks_and_chance, "src/discord.rs", text).is_empty(), "{text}");
+            assert!(lines(clocks_and_chance, "crates/discord/src/lib.rs", text).is_empty(), "{text}");
         }
     }
 

@@ -41,7 +41,7 @@ pub struct Token<'a> {
 impl File {
     pub fn new(path: &str, text: &str) -> Self {
         let (code, comments) = split(text);
-        let only_for_tests = !path.starts_with("src/") || path.ends_with("/tests.rs") || path.contains("/tests/");
+        let only_for_tests = room(path).is_none() || path.ends_with("/tests.rs") || path.contains("/tests/");
         let shipped = if only_for_tests { blank(&code) } else { without_tests(&code) };
         Self { path: path.to_owned(), text: text.to_owned(), code, shipped, comments }
     }
@@ -66,15 +66,9 @@ impl File {
         self.shipped = blank(&self.code);
     }
 
-    /// The module at the top that this file belongs to; none outside `src`.
+    /// The crate that this file belongs to, or the module at the top of the root package; none where only tests see it.
     pub fn room(&self) -> Option<&str> {
-        let inside = self.path.strip_prefix("src/")?;
-        Some(inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs"))
-    }
-
-    /// How many modules deep this file is: 1 for `src/ports.rs`.
-    pub fn depth(&self) -> usize {
-        self.path.matches('/').count()
+        room(&self.path)
     }
 
     pub fn finding(&self, at: usize, rule: &'static str, what: impl Into<String>) -> Finding {
@@ -86,6 +80,17 @@ impl File {
     pub fn literal(&self, at: usize) -> Option<&str> {
         self.text[at..].strip_prefix('"')?.split('"').next()
     }
+}
+
+/// The crate of development that counts instructions ships in no program.
+const FOR_TESTS: &str = "cost";
+
+fn room(path: &str) -> Option<&str> {
+    if let Some((name, _)) = path.strip_prefix("crates/").and_then(|inside| inside.split_once("/src/")) {
+        return Some(name).filter(|name| *name != FOR_TESTS);
+    }
+    let inside = path.strip_prefix("src/")?;
+    Some(inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs"))
 }
 
 /// Cuts code into tokens.
@@ -244,7 +249,7 @@ fn without_tests(code: &str) -> String {
 
 fn begins_test_item(tokens: &[Token<'_>]) -> bool {
     let words: Vec<&str> = tokens.iter().take(7).map(|token| token.text).collect();
-    matches!(words.as_slice(), ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "all", "(", "test"])
+    matches!(words.as_slice(), ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "all" | "any", "(", "test"])
 }
 
 /// The index behind an item with its attributes.
@@ -307,9 +312,10 @@ mod tests {
     fn findings_name_the_place() {
         let file = File::new("src/a.rs", "one\ntwo\nthree");
         assert_eq!(file.finding(8, "rule", "what").to_string(), "src/a.rs:3: rule: what");
-        assert_eq!((file.room(), file.depth()), (Some("a"), 1));
-        let below = File::new("src/a/b.rs", "");
-        assert_eq!((below.room(), below.depth()), (Some("a"), 2));
+        assert_eq!(file.room(), Some("a"));
+        assert_eq!(File::new("src/a/b.rs", "").room(), Some("a"));
+        assert_eq!(File::new("crates/a/src/b/c.rs", "").room(), Some("a"));
+        assert_eq!(File::new("crates/cost/src/lib.rs", "").room(), None);
         assert_eq!(File::new("tests/a.rs", "").room(), None);
     }
 }

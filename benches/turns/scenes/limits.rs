@@ -6,14 +6,14 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::ids::{Door, Timestamp, TurnId};
+use domain::limits::member_windows::MemberWindows;
+use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use futures_util::future::join_all;
+use ports::{Store, StoreStatus};
 use staffai::app::system::SystemClock;
-use staffai::domain::ids::{Door, Timestamp, TurnId};
-use staffai::domain::limits::member_windows::MemberWindows;
-use staffai::domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use staffai::ports::{Store, StoreStatus};
-use staffai::store::resilient::Resilient;
-use staffai::store::{embedded, redis};
+use store::resilient::Resilient;
+use store::{embedded, redis};
 use tempfile::TempDir;
 use tokio::time::Instant;
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use staffai::domain::ids;
+use domain::ids;
 use tokio::time::Instant;
 
 use super::{Pair, Size, answered};

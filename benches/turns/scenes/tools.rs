@@ -5,15 +5,15 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Duration;
 
+use domain::tool::catalogue::{Catalogue, Offer};
+use domain::tool::selection::Index;
+use domain::tool::view::View;
+use domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolRequest};
 use futures_util::future::join_all;
+use mcp::McpServers;
+use ports::ToolServers as _;
+use ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
 use serde_json::{Map, json};
-use staffai::domain::tool::catalogue::{Catalogue, Offer};
-use staffai::domain::tool::selection::Index;
-use staffai::domain::tool::view::View;
-use staffai::domain::tool::{Effect, ResultLimits, ServerName, Tool, ToolRequest};
-use staffai::mcp::McpServers;
-use staffai::ports::ToolServers as _;
-use staffai::ports::tools::{Endpoint, HttpProtocol, ServerEntry, Transport};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -34,7 +34,7 @@ const OFFERED: usize = 40;
 /// How long the rig's server may take for anything.
 const WITHIN: Duration = Duration::from_secs(10);
 
-type Server = Arc<dyn staffai::ports::ToolServer>;
+type Server = Arc<dyn ports::ToolServer>;
 
 /// Runs the scene.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {

@@ -3,10 +3,10 @@
 
 use std::hint::black_box;
 
+use domain::layout::lay_out;
+use domain::outgoing::Capabilities;
+use domain::reply::{Schema, to_parts};
 use serde_json::{Value, json};
-use staffai::domain::layout::lay_out;
-use staffai::domain::outgoing::Capabilities;
-use staffai::domain::reply::{Schema, to_parts};
 use tokio::time::Instant;
 
 use crate::arithmetic::{as_f64, median};
@@ -54,7 +54,7 @@ pub fn run(table: &mut Table) -> Result<(), String> {
 fn formula(table: &mut Table) {
     let steal = Steal::watch();
     let formula = r"\int_0^1 x^2\,dx = \sum_{k=1}^{\infty} \frac{1}{k^2} \begin{pmatrix} a & b \\ c & d \end{pmatrix}";
-    let cost = each(FORMULAS, || staffai::render::latex::draw(black_box(formula)).map_or(0, |png| png.len()));
+    let cost = each(FORMULAS, || render::latex::draw(black_box(formula)).map_or(0, |png| png.len()));
     table.at_most("rendering: a formula as a picture", (cost / 1_000.0, "ms"), 5.0, &steal);
 }
 

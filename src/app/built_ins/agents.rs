@@ -5,14 +5,14 @@ use std::sync::Arc;
 use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::reload::Lookup;
-use crate::config::Settings;
-use crate::config::address::{is_loopback, is_remote};
-use crate::config::agents::Peer;
-use crate::domain::api_key::is_name;
-use crate::domain::lineage::{Budget, Identity};
-use crate::ports::{Clock, Dice};
-use crate::tools::BuiltInTool;
-use crate::tools::agent_call::{AgentCall, Row};
+use domain::api_key::is_name;
+use domain::lineage::{Budget, Identity};
+use ports::{Clock, Dice};
+use settings::Settings;
+use settings::address::{is_loopback, is_remote};
+use settings::agents::Peer;
+use tools::BuiltInTool;
+use tools::agent_call::{AgentCall, Row};
 
 /// The most servers.
 const ROWS_MAX: usize = 32;
@@ -115,12 +115,11 @@ fn key(peer: &Peer, lookup: &Lookup) -> Option<SecretString> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
-    use crate::config::sources::Sources;
+    use settings::sources::Sources;
 
     fn read(row: &str) -> Result<Vec<Row>, Vec<String>> {
         let files = [("staffai.toml".into(), format!("[agents]\n{row}"))].into();
-        let settings = config::load(&Sources::from_maps([].into(), files)).unwrap().settings;
+        let settings = settings::load(&Sources::from_maps([].into(), files)).unwrap().settings;
         assert!(!format!("{settings:?}").contains("very-secret"));
         let lookup: Lookup = Arc::new(|name| (name == "A_KEY").then(|| "very-secret".into()));
         rows(&settings, &lookup)

@@ -3,8 +3,8 @@
 use secrecy::SecretString;
 
 use crate::app::reload::Lookup;
-use crate::config::data_tools::Database;
-use crate::config::{Settings, address};
+use settings::data_tools::Database;
+use settings::{Settings, address};
 
 /// What must never be shown of the addresses of databases.
 pub(in crate::app) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
@@ -19,8 +19,8 @@ fn url(row: &Database, lookup: &Lookup) -> Option<SecretString> {
 #[cfg(not(feature = "databases"))]
 mod built {
     use crate::app::reload::Lookup;
-    use crate::config::Settings;
-    use crate::tools::BuiltInTool;
+    use settings::Settings;
+    use tools::BuiltInTool;
 
     /// None, in a program that was built without them.
     pub(in crate::app) fn tools(
@@ -42,11 +42,11 @@ mod built {
 
     use super::url;
     use crate::app::reload::Lookup;
-    use crate::config::Settings;
-    use crate::config::address::is_remote;
-    use crate::config::data_tools;
-    use crate::tools::BuiltInTool;
-    use crate::tools::db_query::{self, Database, Rights};
+    use settings::Settings;
+    use settings::address::is_remote;
+    use settings::data_tools;
+    use tools::BuiltInTool;
+    use tools::db_query::{self, Database, Rights};
 
     /// The tools for the databases that are configured.
     ///

@@ -7,8 +7,8 @@ use tokio::time::Instant;
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
 use crate::app::reload::Lookup;
-use crate::config::Settings;
-use crate::tools::agent_call::{self, Row};
+use settings::Settings;
+use tools::agent_call::{self, Row};
 
 /// A shorter key can be guessed, and with it lineages signed.
 const KEY_LEAST: usize = 16;

@@ -6,8 +6,8 @@ use tokio::time::Instant;
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
 use crate::app::reload::Lookup;
-use crate::config::Settings;
-use crate::tools::web_search::{self, Trial};
+use settings::Settings;
+use tools::web_search::{self, Trial};
 
 /// A row for each that is configured.
 pub(super) async fn check(settings: &Settings, lookup: &Lookup, offline: bool, report: &mut Report) {

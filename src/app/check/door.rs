@@ -3,11 +3,11 @@
 use super::places;
 use super::report::{CheckStatus, Report};
 use crate::app::doors;
-use crate::config::Settings;
-use crate::discord::rest::Rest;
-use crate::discord::rest::account::{Account, Content, GUILDS_PAGE, Guilds};
-use crate::domain::rejection::Rejection;
-use crate::ports::PostError;
+use discord::rest::Rest;
+use discord::rest::account::{Account, Content, GUILDS_PAGE, Guilds};
+use domain::rejection::Rejection;
+use ports::PostError;
+use settings::Settings;
 
 const TOKEN: &str = "discord token";
 const CONTENT: &str = "discord message content";

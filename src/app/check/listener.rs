@@ -5,7 +5,7 @@ use std::net::{SocketAddr, TcpListener};
 
 use super::report::Report;
 use crate::app::commands;
-use crate::config::Settings;
+use settings::Settings;
 
 /// Binds each address for a moment. One that is in use by our own running service is well.
 pub async fn check(settings: &Settings, report: &mut Report) {

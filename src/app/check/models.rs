@@ -12,17 +12,17 @@ use super::report::{CheckStatus, Report};
 use super::tools;
 use crate::app::reload::{self, Lookup};
 use crate::app::{files, triggers};
-use crate::config::Settings;
-use crate::config::address::is_remote;
-use crate::domain::attachment::Enclosed;
-use crate::domain::completion::{Completion, Finish, Item, Request, Role};
-use crate::domain::ids::{Door, Place};
-use crate::domain::prompt::{self, Prompts, Question, Scene};
-use crate::domain::reply::Schema;
-use crate::domain::turn::ReplyContract;
-use crate::llm::client::Client;
-use crate::llm::registry::Registry;
-use crate::ports::{ModelError, ModelErrorKind, Models};
+use domain::attachment::Enclosed;
+use domain::completion::{Completion, Finish, Item, Request, Role};
+use domain::ids::{Door, Place};
+use domain::prompt::{self, Prompts, Question, Scene};
+use domain::reply::Schema;
+use domain::turn::ReplyContract;
+use llm::client::Client;
+use llm::registry::Registry;
+use ports::{ModelError, ModelErrorKind, Models};
+use settings::Settings;
+use settings::address::is_remote;
 
 /// Models that are asked at the same time.
 const AT_ONCE: usize = 4;
@@ -258,7 +258,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::domain::completion::Usage;
+    use domain::completion::Usage;
 
     const GOOD: &str = r#"{"type": "text", "response": "Hello", "data": ""}"#;
 

@@ -1,10 +1,10 @@
 //! Asks Discord about the roles and channels that the settings name. What is missing there keeps a promise from being kept.
 
 use super::report::Report;
-use crate::config::Settings;
-use crate::discord::DOOR;
-use crate::discord::rest::Rest;
-use crate::discord::rest::setup::{ChannelState, RoleRights, Roles};
+use discord::DOOR;
+use discord::rest::Rest;
+use discord::rest::setup::{ChannelState, RoleRights, Roles};
+use settings::Settings;
 
 const ROLES: &str = "discord roles";
 const CHANNELS: &str = "discord channels";

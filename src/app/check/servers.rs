@@ -8,13 +8,13 @@ use crate::app::mcp::logins;
 use crate::app::reload::{self, Lookup};
 use crate::app::servers::{self, Tried};
 use crate::app::tools::held;
-use crate::config::Settings;
-use crate::domain::near;
-use crate::domain::tool::ServerName;
-use crate::domain::tool::name::callable;
-use crate::domain::tool::rights;
-use crate::mcp::config::Configured;
-use crate::ports::tools::{ServerEntry, ServerOff};
+use domain::near;
+use domain::tool::ServerName;
+use domain::tool::name::callable;
+use domain::tool::rights;
+use mcp::config::Configured;
+use ports::tools::{ServerEntry, ServerOff};
+use settings::Settings;
 
 /// The row of the file as a whole.
 const FILE: &str = "tool servers";
@@ -135,7 +135,7 @@ pub(super) async fn check(
 ) {
     if offline {
         for entry in entries {
-            match crate::mcp::possible(entry) {
+            match mcp::possible(entry) {
                 Ok(()) => report.skipped(&part(entry), "not contacted: --offline"),
                 Err(mistake) => report.wrong_with(&part(entry), mistake.to_string()),
             }
@@ -182,7 +182,7 @@ pub(super) async fn nats(settings: &Settings, offline: bool, report: &mut Report
     if offline {
         return report.skipped(PART, "not contacted: --offline");
     }
-    match crate::nats::connect(url).await {
+    match nats::connect(url).await {
         Ok(_) => report.ok(PART, "connected; processes that announce tools are heard while the bot runs"),
         Err(why) => report.wrong_with(PART, format!("{why}; check STAFFAI_NATS_URL, and whether the server runs")),
     }

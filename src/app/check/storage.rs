@@ -11,13 +11,13 @@ use tokio::time::timeout;
 use super::report::{CheckStatus, Report};
 use crate::app::commands;
 use crate::app::system::SystemClock;
-use crate::config::Settings;
-use crate::domain::keys;
-use crate::domain::limits::{Limits, Member, Request, Step};
-use crate::ports::{Keeping, Write};
-use crate::store::embedded::FILE;
-use crate::store::embedded::opener::Opener;
-use crate::store::{Backend, BackendError, OpenError, redis};
+use domain::keys;
+use domain::limits::{Limits, Member, Request, Step};
+use ports::{Keeping, Write};
+use settings::Settings;
+use store::embedded::FILE;
+use store::embedded::opener::Opener;
+use store::{Backend, BackendError, OpenError, redis};
 
 const STORE: &str = "store";
 

@@ -7,10 +7,10 @@ use tokio::time::Instant;
 
 use super::models::{bounded, signs_of_end};
 use super::report::CheckStatus;
-use crate::domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
-use crate::domain::model::{Row, ToolMode};
-use crate::domain::reply::Schema;
-use crate::ports::{ModelError, ModelErrorKind, Models};
+use domain::completion::{Completion, Item, Request, Role, ToolCall, ToolSpec, WrittenJson};
+use domain::model::{Row, ToolMode};
+use domain::reply::Schema;
+use ports::{ModelError, ModelErrorKind, Models};
 
 /// The tool. It exists in this check only.
 const TOOL: &str = "lucky_number";

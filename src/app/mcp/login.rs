@@ -11,8 +11,8 @@ use crate::app::servers::{self, Tried};
 use crate::app::system::random_bits;
 use crate::app::tools::harmless;
 use crate::app::{Cli, exit, reload};
-use crate::mcp::oauth::flow::{self, Chance, Client, Made, Trust};
-use crate::ports::tools::Transport;
+use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
+use ports::tools::Transport;
 
 /// How long a person may take.
 const PERSON_WITHIN: Duration = Duration::from_secs(10 * 60);

@@ -17,17 +17,17 @@ use crate::app::assemble::Launch;
 use crate::app::commands::{self, Reading};
 use crate::app::system::SystemClock;
 use crate::app::{Cli, exit};
-use crate::config::Settings;
-use crate::config::sources::Sources;
-use crate::config::triggers::Triggers;
-use crate::domain::tool::ServerName;
-use crate::playground::chaos::{BotOrder, Counted, Strikes};
-use crate::playground::demo_model::{MODEL, SPARE};
-use crate::playground::example_server;
-use crate::playground::neighbours::Choice;
-use crate::ports::Clock;
-use crate::ports::tools::{Command, ServerEntry, Transport};
-use crate::telemetry::metrics::summed;
+use domain::tool::ServerName;
+use playground::chaos::{BotOrder, Counted, Strikes};
+use playground::demo_model::{MODEL, SPARE};
+use playground::example_server;
+use playground::neighbours::Choice;
+use ports::Clock;
+use ports::tools::{Command, ServerEntry, Transport};
+use settings::Settings;
+use settings::sources::Sources;
+use settings::triggers::Triggers;
+use telemetry::metrics::summed;
 
 /// How often it is told what was counted.
 const COUNTED: Duration = Duration::from_millis(500);

@@ -12,8 +12,8 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::files;
-use crate::playground::guild::kept::{Kept, VERSION};
-use crate::playground::service::{Change, Service};
+use playground::guild::kept::{Kept, VERSION};
+use playground::service::{Change, Service};
 
 /// The file.
 const FILE: &str = "chat.json";

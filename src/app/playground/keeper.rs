@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Birth, Heard, Link, Order, Says, Told};
 use crate::app::exit;
-use crate::playground::chaos::{BotOrder, BotProcess, Counted, Refused};
-use crate::playground::neighbours::Choice;
+use playground::chaos::{BotOrder, BotProcess, Counted, Refused};
+use playground::neighbours::Choice;
 
 /// Orders that wait to be handed on.
 const ORDERS: usize = 64;

@@ -8,8 +8,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use crate::playground::chaos::{BotOrder, Counted, Refused};
-use crate::playground::neighbours::Choice;
+use playground::chaos::{BotOrder, Counted, Refused};
+use playground::neighbours::Choice;
 
 /// What the bot is told at its birth, as the first line.
 #[derive(Clone, Serialize, Deserialize)]

@@ -3,7 +3,7 @@ use std::collections::BTreeMap;
 use secrecy::ExposeSecret;
 
 use super::*;
-use crate::config::sources::Sources;
+use settings::sources::Sources;
 
 /// Settings that name these files.
 fn settings(files: &[(&str, &Path)]) -> Settings {
@@ -11,7 +11,7 @@ fn settings(files: &[(&str, &Path)]) -> Settings {
         files.iter().map(|(name, path)| ((*name).to_owned(), path.display().to_string())).collect();
     environment.insert("LITELLM_MODEL".to_owned(), "m".to_owned());
     let there = files.iter().map(|(_, path)| (path.to_path_buf(), String::new())).collect();
-    let loaded = crate::config::load(&Sources::from_maps(environment, there));
+    let loaded = settings::load(&Sources::from_maps(environment, there));
     loaded.unwrap_or_else(|problems| panic!("{problems:?}")).settings
 }
 

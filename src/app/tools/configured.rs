@@ -9,20 +9,20 @@ use tokio::time::Instant;
 
 use super::held::{self, Held};
 use super::{Of, first_line, harmless, misfit, pretty, told, unknown};
-use crate::actors::running::LimitScope;
 use crate::app::commands::{self, Reading};
 use crate::app::mcp::logins;
 use crate::app::servers::{self, Tried};
 use crate::app::{Cli, built_ins, doors, exit, reload};
-use crate::config::{Settings, check::ids};
-use crate::domain::ids::{Door, Person, Place};
-use crate::domain::tool::access::{Access, Standing};
-use crate::domain::tool::catalogue::{Catalogue, Entry};
-use crate::domain::tool::rights::{Decided, Rule, Verdict};
-use crate::domain::tool::{Source, ToolRequest, schema};
-use crate::ports::ToolServer;
-use crate::ports::tools::ServerOff;
-use crate::tools::BuiltIns;
+use actors::running::LimitScope;
+use domain::ids::{Door, Person, Place};
+use domain::tool::access::{Access, Standing};
+use domain::tool::catalogue::{Catalogue, Entry};
+use domain::tool::rights::{Decided, Rule, Verdict};
+use domain::tool::{Source, ToolRequest, schema};
+use ports::ToolServer;
+use ports::tools::ServerOff;
+use settings::{Settings, check::ids};
+use tools::BuiltIns;
 
 /// Why a tool is held back, and what to do.
 const HELD: &str = "the tool is not what it was when it was accepted, so the bot does not offer it; read what it says of itself \

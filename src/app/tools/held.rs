@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::app::commands;
 use crate::app::servers::Tried;
 use crate::app::system::SystemClock;
-use crate::config::Settings;
-use crate::domain::keys;
-use crate::domain::tool::ServerName;
-use crate::domain::tool::catalogue::Pin;
-use crate::domain::tool::server::{ServerRecord, review};
-use crate::store::embedded::FILE;
-use crate::store::embedded::opener::Opener;
-use crate::store::{Backend, BackendError, OpenError, redis};
+use domain::keys;
+use domain::tool::ServerName;
+use domain::tool::catalogue::Pin;
+use domain::tool::server::{ServerRecord, review};
+use settings::Settings;
+use store::embedded::FILE;
+use store::embedded::opener::Opener;
+use store::{Backend, BackendError, OpenError, redis};
 
 /// Names of tools that are held back, by their servers.
 pub(in crate::app) type Held = BTreeMap<ServerName, Vec<String>>;

@@ -3,7 +3,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 
 use super::*;
-use crate::domain::completion::{Finish, Usage};
+use domain::completion::{Finish, Usage};
 
 /// A model of one kind or another, as the trait sees it.
 #[derive(Clone, Copy, PartialEq)]

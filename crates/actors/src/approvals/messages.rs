@@ -1,0 +1,119 @@
+//! The messages that ask, and what becomes of them once it is decided.
+
+use std::time::Duration;
+
+use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open, Unasked};
+use crate::messages::journal::JournalMsg;
+use crate::messages::outbox::OutboxMsg;
+use crate::supervisor::ActorContext;
+use domain::ending::Unposted;
+use domain::gate::{Decision, Gate, GateId};
+use domain::ids::MessageId;
+use domain::layout::lay_out;
+use domain::notice::gate as words;
+use domain::outgoing::{Capabilities, Outgoing, Piece};
+use domain::turn_event::TurnUpdate;
+use ports::PostRequest;
+
+/// Digits of a gate's id in the nonce of its message.
+const NONCE_DIGITS: usize = 20;
+/// The longest that a question waits to be posted: longer than the outbox tries.
+const POSTED_WITHIN: Duration = Duration::from_secs(900);
+/// How long a decided question is tried to be shown as one.
+const REWRITTEN_WITHIN: Duration = Duration::from_secs(60);
+
+impl Approvals {
+    /// Asks: where clients read along by an event, elsewhere by a message.
+    pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
+        let gate = &open.case.gate;
+        if self.ways.events.streams(&gate.place.door) {
+            self.ways.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+                id: gate.id.to_string(),
+                question: words::question_in_words(gate),
+                arguments: gate.arguments.clone(),
+                expires_at: gate.expires_at,
+                decision: None,
+            });
+            open.asking = AskState::Asked(None);
+            return;
+        }
+        // No reply: what replies to the question of a turn is its answer.
+        let outgoing =
+            Outgoing { place: gate.place.clone(), reply_to: None, parts: words::asking(gate), apology: false };
+        let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
+        let (there, back) = (gate.id.clone(), gate.id.clone());
+        open.asking = AskState::Sent;
+        ctx.task(
+            async move {
+                let post = |reply| OutboxMsg::Post { name, outgoing, reply };
+                let result = match outbox.call(post, POSTED_WITHIN).await {
+                    // The last message has the buttons.
+                    Ok(Ok(delivery)) => delivery.posted.into_iter().next_back().ok_or(Unasked::Never),
+                    Ok(Err(Unposted::Busy)) | Err(_) => Err(Unasked::Again),
+                    Ok(Err(_)) => Err(Unasked::Never),
+                };
+                ApprovalsEvent::Posted(there, result)
+            },
+            move |_| ApprovalsEvent::Posted(back, Err(Unasked::Again)),
+        );
+    }
+
+    /// The message that asks stands there, or will not.
+    pub(super) fn posted(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        state: &mut ApprovalsState,
+        id: &GateId,
+        result: Result<MessageId, Unasked>,
+    ) {
+        let Some(open) = state.open.get_mut(id) else {
+            if let (Some((gate, decision)), Ok(message)) = (state.closed.remove(id), result) {
+                self.rewrite(ctx, &gate, &message, &decision);
+            }
+            return;
+        };
+        match result {
+            Ok(message) => {
+                let turn = open.case.gate.turn.clone();
+                // A journal that is down learns nothing: the next life asks again under the same nonce.
+                let _ = self.journal.cast(JournalMsg::Asked(turn, id.clone(), message.clone()));
+                open.asking = AskState::Asked(Some(message));
+            }
+            Err(Unasked::Again) => open.asking = AskState::Due,
+            Err(Unasked::Never) => {
+                open.asking = AskState::Asked(None);
+                if open.case.decision.is_none() {
+                    let decision = open.case.decision.insert(Decision::NotAsked).clone();
+                    self.record(ctx, open, decision, None);
+                }
+            }
+        }
+    }
+
+    /// Shows in the place of a question what was decided.
+    pub(super) fn rewrite(
+        &self,
+        ctx: &mut ActorContext<Approvals>,
+        gate: &Gate,
+        message: &MessageId,
+        decision: &Decision,
+    ) {
+        let outbox = self.ways.outboxes.of(&gate.place.door).clone();
+        let (place, message) = (gate.place.clone(), message.clone());
+        let piece = shown(gate, decision);
+        ctx.background(async move {
+            let request = PostRequest::Edit { place, message, piece };
+            // What cannot be changed stays; its buttons decide nothing any more.
+            let _ = outbox.call(|reply| OutboxMsg::Read(request, reply), REWRITTEN_WITHIN).await;
+        });
+    }
+}
+
+/// The one message that tells a decision.
+fn shown(gate: &Gate, decision: &Decision) -> Piece {
+    /// What every platform shows in one message.
+    const DECIDED_CHARS: usize = 1_900;
+    let pieces = lay_out(&words::decided(gate, decision), &Capabilities::text_only(DECIDED_CHARS));
+    pieces.into_iter().next().unwrap_or_default()
+}

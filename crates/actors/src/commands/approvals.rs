@@ -1,0 +1,51 @@
+//! `/approvals`: what waits for a decision, and what was allowed for a while.
+
+use std::time::Duration;
+
+use super::CommandParts;
+use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
+use domain::command::{CHOICES_MAX, Choice, Command, Typing, WITHDRAW};
+use domain::gate::allowance::Allowance;
+use domain::gate::{Clicker, Gate};
+use domain::ids::Person;
+use domain::notice::commands as words;
+use domain::outgoing::Piece;
+
+/// How long approvals may take to answer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(5);
+
+/// The answer: the caller's own, or for operators all; or that something was taken back.
+pub(super) async fn answer(parts: &CommandParts, command: &Command, operator: bool) -> (Piece, &'static str) {
+    let locale = command.caller.locale();
+    let person = &command.caller.person;
+    if let Some(id) = command.option(WITHDRAW).filter(|id| !id.is_empty()) {
+        let which = Withdrawal::One { id: id.to_owned(), by: person.clone(), any: operator };
+        let ask = |reply| ApprovalsMsg::Withdraw(which, reply);
+        let gone = parts.approvals.call(ask, ANSWERED_WITHIN).await.unwrap_or(0);
+        let outcome = if gone > 0 { "done" } else { "refused" };
+        return (Piece::text(words::withdrawn(id, gone > 0, locale)), outcome);
+    }
+    let mut gates = parts.approvals.call(ApprovalsMsg::List, ANSWERED_WITHIN).await.unwrap_or_default();
+    let clicker = Clicker::Member(command.caller.clone());
+    gates.retain(|gate: &Gate| operator || gate.requester == *person || gate.is_for(&clicker));
+    let allowances = own(parts, person, operator);
+    (Piece::text(words::approvals(&gates, &allowances, locale)), "done")
+}
+
+/// What can be taken back by whoever types.
+pub(super) fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    let typed = typing.typed.trim().to_lowercase();
+    let running = parts.live.now();
+    let rules = running.rules(&typing.caller.person.door);
+    let operator = rules.is_some_and(|rules| rules.operators().include(&typing.caller));
+    let known = own(parts, &typing.caller.person, operator).into_iter();
+    let named = known.map(|Allowance { id, tool, .. }| Choice { name: format!("{id} {tool}"), value: id });
+    named.filter(|choice| choice.name.to_lowercase().contains(&typed)).take(CHOICES_MAX).collect()
+}
+
+fn own(parts: &CommandParts, person: &Person, operator: bool) -> Vec<Allowance> {
+    let mut known = parts.allowances.now(parts.clock.now());
+    known.retain(|allowance| operator || allowance.concerns(person));
+    known.sort_by(|one, other| (one.until, &one.id).cmp(&(other.until, &other.id)));
+    known
+}

@@ -1,0 +1,114 @@
+//! Forgetting for good: what a turn of another process on the same store saved after its member wished to be forgotten is taken out
+//! once no turn from before that wish can be left.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::CommandParts;
+use crate::forgotten::Wished;
+use domain::history::History;
+use domain::ids::{Person, Place, Timestamp};
+use domain::keys;
+use domain::turn::Exchange;
+use ports::Write;
+
+/// How often it is looked at what is due.
+pub(super) const CLEAN_EVERY: Duration = Duration::from_secs(30);
+/// The most wishes that wait; the oldest is dropped first.
+const WAITING_MAX: usize = 10_000;
+/// The most records of one kind that are looked at.
+const LOOK_MAX: usize = 10_000;
+
+/// The wishes that are to be cleaned up after, the next one first.
+#[derive(Default)]
+pub(super) struct Cleanings(VecDeque<(Instant, Wished)>);
+
+impl Cleanings {
+    /// Cleans up after this wish when it is due; an earlier wish of the same kind is part of it.
+    pub fn add(&mut self, wished: Wished, due: Instant) {
+        self.0.retain(|(_, known)| (&known.person, &known.place) != (&wished.person, &wished.place));
+        if self.0.len() >= WAITING_MAX {
+            self.0.pop_front();
+        }
+        self.0.push_back((due, wished));
+    }
+
+    /// What is due now.
+    pub fn due(&mut self) -> Vec<Wished> {
+        let now = Instant::now();
+        let due = self.0.iter().take_while(|(due, _)| *due <= now).count();
+        self.0.drain(..due).map(|(_, wished)| wished).collect()
+    }
+}
+
+/// Notes a wish in the store, where other processes see it. False when that is not durable.
+pub(super) async fn note(parts: &CommandParts, person: &Person, place: Option<&Place>, cut: Timestamp) -> bool {
+    let wished = Wished { person: person.clone(), place: place.cloned(), cut, noted: parts.clock.now() };
+    let record = wished.record(&parts.live.now());
+    parts.store.write(vec![record]).await
+}
+
+/// The wishes that this process or another one noted before this life began.
+pub(super) async fn noted(parts: &CommandParts) -> Vec<Wished> {
+    let stored = parts.store.scan(keys::FORGOTTEN_PREFIX, LOOK_MAX).await;
+    stored.iter().filter_map(|(_, value)| serde_json::from_str(value).ok()).collect()
+}
+
+/// Takes out again what was to be forgotten.
+pub(super) async fn clean(parts: &CommandParts, wished: &Wished) {
+    let Wished { person, place, cut, .. } = wished;
+    match place {
+        Some(place) => {
+            let key = keys::history(person, place);
+            rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+        }
+        None => {
+            for (key, _) in parts.store.scan(&keys::histories_of(person), LOOK_MAX).await {
+                rewrite(parts, &key, |history| history.forget_until(*cut)).await;
+            }
+            let quotes = keys::quotes_of(person);
+            for (index, _) in parts.store.scan(&quotes, LOOK_MAX).await {
+                let key = index.strip_prefix(&quotes).unwrap_or_default();
+                rewrite(parts, key, |history| history.forget_asked_by(person, *cut)).await;
+            }
+            answers(parts, person, *cut).await;
+            parts.facts.wipe(person, Some(*cut)).await;
+        }
+    }
+}
+
+/// Deletes the records of answers to what this person asked up to `cut`.
+async fn answers(parts: &CommandParts, person: &Person, cut: Timestamp) {
+    let answers = keys::answers_of(person);
+    for (index, _) in parts.store.scan(&answers, LOOK_MAX).await {
+        let message = index.strip_prefix(&answers).and_then(|message| message.parse().ok());
+        let Some(key) = message.map(|message| keys::answered(&message)) else { continue };
+        let Some(stored) = parts.store.get(&key).await else { continue };
+        if serde_json::from_str(&stored).is_ok_and(|exchange: Exchange| exchange.asked_at <= cut) {
+            drop(parts.store.write(vec![Write::Delete { key }, Write::Delete { key: index }]));
+        }
+    }
+}
+
+/// Changes a stored history, if that makes a difference.
+pub(super) async fn rewrite(parts: &CommandParts, key: &str, change: impl FnOnce(&mut History)) -> bool {
+    // Written at once: its owner may go on talking meanwhile.
+    let Some(stored) = parts.store.get(key).await else { return true };
+    let Ok(parsed) = History::parse(&stored) else { return true };
+    let mut history = parsed.history;
+    let before = history.clone();
+    change(&mut history);
+    if history == before {
+        return true;
+    }
+    let ttl = parts.live.now().settings.history.ttl;
+    let ttl = (!ttl.is_zero()).then_some(ttl);
+    let key = key.to_owned();
+    let write = match history.entries() {
+        [] => Write::Delete { key },
+        _ => Write::Put { key, value: history.to_json(), ttl },
+    };
+    parts.store.write(vec![write]).await
+}

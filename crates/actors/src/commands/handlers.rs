@@ -1,0 +1,280 @@
+//! What each command does. Whether its caller may run it is decided here, at the moment of use.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{CommandParts, approvals, cleaning, kept, overview};
+use crate::blocking::blocking;
+use crate::daily;
+use crate::facts::best;
+use crate::ledger;
+use crate::messages::config_watcher::ConfigWatcherMsg;
+use crate::messages::presence_scheduler::PresenceMsg;
+use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
+use crate::messages::tools::ToolsMsg;
+use domain::command::overview::Usage;
+use domain::command::preferences::{self, DEFAULT, Preferences};
+use domain::command::{
+    CATEGORY, CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
+};
+use domain::fact::Fact;
+use domain::ids::{Person, TurnId};
+use domain::keys;
+use domain::locale::Locale;
+use domain::model::Row;
+use domain::notice;
+use domain::notice::commands as words;
+use domain::outgoing::{Card, Field, File, Piece};
+use domain::tool::access::Access;
+use domain::tool::catalogue::Entry;
+use domain::tool::{OnBehalf, Source};
+use ports::{Facts, Write};
+use settings::edges::DirectMessages;
+
+/// How long the limiter may take to say how somebody stands.
+const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+
+/// The most characters of a choice that are shown.
+const CHOICE_CHARS: usize = 100;
+
+/// The colour of a card when all is well, and when not.
+const WELL: u32 = 0x2e_cc_71;
+const UNWELL: u32 = 0xe6_7e_22;
+
+/// The answer to a command, and its outcome as a label.
+pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+    let locale = command.caller.locale();
+    let running = parts.live.now();
+    let Some(rules) = running.rules(&command.place.door) else {
+        return (Piece::text(words::unknown(locale)), "unknown");
+    };
+    if !rules.serves(command.guild.as_deref()) {
+        return (Piece::text(notice::not_served(locale)), "refused");
+    }
+    let served = parts.served();
+    let Some(kind) = CommandKind::named(&command.name).filter(|kind| kind.is_served(served)) else {
+        return (Piece::text(words::unknown(locale)), "unknown");
+    };
+    let operators = rules.operators();
+    if !operators.may_run(kind, &command.caller) {
+        return (Piece::text(words::operators_only(kind, locale)), "refused");
+    }
+    let piece = match kind {
+        CommandKind::Help => {
+            let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
+            let own: Vec<CommandKind> = CommandKind::ALL
+                .into_iter()
+                .filter(|kind| kind.is_served(served) && operators.may_run(*kind, &command.caller))
+                .collect();
+            Piece::text(words::help(&own, direct, locale))
+        }
+        CommandKind::New => Piece::text(begin_anew(parts, command).await),
+        CommandKind::Model => Piece::text(model(parts, command).await),
+        CommandKind::Usage => return usage(parts, command).await,
+        CommandKind::Forget => Piece::text(kept::forget(parts, command).await),
+        CommandKind::Export => export(parts, command).await,
+        CommandKind::Remember => Piece::text(remember(parts, command).await),
+        CommandKind::Memories => Piece::text(memories(parts, command).await),
+        CommandKind::Tools => Piece::text(visible_tools(parts, command).await),
+        CommandKind::Status => status(parts, locale),
+        CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
+        CommandKind::RefreshTools => {
+            // A supervisor that is down connects everything anew when it is back.
+            let _ = parts.tools.cast(ToolsMsg::Refresh);
+            Piece::text(words::tools_refreshed(&parts.tooling.read(), locale))
+        }
+        CommandKind::RefreshStatus => {
+            // A watcher that is down reads everything when it is back.
+            let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
+            // A scheduler that is down has another line written soon after it is back.
+            let _ = parts.presence_scheduler.cast(PresenceMsg::Refresh);
+            Piece::text(words::refreshed(&running.version, locale))
+        }
+    };
+    (piece, "done")
+}
+
+/// What can be chosen for what somebody types.
+pub(super) async fn choices(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    match (CommandKind::named(&typing.name), &*typing.option) {
+        (Some(CommandKind::Model), ROW) => rows(parts, typing),
+        (Some(CommandKind::Memories), FACT) => facts(parts, typing).await,
+        (Some(CommandKind::Approvals), WITHDRAW) => approvals::choices(parts, typing),
+        _ => Vec::new(),
+    }
+}
+
+/// Facts of whoever types that have the words.
+async fn facts(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    let facts = parts.facts.all(&typing.caller.person).await;
+    let shown = |fact: &Fact| {
+        let name = fact.text.chars().take(CHOICE_CHARS).collect();
+        Choice { name, value: fact.id.to_string() }
+    };
+    best(&facts, &typing.typed, CHOICES_MAX).await.iter().map(shown).collect()
+}
+
+/// Rows that have what was typed in their name.
+fn rows(parts: &CommandParts, typing: &Typing) -> Vec<Choice> {
+    let running = parts.live.now();
+    let allowed = preferences::allowed(running.models.rows(), &running.settings.members.models);
+    let typed = typing.typed.trim().to_lowercase();
+    let keys = allowed.iter().map(|row| row.key.as_str());
+    let named_so = allowed.iter().any(|row| row.key == DEFAULT);
+    let keys = keys.chain((!named_so).then_some(DEFAULT)).filter(|key| key.to_lowercase().contains(&typed));
+    keys.take(CHOICES_MAX).map(|key| Choice { name: key.to_owned(), value: key.to_owned() }).collect()
+}
+
+/// Keeps what the caller tells, in the place where they run this.
+async fn remember(parts: &CommandParts, command: &Command) -> String {
+    let (callback, text) = (&command.callback, command.option(REMEMBERED).unwrap_or_default());
+    let asked = OnBehalf {
+        person: command.caller.person.clone(),
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+        guild: command.guild.clone(),
+        turn: TurnId::of(&callback.id),
+        at: command.at,
+        keeps: true,
+        operator: false,
+        lineage: None,
+        tokens: 0,
+        call: 0,
+    };
+    words::remembered(&parts.facts.remember(&asked, text).await, command.caller.locale())
+}
+
+/// Shows what the caller told us to keep, or forgets one of it.
+async fn memories(parts: &CommandParts, command: &Command) -> String {
+    let (person, locale) = (&command.caller.person, command.caller.locale());
+    let Some(asked) = command.option(FACT).filter(|asked| !asked.is_empty()) else {
+        let facts = parts.facts.all(person).await;
+        return words::memories(&facts, kept::is_sound(parts), locale);
+    };
+    let forgotten = match asked.parse() {
+        Ok(id) => parts.facts.forget_any(person, &id).await,
+        Err(_) => None,
+    };
+    words::fact_forgotten(forgotten, kept::is_sound(parts), locale).to_owned()
+}
+
+/// The caller's conversation in this place starts over.
+async fn begin_anew(parts: &CommandParts, command: &Command) -> String {
+    let (person, place) = (&command.caller.person, &command.place);
+    parts.forgotten.wish(person, Some(place), command.at);
+    let noted = cleaning::note(parts, person, Some(place), command.at).await;
+    let key = keys::history(person, place);
+    let remembered = parts.store.get(&key).await.is_some();
+    let durable = parts.store.write(vec![Write::Delete { key }]);
+    parts.forgotten.wish(person, Some(place), command.at);
+    words::new_conversation(remembered, durable.await && noted && kept::is_sound(parts), command.caller.locale())
+        .to_owned()
+}
+
+/// Shows or takes the caller's choice of a model.
+async fn model(parts: &CommandParts, command: &Command) -> String {
+    let running = parts.live.now();
+    let rows = running.models.rows();
+    let allowed = preferences::allowed(rows, &running.settings.members.models);
+    let names: Vec<&str> = allowed.iter().map(|row| row.key.as_str()).collect();
+    let default = rows.first().map_or("", |row: &Row| row.key.as_str());
+    let key = keys::preferences(&command.caller.person);
+    let locale = command.caller.locale();
+    let Some(asked) = command.option(ROW).filter(|asked| !asked.is_empty()) else {
+        let chosen = parts.store.get(&key).await.map(|stored| Preferences::parse(&stored)).unwrap_or_default();
+        let rows: Vec<_> = allowed.iter().map(|row| (row.key.as_str(), row.description.as_deref())).collect();
+        return words::models(&rows, default, chosen.model.as_deref(), locale);
+    };
+    if asked == DEFAULT && !names.contains(&DEFAULT) {
+        parts.store.write(vec![Write::Delete { key }]).await;
+        return words::model_default(default, locale);
+    }
+    if !names.contains(&asked) {
+        return words::no_such_model(asked, &names, locale);
+    }
+    let value = Preferences { model: Some(asked.to_owned()) }.to_json();
+    let durable = parts.store.write(vec![Write::Put { key, value, ttl: Some(keys::PREFERENCES_TTL) }]).await;
+    words::model_chosen(asked, durable, locale)
+}
+
+/// What the caller, or for operators somebody else, used.
+async fn usage(parts: &CommandParts, command: &Command) -> (Piece, &'static str) {
+    let own = &command.caller.person;
+    let asked = command.option(USER).filter(|asked| !asked.is_empty());
+    let person = asked.map_or_else(|| own.clone(), |id| Person::new(own.door.clone(), id));
+    let others = person != *own;
+    let running = parts.live.now();
+    let is_operator = running.rules(&own.door).is_some_and(|rules| rules.operators().include(&command.caller));
+    if others && !is_operator {
+        return (Piece::text(words::usage_of_others(command.caller.locale())), "refused");
+    }
+    let sums = ledger::sums(&*parts.store, &person, command.guild.as_deref(), parts.clock.now()).await;
+    let named = command.named.iter().find(|(named, _)| *named == person).map(|(_, roles)| roles.clone());
+    let asker = Asker {
+        person: person.clone(),
+        guild: command.guild.clone(),
+        roles: if others { named.unwrap_or_default() } else { command.caller.roles.clone() },
+        place: command.place.clone(),
+        parent: command.parent.clone(),
+    };
+    let ask = |reply| RateLimiterMsg::Usage { asker: Box::new(asker), reply };
+    let standing = parts.rate_limiter.call(ask, LIMITER_WITHIN).await.ok();
+    let usage = Usage { standing, sums };
+    let whose = others.then(|| format!("<@{}>", person.id));
+    let mut text = words::usage(&usage, whose.as_deref(), command.caller.locale());
+    if is_operator && asked.is_none() {
+        let today = daily::read(&*parts.store, 1, parts.clock.now(), &parts.home).await;
+        for day in today.iter().filter(|day| !day.ledger.total.is_empty() || !day.tools.is_empty()) {
+            text.push('\n');
+            text.push_str(&words::usage_of_all(day, command.caller.locale()));
+        }
+    }
+    (Piece::text(text), "done")
+}
+
+/// The tools that the caller's model would be told of, and how their servers are.
+async fn visible_tools(parts: &CommandParts, command: &Command) -> String {
+    let (running, now, tooling) = (parts.live.now(), parts.toolbox.now(), Arc::clone(&parts.tooling));
+    let category = command.option(CATEGORY).filter(|category| !category.is_empty()).map(str::to_lowercase);
+    let Command { caller, place, parent, .. } = command.clone();
+    // There may be thousands of them.
+    let listed = move || {
+        let standing = running.standing(&place.door, &caller.person, &caller.roles);
+        let rules = Arc::clone(&running.tool_rules);
+        let access = Access::new(rules, caller.person.clone(), caller.roles.clone(), (place, parent), standing);
+        let of_category = |entry: &Entry| category.as_ref().is_none_or(|word| entry.tool.kind.as_str() == *word);
+        let sees = |tool: &str| now.catalogue.get(tool).is_some_and(|entry| access.sees(entry) && of_category(entry));
+        let own = now.catalogue.entries().iter().filter(|entry| entry.tool.source == Source::BuiltIn);
+        let own: Vec<String> = own.map(|entry| entry.name.to_string()).filter(|tool| sees(tool)).collect();
+        let mut tooling = tooling.read().clone();
+        for server in &mut tooling.servers {
+            server.tools.retain(|tool| sees(tool));
+        }
+        if category.is_some() {
+            tooling.servers.retain(|server| !server.tools.is_empty());
+        }
+        words::tools(&tooling, &own, caller.locale())
+    };
+    blocking(listed).await
+}
+
+async fn export(parts: &CommandParts, command: &Command) -> Piece {
+    let (text, document) = kept::export(parts, command).await;
+    let file = File::new(words::export_name(), "application/json", document);
+    Piece { text, files: vec![file], ..Piece::default() }
+}
+
+fn status(parts: &CommandParts, locale: Locale) -> Piece {
+    let overview = overview::of(parts);
+    let fields = words::status_facts(&overview, locale);
+    let field = |(name, value): (&str, String)| Field { name: name.to_owned(), value, inline: true };
+    let well = overview.down.is_empty() && overview.rejected.is_none();
+    let card = Card {
+        title: Some(words::status_title(&overview)),
+        text: words::status_text(&overview, locale),
+        fields: fields.into_iter().map(field).collect(),
+        colour: Some(if well { WELL } else { UNWELL }),
+        ..Card::default()
+    };
+    Piece { cards: vec![card], ..Piece::default() }
+}

@@ -1,0 +1,228 @@
+//! What is kept about one person: finding it, showing it, taking it away.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+
+use super::{CommandParts, cleaning};
+use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
+use crate::messages::journal::JournalMsg;
+use domain::command::Command;
+use domain::command::kept::{Conversation, Kept, Wiped};
+use domain::history::History;
+use domain::ids::Person;
+use domain::keys;
+use domain::ledger;
+use domain::notice::commands as words;
+use domain::outgoing::FILE_BYTES_MAX;
+use domain::session_index::{self, SessionIndex};
+use ports::{Replaced, StoreStatus, Write, replace};
+
+/// The most records of one kind that are looked at.
+const LOOK_MAX: usize = 10_000;
+/// The most bytes of transcripts that an export shows.
+const LINES_SHOWN_BYTES: usize = 2 * 1024 * 1024;
+/// How many keys are deleted at once.
+const DELETED_AT_ONCE: usize = 1_000;
+/// How many lines are looked for at once that no record of a session names, and how often: as many as the sessions of one may keep.
+const STRAY_AT_ONCE: usize = 100;
+const STRAY_LOOKS: usize = 400;
+/// The most counters of all members that are looked at for the communities of one of them.
+const COUNTERS_MAX: usize = 100_000;
+/// How long the journal may take to let go of open turns.
+const JOURNAL_WITHIN: Duration = Duration::from_secs(5);
+
+/// Whether the store shows everything and keeps what it is told.
+pub(super) fn is_sound(parts: &CommandParts) -> bool {
+    parts.store.status() == StoreStatus::Ready
+}
+
+/// Wipes everything that is kept about the caller, and says what that was. Nothing that is on its way brings it back.
+pub(super) async fn forget(parts: &CommandParts, command: &Command) -> String {
+    let person = &command.caller.person;
+    parts.forgotten.wish(person, None, command.at);
+    parts.vitals.forget_texts();
+    let noted = cleaning::note(parts, person, None, command.at).await;
+    let ask = |reply| JournalMsg::Forget(person.clone(), command.at, reply);
+    let in_flight = parts.journal.call(ask, JOURNAL_WITHIN).await;
+    let allowed = |reply| ApprovalsMsg::Withdraw(Withdrawal::Of(person.clone()), reply);
+    // What an approvals that is down has not taken back ends by itself within the hour.
+    let _ = parts.approvals.call(allowed, JOURNAL_WITHIN).await;
+    let kept = find(parts, command).await;
+    let mut writes: Vec<Write> = kept.keys().into_iter().map(|key| Write::Delete { key }).collect();
+    // What cannot be seen while the store fails goes too, as far as its name is known.
+    writes.push(Write::Delete { key: keys::history(person, &command.place) });
+    writes.push(Write::Delete { key: keys::preferences(person) });
+    let rewritten = kept
+        .quotes
+        .iter()
+        .map(|(key, _)| cleaning::rewrite(parts, key, |history| history.forget_asked_by(person, command.at)));
+    let rewritten = join_all(rewritten).await.into_iter().all(|durable| durable);
+    let deleted = parts.store.write(writes);
+    parts.forgotten.wish(person, None, command.at);
+    // A turn that began meanwhile may have read what was there.
+    parts.vitals.forget_texts();
+    let lines = forget_lines(parts, person, &kept.sessions).await;
+    let facts = parts.facts.wipe(person, None).await;
+    let durable = noted && rewritten && facts && lines && deleted.await;
+    let sound = durable && is_sound(parts) && in_flight.is_ok();
+    let wiped = Wiped { in_flight: in_flight.unwrap_or(0), ..kept.counts() };
+    words::forgotten(&wiped, sound, command.caller.locale())
+}
+
+/// What is kept about the caller, as a sentence and as a document.
+pub(super) async fn export(parts: &CommandParts, command: &Command) -> (String, Vec<u8>) {
+    let mut kept = find(parts, command).await;
+    read_lines(parts, &command.caller.person, &mut kept).await;
+    let document = kept.to_json(&command.caller.person, parts.clock.now(), FILE_BYTES_MAX);
+    (words::exported(&kept.counts(), is_sound(parts), command.caller.locale()), document.into_bytes())
+}
+
+/// Takes away the lines of transcripts, a few at a time, and the sessions out of their index. False when it is not known whether all
+/// are gone.
+async fn forget_lines(parts: &CommandParts, person: &Person, sessions: &[(String, String)]) -> bool {
+    let mut durable = true;
+    for (session, record) in sessions {
+        let lines = line_keys(parts, session, record).await;
+        for lines in lines.chunks(DELETED_AT_ONCE) {
+            durable &= delete(parts, lines.iter().cloned()).await;
+        }
+    }
+    let of_theirs = keys::sessions::lines_of(person);
+    let mut all = false;
+    for _ in 0..STRAY_LOOKS {
+        let stray = parts.store.scan(&of_theirs, STRAY_AT_ONCE).await;
+        if stray.is_empty() {
+            all = true;
+            break;
+        }
+        durable &= delete(parts, stray.into_iter().map(|(key, _)| key)).await;
+    }
+    let places = || sessions.iter().map(|(session, _)| keys::sessions::place_of(session));
+    let unlisted = replace(&*parts.store, keys::sessions::INDEX, |stored| {
+        let mut index = SessionIndex::parse(stored?)?;
+        index.remove(places()).then(|| index.to_json())
+    });
+    durable && all && (sessions.is_empty() || unlisted.await == Replaced::Done)
+}
+
+async fn delete(parts: &CommandParts, keys: impl Iterator<Item = String>) -> bool {
+    parts.store.write(keys.map(|key| Write::Delete { key }).collect()).await
+}
+
+/// The keys of the lines of a session.
+async fn line_keys(parts: &CommandParts, session: &str, record: &str) -> Vec<String> {
+    let Some(lines) = keys::sessions::lines_behind(session) else { return Vec::new() };
+    match session_index::line_numbers(record) {
+        Some(numbers) => numbers.into_iter().map(|number| keys::sessions::numbered(&lines, number)).collect(),
+        None => parts.store.scan(&lines, LOOK_MAX).await.into_iter().map(|(key, _)| key).collect(),
+    }
+}
+
+/// Reads the lines of transcripts one after the other, as many as an export shows, and then some of those that no record of a session
+/// names, where there is room.
+async fn read_lines(parts: &CommandParts, person: &Person, kept: &mut Kept) {
+    let mut bytes = 0;
+    let mut named = BTreeSet::new();
+    for (session, record) in &kept.sessions {
+        for key in line_keys(parts, session, record).await {
+            let line = if bytes < LINES_SHOWN_BYTES { parts.store.get(&key).await } else { None };
+            match line {
+                Some(line) => {
+                    bytes += line.len();
+                    kept.lines.push(line);
+                }
+                None => kept.lines_left_out += usize::from(bytes >= LINES_SHOWN_BYTES),
+            }
+            named.insert(key);
+        }
+    }
+    // Whoever has no session leaves no lines, or few; these end by themselves.
+    if kept.sessions.is_empty() || bytes >= LINES_SHOWN_BYTES {
+        return;
+    }
+    // What is named is not much, so this brings little besides.
+    let all = parts.store.scan(&keys::sessions::lines_of(person), named.len() + STRAY_AT_ONCE).await;
+    for (_, line) in all.into_iter().filter(|(key, _)| !named.contains(key)) {
+        if bytes < LINES_SHOWN_BYTES {
+            bytes += line.len();
+            kept.lines.push(line);
+        } else {
+            kept.lines_left_out += 1;
+        }
+    }
+}
+
+/// The communities in which somebody was ever counted, and the one they are in.
+async fn communities(parts: &CommandParts, command: &Command) -> BTreeSet<Option<String>> {
+    let mut found = BTreeSet::from([None, command.guild.clone()]);
+    for prefix in keys::ledger::of_all_time() {
+        let counters = parts.store.scan(&prefix, COUNTERS_MAX).await;
+        found.extend(
+            counters.iter().filter_map(|(key, _)| keys::ledger::community_of(key, &command.caller.person)).map(Some),
+        );
+    }
+    found
+}
+
+async fn find(parts: &CommandParts, command: &Command) -> Kept {
+    let person = &command.caller.person;
+    let store = &parts.store;
+    let histories = keys::histories_of(person);
+    let mut kept = Kept {
+        conversations: store
+            .scan(&histories, LOOK_MAX)
+            .await
+            .into_iter()
+            .map(|(key, stored)| {
+                let place = key.strip_prefix(&histories).unwrap_or_default().to_owned();
+                Conversation { key, place, history: readable(&stored) }
+            })
+            .collect(),
+        aside: store.scan(&keys::quarantine(&histories), LOOK_MAX).await,
+        facts: parts.facts.stored(person).await,
+        audit: store.scan(&keys::audit_of(person), LOOK_MAX).await,
+        sessions: store.scan(&keys::sessions::sessions_of(person), LOOK_MAX).await,
+        ..Kept::default()
+    };
+    let answers = keys::answers_of(person);
+    for (index, _) in store.scan(&answers, LOOK_MAX).await {
+        if let Some(message) = index.strip_prefix(&answers).and_then(|message| message.parse().ok()) {
+            let key = keys::answered(&message);
+            if let Some(exchange) = store.get(&key).await.and_then(|stored| serde_json::from_str(&stored).ok()) {
+                kept.answers.push((key, exchange));
+            }
+        }
+        kept.indexes.push(index);
+    }
+    let quotes = keys::quotes_of(person);
+    for (index, _) in store.scan(&quotes, LOOK_MAX).await {
+        let key = index.strip_prefix(&quotes).unwrap_or_default().to_owned();
+        let history = store.get(&key).await.and_then(|stored| readable(&stored));
+        if let Some(history) = history.filter(|history| history.asked_by(person).next().is_some()) {
+            kept.quotes.push((key, history));
+        }
+        kept.indexes.push(index);
+    }
+    let preferences = keys::preferences(person);
+    kept.preferences = store.get(&preferences).await.map(|stored| (preferences, stored));
+    for guild in communities(parts, command).await {
+        for key in ledger::every_key(person, guild.as_deref(), parts.clock.now()) {
+            match store.get(&key).await {
+                Some(text) => kept.usage.push((key, text)),
+                None => kept.silent.push(key),
+            }
+        }
+        let Some(guild) = guild else { continue };
+        kept.silent.push(keys::restrictions::told(&guild, person));
+        if let Some(until) = store.get(&keys::restrictions::restricted_until(&guild, person)).await {
+            kept.restricted_until.push((guild, until));
+        }
+    }
+    kept
+}
+
+fn readable(stored: &str) -> Option<History> {
+    History::parse(stored).ok().map(|parsed| parsed.history)
+}

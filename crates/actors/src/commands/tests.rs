@@ -1,0 +1,429 @@
+use super::*;
+use crate::handle::Reply;
+use crate::outbox::Outboxes;
+use crate::running::Live;
+use crate::testing::log::Log;
+use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
+use crate::turn_events::TurnEvents;
+use domain::command::{Callback, CallbackToken, Caller};
+use domain::ids::Timestamp;
+use domain::keys;
+use domain::limits;
+use domain::locale::Locale;
+use domain::outgoing::FILE_BYTES_MAX;
+use domain::rejection::Rejection;
+use domain::session_index::{Indexed, SessionIndex};
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use ports::testing::{FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedModels};
+use ports::{Replaced, StoreStatus, Write};
+use serde_json::json;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// A store whose reads take a while, or panic.
+struct Odd {
+    inner: MemoryStore,
+    takes: Duration,
+    panics: bool,
+    /// The most bytes that one look through keys brought.
+    looked: AtomicUsize,
+}
+
+impl Store for Odd {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        async move {
+            tokio::time::sleep(self.takes).await;
+            assert!(!self.panics, "a read of the store");
+            self.inner.get(key).await
+        }
+        .boxed()
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        async move {
+            let found = self.inner.scan(prefix, limit).await;
+            self.looked.fetch_max(found.iter().map(|(_, value)| value.len()).sum(), Ordering::SeqCst);
+            found
+        }
+        .boxed()
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        self.inner.write(writes)
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        self.inner.replace(key, seen, value)
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+        self.inner.limit(request)
+    }
+
+    fn status(&self) -> StoreStatus {
+        self.inner.status()
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
+        self.inner.close(within)
+    }
+}
+
+type Asked = (PostRequest, Reply<Result<PostResult, PostError>>);
+
+struct World {
+    commands: Handle<CommandsMsg>,
+    outbox: Inbox<OutboxMsg>,
+    presence: Inbox<PresenceMsg>,
+    store: Arc<Odd>,
+    _tree: Tree,
+}
+
+async fn world(takes: Duration, panics: bool) -> World {
+    let (commands, outbox, journal) = (at("commands"), at("outbox:discord"), at("journal"));
+    let presence = at("presence_scheduler");
+    let mut stage = Stage::new();
+    let (heard, told) = (stage.probe(&outbox), stage.probe(&presence));
+    let store = Arc::new(Odd { inner: MemoryStore::new(), takes, panics, looked: AtomicUsize::new(0) });
+    let live: Live = live(&[], Arc::new(ScriptedModels::new(&["main", "deep"])));
+    let clock: Arc<dyn Clock> = Arc::new(ManualClock::new());
+    let bounds = live.clone();
+    let facts =
+        FactKeeper::new(Arc::clone(&store) as _, Arc::clone(&clock), move || bounds.now().settings.memory.bounds());
+    let parts = CommandParts {
+        live,
+        home: DOOR,
+        store: Arc::clone(&store) as _,
+        clock,
+        vitals: Arc::new(NoVitals),
+        registers: vec![DOOR],
+        ways: Ways {
+            outboxes: Outboxes::new(vec![(DOOR, outbox)]),
+            dice: Arc::new(FixedDice::new(0.5)),
+            events: TurnEvents::default(),
+        },
+        journal,
+        rate_limiter: at("rate_limiter"),
+        config_watcher: at("config_watcher"),
+        presence_scheduler: presence,
+        forgotten: facts.forgotten(),
+        facts: Arc::new(facts),
+        in_flight: Arc::default(),
+        tooling: Arc::default(),
+        toolbox: Arc::default(),
+        tools: at("tools"),
+        approvals: at("approvals"),
+        allowances: Arc::default(),
+    };
+    stage.actor(row(LEAF), &commands, Commands { parts: Arc::new(parts) });
+    World { commands, outbox: heard, presence: told, store, _tree: stage.go().await }
+}
+
+fn command(id: &str, name: &str, from: &str) -> Box<Command> {
+    Box::new(Command {
+        callback: Callback {
+            id: message(id),
+            application: "1".to_owned(),
+            token: CallbackToken::new(format!("token-{id}")),
+        },
+        name: name.to_owned(),
+        options: Vec::new(),
+        named: Vec::new(),
+        caller: Caller {
+            person: person(from),
+            name: "Ada".to_owned(),
+            roles: Vec::new(),
+            locale: None,
+            operator: false,
+        },
+        place: place("42"),
+        parent: None,
+        guild: Some("5".to_owned()),
+        at: Timestamp(BEGINNING.0 + 1_000),
+    })
+}
+
+impl World {
+    fn runs(&self, command: Box<Command>) {
+        self.commands.cast(CommandsMsg::Run(command)).unwrap();
+    }
+
+    /// The next answer to a command that the outbox is asked for.
+    async fn asked(&mut self) -> Asked {
+        loop {
+            match self.outbox.next().await {
+                OutboxMsg::Interact(request, reply) => return (request, reply),
+                OutboxMsg::Read(_, reply) => drop(reply.send(Ok(PostResult::Already))),
+                _ => panic!("commands do not say this"),
+            }
+        }
+    }
+
+    /// The next one is the word that an answer will come; it goes like this.
+    async fn defers(&mut self, result: Result<PostResult, PostError>) {
+        let (request, reply) = self.asked().await;
+        assert!(matches!(request, PostRequest::Defer(_)), "{request:?}");
+        reply.send(result).unwrap();
+    }
+
+    /// The next one is an answer, which is shown.
+    async fn says(&mut self) -> String {
+        let (request, reply) = self.asked().await;
+        let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+        reply.send(Ok(PostResult::Done)).unwrap();
+        piece.text
+    }
+
+    /// Nothing more is said about commands.
+    async fn is_quiet(&mut self) -> bool {
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        while let Some(message) = self.outbox.now().await {
+            match message {
+                OutboxMsg::Read(_, reply) => drop(reply.send(Ok(PostResult::Already))),
+                _ => return false,
+            }
+        }
+        true
+    }
+
+    fn remembers(&self) -> bool {
+        self.store.inner.entries.lock().contains_key(&keys::history(&person("7"), &place("42")))
+    }
+
+    fn remember(&self) {
+        self.store.inner.put(keys::history(&person("7"), &place("42")), "[]");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_word_that_an_answer_comes_waits_for_no_store() {
+    let mut world = world(Duration::from_secs(9), false).await;
+    let begun = Instant::now();
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+    assert!(world.says().await.starts_with("There was nothing"));
+    assert!(begun.elapsed() >= Duration::from_secs(9));
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_status_line_is_wished_for_by_operators_alone() {
+    let mut world = world(Duration::ZERO, false).await;
+    for (id, operator) in [("10", false), ("11", true)] {
+        let mut command = command(id, "refresh_status", "7");
+        command.caller.roles.extend(operator.then(|| "99".to_owned()));
+        world.runs(command);
+        world.defers(Ok(PostResult::Done)).await;
+        world.says().await;
+        assert_eq!(matches!(world.presence.now().await, Some(PresenceMsg::Refresh)), operator);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_command_that_takes_too_long_is_given_up_with_a_word() {
+    let mut world = world(LONG, false).await;
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert_eq!(world.says().await, words::too_slow(Locale::English));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_is_told_to_its_member_and_to_nobody_else() {
+    let log = Log::capture();
+    let mut world = world(Duration::ZERO, true).await;
+    world.runs(command("10", "new", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert_eq!(world.says().await, words::broken(Locale::English));
+    assert_eq!(log.column("command.panicked", "command"), ["new"]);
+    // The next one is served: nothing holds its place.
+    world.runs(command("11", "help", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.starts_with("I answer when"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_the_first_word_nothing_is_done() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    let gone =
+        PostError::Rejected { reason: Rejection::Content, message: "code 10062: Unknown interaction".to_owned() };
+    for (id, result) in [("10", Err(gone)), ("11", Ok(PostResult::Already))] {
+        world.runs(command(id, "new", "7"));
+        world.defers(result).await;
+        assert!(world.is_quiet().await, "{id}");
+        assert!(world.remembers(), "{id}");
+    }
+    // A word whose answer was lost and that was taken then is ours.
+    world.runs(command("12", "new", "7"));
+    world.defers(Err(PostError::Unsure("lost".to_owned()))).await;
+    world.defers(Ok(PostResult::Already)).await;
+    world.says().await;
+    assert!(!world.remembers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_platform_that_says_nothing_in_time_gets_no_deed() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    world.runs(command("10", "new", "7"));
+    let (request, _unanswered) = world.asked().await;
+    assert!(matches!(request, PostRequest::Defer(_)), "{request:?}");
+    assert!(world.is_quiet().await);
+    assert!(world.remembers());
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_command_runs_once() {
+    let mut world = world(Duration::ZERO, false).await;
+    for _ in 0..3 {
+        world.runs(command("10", "help", "7"));
+    }
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert!(world.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn more_than_a_few_at_once_are_told_to_wait() {
+    let mut world = world(Duration::from_secs(5), false).await;
+    for number in 0..=OWN_MAX {
+        world.runs(command(&format!("1{number}"), "new", "7"));
+    }
+    for _ in 0..=OWN_MAX {
+        world.defers(Ok(PostResult::Done)).await;
+    }
+    assert_eq!(world.says().await, words::still_running(Locale::English));
+    for _ in 0..OWN_MAX {
+        world.says().await;
+    }
+    settle().await;
+    world.runs(command("20", "help", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.starts_with("I answer when"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn all_together_are_bounded_too() {
+    let mut world = world(LONG, false).await;
+    for number in 0..=RUNNING_MAX {
+        world.runs(command(&format!("{}", 100 + number), "new", &format!("{}", 1_000 + number)));
+    }
+    for _ in 0..=RUNNING_MAX {
+        world.defers(Ok(PostResult::Done)).await;
+    }
+    assert_eq!(world.says().await, words::busy(Locale::English));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_is_tried_until_it_is_shown() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.runs(command("10", "help", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    for error in [
+        PostError::Unsure("lost".to_owned()),
+        PostError::Limited { retry_after: Duration::from_secs(2), global: false },
+    ] {
+        let (request, reply) = world.asked().await;
+        assert!(matches!(request, PostRequest::Respond { .. }));
+        reply.send(Err(error)).unwrap();
+    }
+    assert!(world.says().await.starts_with("I answer when"));
+    assert!(world.is_quiet().await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn forgetting_without_the_journal_or_the_store_is_said_honestly() {
+    let mut world = world(Duration::ZERO, false).await;
+    world.remember();
+    // There is no journal in this tree.
+    world.runs(command("10", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    assert!(world.says().await.contains("**My memory does not answer at the moment.**"));
+    assert!(!world.remembers(), "what can be named is gone all the same");
+}
+
+#[tokio::test(start_paused = true)]
+async fn transcripts_are_read_and_forgotten_a_few_lines_at_a_time() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (person, text) = (person("7"), "x".repeat(8 * 1024));
+    let mut index = SessionIndex::default();
+    for number in 101..141_u64 {
+        let place = place(&format!("s{number}"));
+        let numbers: Vec<u64> = (1..=20).collect();
+        for line in &numbers {
+            world.store.inner.put(keys::sessions::line(&person, &place, *line), format!("{{\"text\":\"{text}\"}}"));
+        }
+        let name = place.id.clone();
+        let record = json!({"name": name, "number": number, "touched_at": 1, "lines": 20, "numbers": numbers});
+        world.store.inner.put(keys::sessions::session(&person, &place), record.to_string());
+        index.insert(&place.id, Indexed { name: name.to_string(), number, at: 1 });
+    }
+    index.insert("theirs", Indexed { name: "theirs".to_owned(), number: 141, at: 1 });
+    world.store.inner.put(keys::sessions::INDEX.to_owned(), index.to_json());
+    // Lines that no record of a session names.
+    for line in 0..250 {
+        world.store.inner.put(keys::sessions::line(&person, &place("gone"), line), "{}");
+    }
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    let (request, reply) = world.asked().await;
+    let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+    reply.send(Ok(PostResult::Done)).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&piece.files[0].bytes).unwrap();
+    let (lines, left_out) = (document["session_lines"].as_array().unwrap().len(), &document["session_lines_left_out"]);
+    assert!(lines > 100 && left_out.as_u64() == u64::try_from(800 - lines).ok(), "{lines} {left_out}");
+    assert!(piece.files[0].bytes.len() < FILE_BYTES_MAX);
+
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    let left = |prefix: &str| world.store.inner.entries.lock().keys().filter(|key| key.starts_with(prefix)).count();
+    assert_eq!((left(keys::sessions::LINES_PREFIX), left(keys::sessions::SESSIONS_PREFIX)), (0, 0));
+    let index = SessionIndex::parse(&world.store.inner.entries.lock()[keys::sessions::INDEX]).unwrap();
+    assert_eq!(index.all().map(|(place, _)| place).collect::<Vec<_>>(), ["theirs"]);
+    assert!(world.store.looked.load(Ordering::SeqCst) < 64 * 1024, "records alone are looked at");
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_that_no_session_names_are_exported_and_forgotten() {
+    let mut world = world(Duration::ZERO, false).await;
+    let (person, place) = (person("7"), place("s101"));
+    let record = json!({"name": "s101", "number": 101, "touched_at": 1, "lines": 1, "numbers": [1]});
+    world.store.inner.put(keys::sessions::session(&person, &place), record.to_string());
+    for line in 1..=3 {
+        world.store.inner.put(keys::sessions::line(&person, &place, line), format!("{{\"text\":\"{line}\"}}"));
+    }
+    world.runs(command("10", "export", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    let (request, reply) = world.asked().await;
+    let PostRequest::Respond { piece, .. } = request else { panic!("{request:?}") };
+    reply.send(Ok(PostResult::Done)).unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&piece.files[0].bytes).unwrap();
+    assert_eq!(document["session_lines"], json!([{"text": "1"}, {"text": "2"}, {"text": "3"}]));
+    world.runs(command("11", "forget", "7"));
+    world.defers(Ok(PostResult::Done)).await;
+    world.says().await;
+    assert!(!world.store.inner.entries.lock().keys().any(|key| key.starts_with(keys::sessions::LINES_PREFIX)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn commands_are_offered_until_they_are_and_again_when_they_change() {
+    let mut world = world(Duration::ZERO, false).await;
+    let tries: Mutex<Vec<Instant>> = Mutex::default();
+    for result in [
+        Err(PostError::Transient("down".to_owned())),
+        Err(PostError::Rejected { reason: Rejection::Forbidden, message: "no".to_owned() }),
+        Ok(PostResult::Done),
+    ] {
+        let OutboxMsg::Read(PostRequest::RegisterCommands(specs), reply) = world.outbox.next().await else {
+            panic!("something else")
+        };
+        assert_eq!(specs.len(), 10, "all but those about tools");
+        tries.lock().push(Instant::now());
+        reply.send(result).unwrap();
+    }
+    let tries = tries.into_inner();
+    assert!(tries[2] - tries[1] > tries[1] - tries[0], "{tries:?}");
+    assert!(world.outbox.within(Duration::from_secs(600)).await.is_none(), "nothing changed");
+}

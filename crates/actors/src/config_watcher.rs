@@ -1,0 +1,231 @@
+//! `config_watcher`: reads changed files again, and puts them in force when they are right.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: its own timer, and the operator's wish to reload.
+//! Sends: `Configured` to tools; whoever else needs settings reads what runs now.
+//! A restart loses: what it knew of the files; it reads them once more.
+//!
+//! All or nothing: settings, prompts, schema and model rows are read and checked together. A mistake anywhere leaves everything
+//! as it was.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handle::Handle;
+use super::messages::config_watcher::ConfigWatcherMsg;
+use super::messages::tools::ToolsMsg;
+use super::running::{Live, Running};
+use super::supervisor::{Actor, ActorContext, Crash};
+use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
+use ports::Store;
+
+/// How often the files are looked at. A key that is revoked has to be out of force within 2 s, and its streams ended.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// What processes on a shared store tell each other.
+const SHARED: [&str; 2] = [MODEL_ROWS, REVOKED_KEYS];
+
+/// The most changed files that a line of the log names.
+const NAMED_MAX: usize = 10;
+
+/// How files look: a number for each, which changes whenever the file does.
+pub type FileFingerprints = BTreeMap<PathBuf, u64>;
+
+/// The files behind what runs. Both calls may block on the disk.
+pub trait Files: Send + Sync {
+    /// How the files look.
+    fn looks(&self) -> FileFingerprints;
+
+    /// Writes down what processes on a shared store say under this key, where that differs. True when it did.
+    fn mirror(&self, _key: &str, _shared: &str) -> bool {
+        false
+    }
+
+    /// Reads everything anew. Gives how the files looked just before they were read, and what was in them, or each mistake as a
+    /// sentence with its place and fix. What changed since then changes the looks.
+    fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>);
+}
+
+/// What its timer and its tasks tell it.
+pub enum ConfigWatcherEvent {
+    /// Time to look at the files.
+    Look,
+    /// The files look like this now; some of it was just written down from the store.
+    Looked(Option<FileFingerprints>, bool),
+    /// The files were read; just before that they looked like this.
+    Read(Option<FileFingerprints>, Result<Box<Running>, Vec<String>>),
+}
+
+/// The behaviour and its arguments.
+pub struct ConfigWatcher {
+    /// The files.
+    pub files: Arc<dyn Files>,
+    /// What runs.
+    pub live: Live,
+    /// Where processes share what was changed at run time.
+    pub store: Arc<dyn Store>,
+    /// Who starts and stops tool servers.
+    pub tools: Handle<ToolsMsg>,
+}
+
+/// What the watcher holds.
+#[derive(Default)]
+pub struct ConfigWatcherState {
+    /// How the files looked when they were last looked at.
+    known: Option<FileFingerprints>,
+    /// How they looked when what runs was read.
+    in_force: Option<FileFingerprints>,
+}
+
+impl Actor for ConfigWatcher {
+    type Msg = ConfigWatcherMsg;
+    type Event = ConfigWatcherEvent;
+    type State = ConfigWatcherState;
+
+    fn start(&self, ctx: &mut ActorContext<ConfigWatcher>) -> Result<ConfigWatcherState, Crash> {
+        self.look(ctx);
+        Ok(ConfigWatcherState::default())
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        message: ConfigWatcherMsg,
+        _state: &mut ConfigWatcherState,
+    ) -> Result<(), Crash> {
+        match message {
+            ConfigWatcherMsg::Reload => self.read(ctx),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ConfigWatcherEvent,
+        state: &mut ConfigWatcherState,
+    ) -> Result<(), Crash> {
+        match event {
+            ConfigWatcherEvent::Look => self.look(ctx),
+            ConfigWatcherEvent::Looked(seen, mirrored) => {
+                if mirrored || (seen.is_some() && state.known.is_some() && seen != state.known) {
+                    self.read(ctx);
+                }
+                if let Some(seen) = seen {
+                    state.in_force.get_or_insert_with(|| seen.clone());
+                    state.known = Some(seen);
+                }
+                ctx.after(LOOK_EVERY, ConfigWatcherEvent::Look);
+            }
+            ConfigWatcherEvent::Read(seen, result) => {
+                let files = changed(state.in_force.as_ref(), seen.as_ref());
+                if result.is_ok() {
+                    state.in_force.clone_from(&seen);
+                }
+                state.known = seen.or(state.known.take());
+                match result {
+                    Ok(running) => self.put_in_force(*running, files.as_deref()),
+                    Err(mistakes) => self.reject(&mistakes, files.as_deref()),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl ConfigWatcher {
+    fn look(&self, ctx: &mut ActorContext<ConfigWatcher>) {
+        let (files, store) = (Arc::clone(&self.files), Arc::clone(&self.store));
+        let look = async move {
+            let mut told = Vec::new();
+            for key in SHARED {
+                told.extend(store.get(key).await.map(|shared| (key, shared)));
+            }
+            let looked = tokio::task::spawn_blocking(move || {
+                let mirrored = told.iter().fold(false, |any, (key, shared)| files.mirror(key, shared) || any);
+                (files.looks(), mirrored)
+            });
+            match looked.await {
+                Ok((looks, mirrored)) => ConfigWatcherEvent::Looked(Some(looks), mirrored),
+                Err(_) => ConfigWatcherEvent::Looked(None, false),
+            }
+        };
+        ctx.task(look, |_| ConfigWatcherEvent::Looked(None, false));
+    }
+
+    fn read(&self, ctx: &mut ActorContext<ConfigWatcher>) {
+        let files = Arc::clone(&self.files);
+        let read = tokio::task::spawn_blocking(move || files.read());
+        ctx.task(
+            async move {
+                match read.await {
+                    Ok((seen, result)) => ConfigWatcherEvent::Read(Some(seen), result.map(Box::new)),
+                    Err(error) => ConfigWatcherEvent::Read(None, Err(vec![error.to_string()])),
+                }
+            },
+            |panic| ConfigWatcherEvent::Read(None, Err(vec![panic])),
+        );
+    }
+
+    fn reject(&self, mistakes: &[String], files: Option<&str>) {
+        let reason = mistakes.join("; ");
+        tracing::error!(event = "config.rejected", files, reason, "the changed files are wrong; what runs goes on");
+        self.live.reject(reason);
+    }
+
+    fn put_in_force(&self, running: Running, files: Option<&str>) {
+        let old = self.live.now();
+        for key in running.fixed_at_start(&old) {
+            tracing::warn!(event = "config.warning", key, "this setting changed; it takes effect at the next start");
+        }
+        tracing::info!(
+            event = "config.reloaded",
+            files,
+            version = running.version,
+            before = old.version,
+            "configuration in force"
+        );
+        self.live.replace(running);
+        // Who is down reads what runs when it is back.
+        let _ = self.tools.cast(ToolsMsg::Configured);
+    }
+}
+
+/// The files that look different, came or went; none when there are none, or nobody knows.
+fn changed(before: Option<&FileFingerprints>, after: Option<&FileFingerprints>) -> Option<String> {
+    let (before, after) = (before?, after?);
+    let went = before.keys().filter(|path| !after.contains_key(*path));
+    let other = after.iter().filter(|(path, look)| before.get(*path) != Some(look)).map(|(path, _)| path);
+    let mut names: Vec<String> = went.chain(other).map(|path| path.display().to_string()).collect();
+    names.sort();
+    let more = names.len().saturating_sub(NAMED_MAX);
+    names.truncate(NAMED_MAX);
+    let named = names.join(", ");
+    match (names.len(), more) {
+        (0, _) => None,
+        (_, 0) => Some(named),
+        (_, more) => Some(format!("{named} and {more} more")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn looks(files: &[(&str, u64)]) -> FileFingerprints {
+        files.iter().map(|(path, look)| (PathBuf::from(path), *look)).collect()
+    }
+
+    #[test]
+    fn changed_files_are_named_and_many_are_counted() {
+        let before = looks(&[("a", 1), ("b", 1), ("c", 1)]);
+        let after = looks(&[("a", 1), ("b", 2), ("d", 1)]);
+        assert_eq!(changed(Some(&before), Some(&after)).as_deref(), Some("b, c, d"));
+        assert_eq!(changed(Some(&before), Some(&before)), None);
+        assert_eq!(changed(None, Some(&before)), None);
+        let many: FileFingerprints = (0..15).map(|number| (PathBuf::from(format!("{number:02}")), 1)).collect();
+        let told = changed(Some(&FileFingerprints::default()), Some(&many)).unwrap();
+        assert!(told.starts_with("00, 01") && told.ends_with("09 and 5 more"), "{told}");
+    }
+}

@@ -1,0 +1,257 @@
+//! conversation: one channel; a lane for each user in it.
+//!
+//! Supervised by: conversations (temporary: it is not restarted, the next turn makes a new one).
+//! Receives: turns and cancellations from the router, results from the tasks that it started.
+//! Sends: answers, and what turns wait for, to the journal; what never began to the limiter.
+//! A crash loses: the running tasks; the journal offers their turns again.
+//!
+//! One turn at a time in a lane, lanes side by side. The work of a turn is a monitored task, never this actor's own.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::draft::Slot;
+use super::handle::Handle;
+use super::in_flight::Flight;
+use super::messages::conversation::ConversationMsg;
+use super::messages::conversations::{ConversationsMsg, Offered};
+use super::messages::journal::JournalMsg;
+use super::messages::rate_limiter::RateLimiterMsg;
+use super::supervisor::{Actor, ActorContext, Crash};
+use super::turn::{self, Driven, Started, Tally, TurnParts};
+use domain::ending::{Dropped, Ending};
+use domain::ids::{Place, TurnId};
+use domain::notice;
+use domain::shed::Shed;
+use domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
+use domain::turn_event::TurnUpdate;
+
+/// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
+/// kilobytes.
+const IDLE_AFTER: Duration = Duration::from_secs(10);
+
+/// What its timer and its tasks tell it.
+pub enum ConversationEvent {
+    /// A task ended: with an answer, with something to wait for, or without either because it was cancelled. The turn counts as in
+    /// flight until the journal has that.
+    Ended(Lane, TurnId, Driven, Flight),
+    /// A task panicked.
+    Panicked(Lane, Box<Started>, String),
+    /// Time to see whether anybody still needs this conversation.
+    CheckIdle,
+}
+
+/// The behaviour and its arguments.
+pub struct Conversation {
+    /// The channel.
+    pub place: Place,
+    /// Whom to ask to be forgotten.
+    pub router: Handle<ConversationsMsg>,
+    /// What a turn needs.
+    pub parts: Arc<TurnParts>,
+}
+
+/// What a conversation holds.
+pub struct ConversationState {
+    lanes: HashMap<Lane, LaneState>,
+    /// Messages of the router that were seen.
+    seen: u64,
+    busy_at: Instant,
+    draining: bool,
+}
+
+#[derive(Default)]
+struct LaneState {
+    waiting: VecDeque<(Box<Offered>, Instant)>,
+    running: Option<(TurnId, CancellationToken)>,
+}
+
+impl Actor for Conversation {
+    type Msg = ConversationMsg;
+    type Event = ConversationEvent;
+    type State = ConversationState;
+
+    fn start(&self, ctx: &mut ActorContext<Conversation>) -> Result<ConversationState, Crash> {
+        ctx.after(IDLE_AFTER, ConversationEvent::CheckIdle);
+        Ok(ConversationState { lanes: HashMap::new(), seen: 0, busy_at: Instant::now(), draining: false })
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        message: ConversationMsg,
+        state: &mut ConversationState,
+    ) -> Result<(), Crash> {
+        match message {
+            ConversationMsg::Offer(offered) => {
+                state.seen += 1;
+                self.offer(ctx, state, offered);
+            }
+            ConversationMsg::Cancel(id) => {
+                state.seen += 1;
+                if let Some(never_begun) = state.cancel(&id) {
+                    // A limiter that is down leaves the estimate, which ages out.
+                    let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(never_begun));
+                }
+            }
+            ConversationMsg::Drain => state.draining = true,
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ConversationEvent,
+        state: &mut ConversationState,
+    ) -> Result<(), Crash> {
+        match event {
+            ConversationEvent::Ended(lane, id, driven, flight) => {
+                match driven {
+                    Driven::Answered(answer) => self.answer(id, *answer),
+                    // A journal that is down has the turn in its records and offers it again.
+                    Driven::Parked(parking) => drop(self.parts.journal.cast(JournalMsg::Park(id, parking))),
+                    Driven::Over => {}
+                }
+                drop(flight);
+                self.next(ctx, state, &lane);
+            }
+            ConversationEvent::Panicked(lane, started, panic) => {
+                let Started { turn, slot, tally, .. } = *started;
+                tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
+                let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
+                let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
+                self.answer(turn.id.clone(), answer);
+                self.next(ctx, state, &lane);
+            }
+            ConversationEvent::CheckIdle => {
+                let idle_for = state.busy_at.elapsed();
+                let mut again = IDLE_AFTER;
+                if state.lanes.is_empty() && idle_for >= IDLE_AFTER {
+                    // A router that is down has lost all its conversations, this one included.
+                    let _ = self.router.cast(ConversationsMsg::Idle(self.place.clone(), state.seen));
+                } else if state.lanes.is_empty() {
+                    again -= idle_for;
+                }
+                ctx.after(again, ConversationEvent::CheckIdle);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Conversation {
+    fn offer(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, offered: Box<Offered>) {
+        state.busy_at = Instant::now();
+        let turn = &offered.turn;
+        let whose = turn.lane();
+        let lane = state.lanes.entry(whose.clone()).or_default();
+        if lane.holds(&turn.id) {
+            return;
+        }
+        let busy = lane.running.is_some();
+        // It had its place before it waited for a decision.
+        let goes_on = offered.resumed.is_some();
+        let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
+        if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
+            tracing::warn!(
+                event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, place = %turn.place,
+                member = %turn.person, "the lane is full"
+            );
+            metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
+            // Who may not queue waits for each answer; who may is told once in a while.
+            if turn.policy.lane == LaneRule::Queue
+                && !turn.policy.answers_each
+                && !self.parts.busy.may_tell(&turn.person)
+            {
+                // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
+                let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
+                let _ = self.parts.rate_limiter.cast(settle);
+                let _ =
+                    self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
+                return;
+            }
+            let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
+            // Whoever asked nothing pays for nothing.
+            let why = if turn.trigger.is_asked() { Ending::LaneFull } else { Ending::LaneBusy };
+            return self.answer(turn.id.clone(), turn.apology(sentence, why));
+        }
+        if busy {
+            let ahead = lane.waiting.len() + 1;
+            self.parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Queued { ahead });
+        }
+        if goes_on {
+            lane.waiting.push_front((offered, Instant::now()));
+        } else {
+            lane.waiting.push_back((offered, Instant::now()));
+        }
+        if !busy {
+            self.next(ctx, state, &whose);
+        }
+    }
+
+    /// Starts the next turn of a lane, or forgets the lane.
+    fn next(&self, ctx: &mut ActorContext<Conversation>, state: &mut ConversationState, whose: &Lane) {
+        state.busy_at = Instant::now();
+        let Some(lane) = state.lanes.get_mut(whose) else { return };
+        lane.running = None;
+        let waits = if state.draining { None } else { lane.waiting.pop_front() };
+        let Some((offered, since)) = waits else {
+            state.lanes.remove(whose);
+            return;
+        };
+        let Offered { turn, again, resumed } = *offered;
+        let tally =
+            resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
+        self.parts.timeline.started(&turn.id);
+        let token = CancellationToken::new();
+        lane.running = Some((turn.id.clone(), token.clone()));
+        let flight = self.parts.in_flight.enter(&turn.id);
+        let parts = Arc::clone(&self.parts);
+        let started = Box::new(Started { turn, again, waited_since: since, slot: Slot::default(), tally, resumed });
+        let kept = started.clone();
+        let (there, back) = (whose.clone(), whose.clone());
+        ctx.task(
+            async move {
+                let id = started.turn.id.clone();
+                let driven = turn::drive(&parts, *started, &token).await;
+                ConversationEvent::Ended(there, id, driven, flight)
+            },
+            move |panic| ConversationEvent::Panicked(back, kept, panic),
+        );
+    }
+
+    fn answer(&self, id: TurnId, answer: Answer) {
+        // A journal that is down has the turn in its records and offers it again.
+        let _ = self.parts.journal.cast(JournalMsg::Answered(id, Box::new(answer)));
+    }
+}
+
+impl ConversationState {
+    /// Ends a turn, and gives it back if it had not begun.
+    fn cancel(&mut self, id: &TurnId) -> Option<Arc<Turn>> {
+        let mut never_begun = None;
+        for lane in self.lanes.values_mut() {
+            if let Some(at) = lane.waiting.iter().position(|(offered, _)| offered.turn.id == *id) {
+                never_begun = lane.waiting.remove(at).map(|(offered, _)| offered.turn);
+            }
+            if let Some((running, token)) = &lane.running
+                && running == id
+            {
+                token.cancel();
+            }
+        }
+        never_begun
+    }
+}
+
+impl LaneState {
+    fn holds(&self, id: &TurnId) -> bool {
+        let running = self.running.as_ref().is_some_and(|(running, _)| running == id);
+        running || self.waiting.iter().any(|(offered, _)| offered.turn.id == *id)
+    }
+}

@@ -1,0 +1,148 @@
+//! conversations: routes a turn to its conversation.
+//!
+//! Supervised by: staffai (permanent). Its children, one for each active place, are temporary.
+//! Receives: turns and cancellations from the journal, requests to be forgotten from its children.
+//! Sends: the same to its children.
+//! A restart loses: the conversations below it; the journal offers their turns again.
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::conversation::Conversation;
+use super::handle::{Handle, Undelivered};
+use super::messages::conversation::ConversationMsg;
+use super::messages::conversations::{ConversationsMsg, Offered};
+use super::shrink;
+use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use super::tree::{Row, Scope};
+use super::turn::TurnParts;
+use domain::ids::Place;
+use ports::Subject;
+
+/// The behaviour and its arguments.
+pub struct Conversations {
+    /// The row that each conversation is supervised by.
+    pub template: &'static Row,
+    /// What a turn needs.
+    pub parts: Arc<TurnParts>,
+}
+
+/// What the router holds.
+#[derive(Default)]
+pub struct ConversationsState {
+    known: HashMap<Place, Known>,
+    draining: bool,
+}
+
+struct Known {
+    handle: Handle<ConversationMsg>,
+    /// Messages sent to it: a conversation may go only when it has seen them all.
+    sent: u64,
+}
+
+impl Actor for Conversations {
+    type Msg = ConversationsMsg;
+    type Event = Infallible;
+    type State = ConversationsState;
+
+    fn start(&self, _me: &mut ActorContext<Conversations>) -> Result<ConversationsState, Crash> {
+        Ok(ConversationsState::default())
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        message: ConversationsMsg,
+        state: &mut ConversationsState,
+    ) -> Result<(), Crash> {
+        match message {
+            ConversationsMsg::Offer(offered) if !state.draining => self.offer(ctx, state, offered).await?,
+            ConversationsMsg::Offer(_) => {}
+            ConversationsMsg::Cancel(place, turn) => {
+                if let Some(known) = state.known.get_mut(&place) {
+                    known.sent += 1;
+                    // A conversation that is gone runs nothing that could be cancelled.
+                    let _ = known.handle.cast(ConversationMsg::Cancel(turn));
+                }
+            }
+            ConversationsMsg::Idle(place, seen) => {
+                if state.known.get(&place).is_some_and(|known| known.sent == seen)
+                    && let Some(known) = state.known.remove(&place)
+                {
+                    shrink::shrink(&mut state.known);
+                    // It is gone before the next turn is routed: a place never has two conversations.
+                    ctx.stop_child(&known.handle.stats().path).await;
+                }
+            }
+            ConversationsMsg::Drain => {
+                state.draining = true;
+                for known in state.known.values() {
+                    let _ = known.handle.cast(ConversationMsg::Drain);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn subject(message: &ConversationsMsg) -> Option<Subject> {
+        match message {
+            ConversationsMsg::Offer(offered) => Some(Subject::of(&offered.turn.id)),
+            ConversationsMsg::Cancel(..) | ConversationsMsg::Idle(..) | ConversationsMsg::Drain => None,
+        }
+    }
+
+    fn give_up(&self, _ctx: &mut ActorContext<Self>, message: ConversationsMsg, _state: &mut ConversationsState) {
+        if let ConversationsMsg::Offer(offered) = message {
+            // A journal that is down offers the turn again.
+            let _ = self.parts.journal.cast(offered.given_up());
+        }
+    }
+
+    async fn event(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        event: Infallible,
+        _state: &mut ConversationsState,
+    ) -> Result<(), Crash> {
+        match event {}
+    }
+}
+
+impl Conversations {
+    async fn offer(
+        &self,
+        ctx: &mut ActorContext<Conversations>,
+        state: &mut ConversationsState,
+        offered: Box<Offered>,
+    ) -> Result<(), Crash> {
+        let place = offered.turn.place.clone();
+        let mut offer = ConversationMsg::Offer(offered);
+        let mut restarts = 0;
+        if let Some(known) = state.known.get_mut(&place) {
+            known.sent += 1;
+            match known.handle.cast(offer) {
+                Ok(()) => return Ok(()),
+                Err(Undelivered(back)) => offer = back,
+            }
+            // It crashed: an idle one is not known any more.
+            let stats = known.handle.stats();
+            restarts = stats.restarts.load(Ordering::Relaxed) + 1;
+            // Temporary actors have no supervisor that counts their restarts.
+            metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
+            tracing::warn!(event = "actor.restarted", actor = &*stats.path, restarts, "conversation replaced");
+        }
+        let handle = Handle::new(self.template, ctx.path(), Scope::Place(place.clone()));
+        handle.stats().restarts.store(restarts, Ordering::Relaxed);
+        let conversation =
+            Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
+        ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
+        let _ = handle.cast(offer);
+        state.known.insert(place, Known { handle, sent: 1 });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

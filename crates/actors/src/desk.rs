@@ -1,0 +1,124 @@
+//! The way to whoever ran a command or pressed a button: first the word that an answer will come, then the answer.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::handle::{CallError, Handle};
+use super::messages::outbox::OutboxMsg;
+use super::outbox::Outboxes;
+use super::turn_events::TurnEvents;
+use domain::command::Callback;
+use domain::ids::{Place, TurnId};
+use domain::outgoing::Piece;
+use domain::restart::Backoff;
+use domain::turn::Effort;
+use domain::turn_event::TurnUpdate;
+use ports::{Dice, PostError, PostRequest, PostResult};
+
+/// How long the first word is tried. The platform gives up after three seconds.
+const CLAIM_WITHIN: Duration = Duration::from_millis(2_500);
+/// Pause between two tries of it.
+const CLAIM_AGAIN: Duration = Duration::from_millis(50);
+/// How long an answer is tried.
+const RESPOND_WITHIN: Duration = Duration::from_secs(60);
+/// Waits between tries of an answer.
+const RESPOND_AGAIN: Backoff = Backoff { base: Duration::from_millis(250), cap: Duration::from_secs(5) };
+
+/// What carries answers. Clones lead to the same.
+#[derive(Clone)]
+pub struct Ways {
+    /// To each door.
+    pub outboxes: Outboxes,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// To those who read along.
+    pub events: TurnEvents,
+}
+
+/// Where one command, or one press of a button, is answered.
+pub(super) struct Desk<'a> {
+    outbox: &'a Handle<OutboxMsg>,
+    dice: &'a dyn Dice,
+    events: &'a TurnEvents,
+    callback: &'a Callback,
+    place: &'a Place,
+}
+
+impl<'a> Desk<'a> {
+    pub(super) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
+        let Ways { outboxes, dice, events } = ways;
+        Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
+    }
+
+    /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
+    pub(super) async fn claim(&self) -> bool {
+        let until = Instant::now() + CLAIM_WITHIN;
+        // A try without an answer may have reached the platform: then the next one finds it done.
+        let mut doubtful = false;
+        loop {
+            let left = until.saturating_duration_since(Instant::now());
+            let request = PostRequest::Defer(self.callback.clone());
+            let pause = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
+                Ok(Ok(PostResult::Already)) => return doubtful,
+                Ok(Ok(_)) => return true,
+                Ok(Err(error @ PostError::Rejected { .. })) => {
+                    tracing::warn!(event = "command.lost", reason = %error, "a command cannot be answered");
+                    return false;
+                }
+                Ok(Err(PostError::Limited { retry_after, .. })) => retry_after,
+                Ok(Err(PostError::Unsure(_))) => {
+                    doubtful = true;
+                    CLAIM_AGAIN
+                }
+                Ok(Err(PostError::Transient(_))) | Err(CallError::Down) => CLAIM_AGAIN,
+                Err(CallError::Timeout) => left,
+            };
+            if Instant::now() + pause >= until {
+                tracing::warn!(event = "command.lost", reason = "no answer in time", "a command cannot be answered");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+    }
+
+    /// Answers. False when that was not possible.
+    pub(super) async fn respond(&self, piece: Piece) -> bool {
+        let until = Instant::now() + RESPOND_WITHIN;
+        for attempt in 1.. {
+            let left = until.saturating_duration_since(Instant::now());
+            let request = PostRequest::Respond { to: self.callback.clone(), piece: piece.clone() };
+            let reason = match self.outbox.call(|reply| OutboxMsg::Interact(request, reply), left).await {
+                Ok(Ok(_)) => {
+                    self.publish(piece);
+                    return true;
+                }
+                Ok(Err(error)) => error,
+                Err(error) => PostError::Transient(error.to_string()),
+            };
+            let pause = match &reason {
+                PostError::Rejected { .. } => left,
+                PostError::Limited { retry_after, .. } => *retry_after,
+                PostError::Transient(_) | PostError::Unsure(_) => {
+                    RESPOND_AGAIN.base + RESPOND_AGAIN.delay(attempt, self.dice.roll())
+                }
+            };
+            if Instant::now() + pause >= until {
+                tracing::warn!(event = "command.lost", %reason, "the answer to a command cannot be shown");
+                return false;
+            }
+            tokio::time::sleep(pause).await;
+        }
+        false
+    }
+
+    fn publish(&self, piece: Piece) {
+        let id = TurnId::of(&self.callback.id);
+        self.events.publish(self.place, &id, || TurnUpdate::Final {
+            parts: piece.into_parts().into(),
+            effort: Effort::default(),
+        });
+        self.events.publish(self.place, &id, || TurnUpdate::DONE);
+    }
+}

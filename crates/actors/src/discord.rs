@@ -1,0 +1,49 @@
+//! discord: supervises the identify queue and starts as many shards as configured or advised.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: the number of shards from the identify queue.
+//! Sends: nothing.
+//! A restart loses: its children; the new identify queue asks the platform again and the shards resume their stored sessions.
+
+use super::handle::Handle;
+use super::messages::discord::DiscordMsg;
+use super::shard::{ShardActor, ShardParts};
+use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use super::tree::{Row, Scope};
+use ports::Shard;
+use std::convert::Infallible;
+
+/// The behaviour and its arguments.
+pub struct Discord {
+    /// The row that each shard is supervised by.
+    pub template: &'static Row,
+    /// What a shard needs.
+    pub parts: ShardParts,
+}
+
+impl Actor for Discord {
+    type Msg = DiscordMsg;
+    type Event = Infallible;
+    type State = ();
+
+    fn start(&self, _me: &mut ActorContext<Discord>) -> Result<(), Crash> {
+        Ok(())
+    }
+
+    async fn handle(&self, ctx: &mut ActorContext<Self>, message: DiscordMsg, (): &mut ()) -> Result<(), Crash> {
+        match message {
+            DiscordMsg::StartShards(total) => {
+                for number in 0..total {
+                    let handle = Handle::new(self.template, ctx.path(), Scope::Number(number));
+                    let actor = ShardActor { shard: Shard { number, total }, parts: self.parts.clone() };
+                    ctx.start_child(ChildSpec::new(self.template, &handle, actor, Vec::new())).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn event(&self, _ctx: &mut ActorContext<Self>, event: Infallible, (): &mut ()) -> Result<(), Crash> {
+        match event {}
+    }
+}

@@ -1,0 +1,250 @@
+//! The connection of one server's actor: what state it is in, and the tasks that work on it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep, timeout};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::starts::Starts;
+use super::{CallSign, McpActor, McpEvent, is_silence};
+use crate::messages::mcp::ServerCall;
+use crate::supervisor::ActorContext;
+use domain::breaker::Breaker;
+use domain::ids::{Person, TurnId};
+use domain::tool::{CallError, CallErrorKind, ServerName};
+use ports::tools::{Listing, ServerEntry};
+use ports::{ToolServer, ToolServers};
+
+/// The number of an attempt to connect. What belongs to an earlier one is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Attempt(u64);
+
+impl Attempt {
+    pub(super) const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+/// How the connection is.
+pub(super) enum Link {
+    /// It is being begun, and these calls wait for it.
+    Connecting(Vec<ServerCall>),
+    /// It is there.
+    Up(Up),
+    /// It is away for this reason, and begun again after a while.
+    Waiting(String),
+}
+
+/// A connection that is there.
+pub(super) struct Up {
+    pub server: Arc<dyn ToolServer>,
+    pub since: Instant,
+    /// Whether calls are sent: by turns that got no answer, and who they were of.
+    calls: Breaker<Option<TurnId>, Option<Person>>,
+    list: List,
+    /// Held by each call under way.
+    working: Arc<()>,
+    /// Ends what works on the connection, and with it the connection, when this is dropped.
+    ended: DropGuard,
+}
+
+/// Whether the list is being read.
+enum List {
+    /// It is not, and may be from then on.
+    Idle(Instant),
+    /// It is, and it changed since it was begun.
+    Reading { again: bool },
+    /// It will be, when its pause is over.
+    Due,
+}
+
+impl Up {
+    pub(super) fn new(server: Arc<dyn ToolServer>) -> Self {
+        let since = Instant::now();
+        let ended = CancellationToken::new().drop_guard();
+        Self { server, since, calls: Breaker::default(), list: List::Idle(since), working: Arc::default(), ended }
+    }
+
+    /// Tells of changes of the list, the first of several after a pause, and of the end of the connection.
+    pub(super) fn watch(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, debounce: Duration) {
+        let (mut changes, events) = (self.server.changes(), ctx.events());
+        let changed = async move {
+            while changes.changed().await.is_ok() {
+                sleep(debounce).await;
+                changes.borrow_and_update();
+                if events.send(McpEvent::Changed(attempt)).is_err() {
+                    return;
+                }
+            }
+        };
+        ctx.background(self.until_it_ends(changed));
+        let (server, events) = (Arc::clone(&self.server), ctx.events());
+        let lost = async move {
+            let reason = server.closed().await;
+            // An actor that ended has no use for it.
+            let _ = events.send(McpEvent::Lost(attempt, reason));
+        };
+        ctx.background(self.until_it_ends(lost));
+    }
+
+    /// Work that ends with the connection.
+    fn until_it_ends<W: Future<Output = ()>>(&self, work: W) -> impl Future<Output = ()> + use<W> {
+        let ended = self.ended.token().clone();
+        async move {
+            // It has ended as well when nobody is told of it any more.
+            let _ = ended.run_until_cancelled_owned(work).await;
+        }
+    }
+
+    /// The pause before a reading is over.
+    pub(super) fn due(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        if matches!(self.list, List::Due) {
+            self.list = List::Idle(Instant::now());
+            self.refresh(ctx, attempt);
+        }
+    }
+
+    /// Reads the list, now or when the pause after the last reading is over; what is under way is followed by one more.
+    pub(super) fn refresh(&mut self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        match &mut self.list {
+            List::Reading { again } => *again = true,
+            List::Due => {}
+            List::Idle(from) if *from > Instant::now() => {
+                ctx.after(from.saturating_duration_since(Instant::now()), McpEvent::Due(attempt));
+                self.list = List::Due;
+            }
+            List::Idle(_) => {
+                self.list = List::Reading { again: false };
+                let server = Arc::clone(&self.server);
+                let panicked = move |panic| {
+                    McpEvent::Listed(attempt, Err(CallError::new(CallErrorKind::Failed, panic)), Duration::ZERO)
+                };
+                ctx.task(
+                    async move {
+                        let begun = Instant::now();
+                        let result = list(&*server, super::LIST_WITHIN).await;
+                        McpEvent::Listed(attempt, result, begun.elapsed())
+                    },
+                    panicked,
+                );
+            }
+        }
+    }
+
+    /// The list was read. Gives when it is to be read again, if it changed meanwhile.
+    pub(super) fn listed(&mut self, pause: Duration) -> Option<Duration> {
+        let again = matches!(self.list, List::Reading { again: true });
+        self.list = if again { List::Due } else { List::Idle(Instant::now() + pause) };
+        again.then_some(pause)
+    }
+
+    /// Calls are under way. Their deadlines decide then: a server that does one thing at a time answers no ping meanwhile.
+    pub(super) fn works(&self) -> bool {
+        Arc::strong_count(&self.working) > 1
+    }
+
+    pub(super) fn ping(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt) {
+        let server = Arc::clone(&self.server);
+        ctx.task(
+            async move {
+                let begun = Instant::now();
+                let result = server.ping().await;
+                measure("ping", result.as_ref().err(), begun);
+                McpEvent::Pinged(attempt, result)
+            },
+            move |panic| McpEvent::Pinged(attempt, Err(CallError::new(CallErrorKind::Failed, panic))),
+        );
+    }
+
+    /// One call as a task. It is cancelled when nobody waits for its answer any more.
+    pub(super) fn call(&self, ctx: &mut ActorContext<McpActor>, attempt: Attempt, name: &ServerName, call: ServerCall) {
+        let (server, events, name) = (Arc::clone(&self.server), ctx.events(), name.clone());
+        let (ended, working) = (self.ended.token().clone(), Arc::clone(&self.working));
+        ctx.background(async move {
+            let ServerCall { request, pin: _, progress, permit, mut reply } = call;
+            let begun = Instant::now();
+            let result = tokio::select! {
+                biased;
+                () = reply.closed() => return,
+                result = server.call(&request, progress) => result,
+                () = ended.cancelled() => {
+                    let message = format!("the connection to {name} was lost; whether the call ran is unknown");
+                    Err(CallError::new(CallErrorKind::Lost, message))
+                }
+            };
+            measure("tools/call", result.as_ref().err(), begun);
+            if let Err(error) = &result {
+                tracing::debug!(server = %name, tool = %request.name, kind = error.kind.as_str(), "a call failed");
+            }
+            let silent = result.as_ref().is_err_and(|error| is_silence(error.kind, begun.elapsed()));
+            let whose = request.on_behalf.map(|whose| (whose.turn, whose.person));
+            let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
+            drop(working);
+            // An actor that ended has no use for it.
+            let _ = events.send(McpEvent::Called(attempt, sign));
+            drop(permit);
+            let _ = reply.send(result);
+        });
+    }
+
+    /// Whether a call may be sent now. After a pause one may, and what comes of it decides about the others.
+    pub(super) fn takes_call(&mut self) -> bool {
+        self.calls.allow(self.since.elapsed())
+    }
+
+    /// A call may be sent, or one may try.
+    pub(super) fn may_try(&self) -> bool {
+        !self.calls.refuses(self.since.elapsed())
+    }
+
+    /// A call ended. True when no more are sent from now on.
+    pub(super) fn called(&mut self, sign: CallSign) -> bool {
+        let now = self.since.elapsed();
+        // What changed shows in what it refuses.
+        let _ = match sign {
+            CallSign::Answered => self.calls.succeeded(),
+            CallSign::Silent(whose) => {
+                let (turn, person) = whose.unzip();
+                self.calls.failed(turn, person, now)
+            }
+        };
+        self.calls.refuses(now)
+    }
+}
+
+/// Connects and reads the first list.
+pub(super) async fn connect(
+    servers: &dyn ToolServers,
+    entry: &ServerEntry,
+    starts: &Starts,
+    list_within: Duration,
+) -> Result<(Arc<dyn ToolServer>, Listing), String> {
+    let place = starts.place(entry).await;
+    let (begun, bound) = (Instant::now(), entry.connect_bound());
+    // The edge keeps this bound itself; nothing outside may hold the actor up.
+    let connecting = timeout(bound + Duration::from_secs(1), servers.connect(entry, entry.connect_timeout()));
+    let connected = place.during(connecting).await.map_err(|_| format!("no connection within {bound:?}"))?;
+    measure_labelled("initialize", connected.as_ref().err().map(|error| error.kind.as_str()), begun);
+    let server = connected.map_err(|error| error.to_string())?;
+    let listing = list(&*server, list_within).await.map_err(|error| error.message)?;
+    Ok((server, listing))
+}
+
+async fn list(server: &dyn ToolServer, within: Duration) -> Result<Listing, CallError> {
+    let begun = Instant::now();
+    let late = || CallError::new(CallErrorKind::Timeout, format!("the list was not there within {within:?}"));
+    let result = timeout(within, server.list()).await.unwrap_or_else(|_| Err(late()));
+    measure("tools/list", result.as_ref().err(), begun);
+    result
+}
+
+fn measure(method: &'static str, error: Option<&CallError>, begun: Instant) {
+    measure_labelled(method, error.map(|error| error.kind.as_str()), begun);
+}
+
+fn measure_labelled(method: &'static str, error: Option<&'static str>, begun: Instant) {
+    let took = begun.elapsed().as_secs_f64();
+    let labels = [("mcp_method_name", method), ("error_type", error.unwrap_or_default())];
+    metrics::histogram!("mcp_client_operation_duration_seconds", &labels).record(took);
+}

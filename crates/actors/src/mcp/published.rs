@@ -1,0 +1,76 @@
+//! What others are told of how a tool server is: log, metrics, readiness, and the lists that members see.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+
+use crate::board::{Board, PartKind};
+use domain::command::Tooling;
+use domain::tool::ServerName;
+use domain::tool::server::ServerStatus;
+
+/// Where the status of servers is shown.
+#[derive(Clone)]
+pub struct Published {
+    /// Readiness reads there.
+    pub board: Arc<Board>,
+    /// Commands read there.
+    pub tooling: Arc<RwLock<Tooling>>,
+}
+
+impl Published {
+    /// A server is connected for the first time.
+    pub(crate) fn begins(&self, server: &ServerName) {
+        self.board.starting(PartKind::McpServer, server.as_str());
+        self.show(server, &ServerStatus::Starting);
+    }
+
+    /// A server is in another state.
+    pub(crate) fn change(&self, server: &ServerName, from: &ServerStatus, to: &ServerStatus) {
+        if from == to {
+            return;
+        }
+        let (old, new, reason) = (from.as_str(), to.as_str(), to.reason());
+        match to {
+            ServerStatus::Ready => self.board.up(PartKind::McpServer, server.as_str()),
+            ServerStatus::Starting => self.board.starting(PartKind::McpServer, server.as_str()),
+            ServerStatus::Degraded(reason) | ServerStatus::Open(reason) | ServerStatus::Stopped(reason) => {
+                self.board.down(PartKind::McpServer, server.as_str(), reason);
+            }
+        }
+        self.show(server, to);
+        // The same failure again is no other state.
+        if old == new {
+            tracing::debug!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+        } else if matches!(to, ServerStatus::Degraded(_) | ServerStatus::Open(_)) {
+            tracing::warn!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+        } else {
+            tracing::info!(event = "mcp.state", %server, from = old, to = new, reason, "tool server");
+        }
+    }
+
+    /// Shows how far an attempt to connect is; none when there is none.
+    pub(crate) fn progress(&self, server: &ServerName, progress: Option<&str>) {
+        self.tooling.write().server(server.as_str()).progress = progress.map(str::to_owned);
+    }
+
+    /// A server's entry cannot be used.
+    pub(crate) fn unusable(&self, server: &ServerName, mistake: &str) {
+        let (from, to) = (ServerStatus::Starting.as_str(), ServerStatus::Stopped(mistake.to_owned()));
+        self.board.down(PartKind::McpServer, server.as_str(), mistake);
+        self.show(server, &to);
+        let to = to.as_str();
+        tracing::warn!(event = "mcp.state", %server, from, to, reason = mistake, "the entry of a tool server is wrong");
+    }
+
+    /// A server is not there any more.
+    pub(crate) fn gone(&self, server: &ServerName) {
+        self.board.forget(PartKind::McpServer, server.as_str());
+        self.tooling.write().servers.retain(|known| known.name != server.as_str());
+    }
+
+    fn show(&self, server: &ServerName, status: &ServerStatus) {
+        metrics::gauge!("staffai_mcp_state", "server" => server.as_str().to_owned()).set(f64::from(status.gauge()));
+        self.tooling.write().server(server.as_str()).state = status.clone();
+    }
+}

@@ -1,0 +1,394 @@
+//! A courier: the task that posts one answer, piece by piece, within the platform's budgets and without ever posting twice. An
+//! answer whose draft stands in the channel already is finished by edit.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::attempt::PostFailure;
+use super::drafts::Drawn;
+use super::found::{Anchor, Found, Shown};
+use super::job::{End, Job, Returned, Task, Tries};
+use super::pace::{SharedPace, Track};
+use super::pacer::Pacer;
+use crate::messages::outbox::{Delivery, NONCE_TRUST};
+use crate::running::Live;
+use domain::delivery::{Form, Refusal};
+use domain::draft::DRAFT_MESSAGES_MAX;
+use domain::ending::Unposted;
+use domain::ids::{MessageId, Place};
+use domain::layout::lay_out;
+use domain::notice::{self, Apology};
+use domain::outgoing::{Capabilities, File, Part, Piece};
+use domain::rejection::Rejection;
+use ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
+
+/// How long an answer is tried before it is given up, counted from its first refusal, or else from its first try.
+pub(super) const GIVE_UP_AFTER: Duration = Duration::from_secs(600);
+
+/// The patience with an answer that goes on beside those of its place: one try of each request in a round.
+pub(super) const BESIDE: u32 = 1;
+
+/// Posts one answer, or reads something, within the budgets.
+pub(super) struct Courier {
+    pub poster: Arc<dyn Poster>,
+    pub pacer: Arc<Mutex<Pacer>>,
+    pub dice: Arc<dyn Dice>,
+    pub renderer: Arc<dyn Renderer>,
+    pub pace: SharedPace,
+    /// What this process runs with.
+    pub live: Live,
+    /// What it carries; none for reads and drafts.
+    pub task: Option<Task>,
+    /// What was tried of it so far.
+    pub tries: Tries,
+    /// The refusals that the answers behind it wait for; none when nothing is counted.
+    pub patience: Option<u32>,
+}
+
+/// How far an answer has come.
+struct Progress {
+    found: Found,
+    /// There may be messages of a draft that could not be found.
+    doubtful: bool,
+    first_visible: Option<Instant>,
+    /// Its whole form has cards or files.
+    has_extras: bool,
+    /// The channel was looked at in this round.
+    looked: bool,
+}
+
+/// What became of an edit.
+enum Edited {
+    Done,
+    /// The message was removed.
+    Gone,
+}
+
+impl Courier {
+    /// Posts an answer, or the best form of it that the platform takes. One that was sent for edits alone comes back when the rest of
+    /// it is to be posted in its turn.
+    pub(super) async fn deliver(mut self, mut job: Job, track: Option<Track>) -> Returned {
+        let begun = Instant::now();
+        self.task = Some(job.task.clone());
+        self.tries = job.tries.clone();
+        self.tries.begun.get_or_insert(begun);
+        let drawn = job.drawn.clone().unwrap_or_default();
+        let found = Found { pieces: drawn.shown, doubled: false };
+        let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
+        let mut progress = Progress { found, doubtful, first_visible, has_extras: false, looked: false };
+        let result = self.round(&job, track.unwrap_or(Track::Posts), &mut progress).await;
+        let Progress { found, doubtful, first_visible, .. } = progress;
+        job.tries = self.tries.clone();
+        let end = match result {
+            Ok(form) => {
+                if form != Form::Whole {
+                    let place = tracing::field::display(&job.outgoing.place);
+                    tracing::warn!(
+                        event = "outbox.plain",
+                        place,
+                        ?form,
+                        "the platform refused the whole answer and took less"
+                    );
+                }
+                let posted = found.pieces.into_iter().map(|shown| shown.message).collect();
+                let first_visible = first_visible.unwrap_or(begun);
+                let delivery = Delivery { posted, first_visible, doubled: found.doubled, form };
+                return Returned { job, track, end: End::Posted(delivery) };
+            }
+            Err(PostFailure::Begun) => {
+                job.edited = true;
+                End::Begun
+            }
+            Err(PostFailure::TriggerGone) => End::TriggerGone,
+            Err(PostFailure::Place(reason, words)) => End::Closed(reason, words),
+            Err(PostFailure::Refused(reason)) => End::Refused(reason),
+            Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => End::Failed(reason),
+        };
+        job.drawn = Some(Drawn { shown: found.pieces, doubtful, first_visible, ..Drawn::default() });
+        Returned { job, track, end }
+    }
+
+    /// Tries the forms of an answer, from the best to the least that is due. Gives the one that the platform took.
+    async fn round(&mut self, job: &Job, track: Track, progress: &mut Progress) -> Result<Form, PostFailure> {
+        let until = self.tries.begun.unwrap_or_else(Instant::now) + GIVE_UP_AFTER;
+        let mut form = self.tries.best;
+        let mut passing = None;
+        loop {
+            let result = match form {
+                Form::Whole | Form::Words | Form::Apology => self.post(job, form, (track, &mut *progress), until).await,
+                Form::Reaction => self.react(job).await,
+            };
+            let (refusal, reason) = match result {
+                Ok(()) => return Ok(form),
+                // No time is left for any form.
+                Err(PostFailure::Request(reason @ Unposted::GaveUp(_))) => return Err(PostFailure::Request(reason)),
+                Err(PostFailure::Refused(reason)) => (Refusal::Passing, reason),
+                Err(PostFailure::Request(reason) | PostFailure::Extras(reason)) => (Refusal::Lasting, reason),
+                Err(other) => return Err(other),
+            };
+            let next = job.standing(&self.tries, progress.has_extras).after(form, refusal);
+            match refusal {
+                Refusal::Passing => passing = Some(reason.clone()),
+                Refusal::Lasting if passing.is_none() => self.tries.best = next.unwrap_or(form),
+                Refusal::Lasting => {}
+            }
+            let Some(less) = next else {
+                return Err(passing.map_or(PostFailure::Request(reason), PostFailure::Refused));
+            };
+            tracing::debug!(event = "outbox.retried", %reason, from = ?form, to = ?less, "less of the answer is tried");
+            form = less;
+        }
+    }
+
+    async fn post(
+        &mut self,
+        job: &Job,
+        form: Form,
+        (track, progress): (Track, &mut Progress),
+        until: Instant,
+    ) -> Result<(), PostFailure> {
+        let pieces = self.pieces(job, form).await;
+        if pieces.is_empty() {
+            return Err(PostFailure::Request(Unposted::Nothing));
+        }
+        if form == Form::Whole {
+            progress.has_extras = pieces.iter().any(|piece| !piece.is_plain());
+        }
+        // While the platform remembers the nonces they decide: words may be those of another answer.
+        let check = job.check && job.nonce_until.is_none_or(|until| until <= Instant::now());
+        if progress.found.pieces.is_empty() && !progress.looked && (check || progress.doubtful) {
+            progress.found = self.find(&job.outgoing.place, job.anchor(), &pieces, until).await?;
+            if progress.found.pieces.is_empty() && check && self.trigger_is_gone(job).await {
+                return Err(PostFailure::TriggerGone);
+            }
+            progress.looked = true;
+        }
+        self.bring(job, &pieces, (track, progress), until).await?;
+        self.remove_rest(&job.outgoing.place, &mut progress.found, pieces.len()).await;
+        Ok(())
+    }
+
+    /// What each post of this form carries.
+    async fn pieces(&self, job: &Job, form: Form) -> Vec<Piece> {
+        let door = self.poster.capabilities();
+        let words = Capabilities::text_only(door.text_limit);
+        match (form, job.rescue) {
+            (Form::Whole, _) => lay_out(&self.pictured(&job.outgoing.parts, &door).await, &door),
+            (Form::Words, _) => lay_out(&job.outgoing.parts, &words),
+            (Form::Apology, Some(rescue)) => {
+                let text = notice::apology(Apology::PostRefused, rescue.locale).to_owned();
+                let mut pieces = lay_out(&[Part::Text { text }], &words);
+                for piece in &mut pieces {
+                    piece.apology = true;
+                }
+                pieces
+            }
+            (Form::Apology, None) | (Form::Reaction, _) => Vec::new(),
+        }
+    }
+
+    /// Reacts to the question in one try: no text was taken.
+    async fn react(&mut self, job: &Job) -> Result<(), PostFailure> {
+        let reaction = self.live.now().settings.rate_limiter.reaction.clone();
+        let (Some(message), Some(emoji)) = (job.outgoing.reply_to.clone(), reaction) else {
+            return Err(PostFailure::Request(Unposted::Nothing));
+        };
+        let request = PostRequest::React { place: job.outgoing.place.clone(), message, emoji };
+        match self.perform(&request).await {
+            Ok(_) => Ok(()),
+            Err(PostError::Rejected { reason, message }) => {
+                Err(PostFailure::Request(Unposted::Rejected(reason, message)))
+            }
+            Err(error) => Err(PostFailure::Refused(Unposted::GaveUp(error.to_string()))),
+        }
+    }
+
+    /// Whether the message that an answer is for was deleted, which nobody told us while we were away.
+    async fn trigger_is_gone(&mut self, job: &Job) -> bool {
+        let (Task::Turn(_), Some(trigger)) = (&job.task, &job.outgoing.reply_to) else { return false };
+        let request = PostRequest::Fetch { place: job.outgoing.place.clone(), message: trigger.clone() };
+        // Whatever else the platform says, the answer is worth a try.
+        self.read(&request).await.is_err_and(|error| error.is_message_gone())
+    }
+
+    /// The parts with their formulas drawn, where the door takes pictures. What cannot be drawn stays as it is.
+    async fn pictured(&self, parts: &[Part], door: &Capabilities) -> Vec<Part> {
+        let mut pictured = Vec::with_capacity(parts.len());
+        let mut room = door.files;
+        for part in parts {
+            let Part::Formula { formula } = part else {
+                pictured.push(part.clone());
+                continue;
+            };
+            let picture = if room == 0 { None } else { self.picture(formula).await };
+            room -= usize::from(picture.is_some());
+            pictured.push(picture.map_or_else(|| part.clone(), Part::File));
+        }
+        pictured
+    }
+
+    async fn picture(&self, formula: &str) -> Option<File> {
+        match self.renderer.formula(formula).await {
+            Ok(png) => {
+                let file = File::new("formula.png", "image/png", png);
+                Some(File { description: formula.to_owned(), ..file })
+            }
+            Err(reason) => {
+                // What cannot be drawn is named in the formula's own words.
+                tracing::info!(event = "outbox.no_picture", reason = reason.label(), text = %reason, "a formula is shown as text");
+                None
+            }
+        }
+    }
+
+    /// Brings each piece into the channel: what stands there already is finished by edit, the rest is posted. A courier for edits
+    /// stops before the first post.
+    async fn bring(
+        &mut self,
+        job: &Job,
+        pieces: &[Piece],
+        (track, progress): (Track, &mut Progress),
+        until: Instant,
+    ) -> Result<(), PostFailure> {
+        let mut missing = false;
+        for (index, piece) in pieces.iter().enumerate() {
+            let known = progress.found.pieces.get(index).filter(|shown| !shown.gone).cloned();
+            if let Some(shown) = known {
+                if shown.shows(piece) {
+                    progress.first_visible.get_or_insert_with(Instant::now);
+                    continue;
+                }
+                match self.edit(job, &shown.message, piece, until).await? {
+                    Edited::Done => {
+                        progress.first_visible.get_or_insert_with(Instant::now);
+                        progress.found.note(index, Shown::whole(shown.message, piece));
+                        continue;
+                    }
+                    Edited::Gone => progress.found.note(index, Shown { gone: true, ..shown }),
+                }
+            }
+            missing = true;
+            if track == Track::Edits {
+                continue;
+            }
+            let again = progress.found.pieces.get(index).is_some();
+            let message = self.create(job, pieces, (index, again), until).await?;
+            if progress.doubtful && index < DRAFT_MESSAGES_MAX {
+                // The nonce may have brought back a draft that could not be found.
+                self.edit(job, &message, piece, until).await?;
+            }
+            progress.first_visible.get_or_insert_with(Instant::now);
+            progress.found.note(index, Shown::whole(message, piece));
+        }
+        if missing && track == Track::Edits { Err(PostFailure::Begun) } else { Ok(()) }
+    }
+
+    /// Removes what a draft showed beyond the end of the answer. It is tried once: the answer itself stands there.
+    async fn remove_rest(&mut self, place: &Place, found: &mut Found, pieces: usize) {
+        for shown in found.pieces.drain(pieces.min(found.pieces.len())..) {
+            let request = PostRequest::Delete { place: place.clone(), message: shown.message };
+            if let Err(error) = self.perform(&request).await {
+                tracing::debug!(event = "outbox.retried", error = %error, "a message of a draft could not be removed");
+            }
+        }
+    }
+
+    /// Posts the piece of this index; `again` when a message of it was removed.
+    async fn create(
+        &mut self,
+        job: &Job,
+        pieces: &[Piece],
+        (index, again): (usize, bool),
+        until: Instant,
+    ) -> Result<MessageId, PostFailure> {
+        let place = job.outgoing.place.clone();
+        let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
+        let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
+        let told = Piece { apology: job.outgoing.apology || piece.apology, ..piece.clone() };
+        let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
+        for attempt in 0.. {
+            if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {
+                let (place, anchor) = (&job.outgoing.place, job.anchor());
+                if matches!(anchor, Anchor::Nothing) {
+                    // A plain message of no turn cannot be told from others of ours.
+                    return Err(PostFailure::Request(Unposted::Uncertain));
+                }
+                let found = self.find(place, anchor, pieces, until).await?;
+                if let Some(shown) = found.pieces.into_iter().nth(index) {
+                    return Ok(shown.message);
+                }
+                self.tries.unsure = None;
+            }
+            let error = match self.perform(&request).await {
+                Ok(PostResult::Message(message)) => {
+                    self.tries.unsure = None;
+                    return Ok(message);
+                }
+                Ok(_) => return Err(PostFailure::Request(Unposted::Unnamed)),
+                Err(error) => error,
+            };
+            if matches!(error, PostError::Unsure(_)) {
+                self.tries.unsure.get_or_insert_with(Instant::now);
+            }
+            let rejected = matches!(error, PostError::Rejected { .. });
+            match self.wait_or_refuse(error, piece, attempt, until).await {
+                // It may be the reply alone that is rejected.
+                Err(PostFailure::Request(_)) if rejected && drop_reply(&mut request) => {}
+                outcome => outcome?,
+            }
+        }
+        unreachable!("tries end by a result or by the deadline")
+    }
+
+    /// Whether a message of ours stands in its place, as far as the platform tells.
+    async fn stands(&mut self, place: &Place, message: &MessageId) -> bool {
+        let request = PostRequest::Fetch { place: place.clone(), message: message.clone() };
+        match self.perform(&request).await {
+            Ok(PostResult::Messages(messages)) => !messages.is_empty(),
+            Err(PostError::Rejected { reason, .. }) => {
+                !matches!(reason, Rejection::MessageGone | Rejection::Unexplained | Rejection::Content)
+            }
+            Ok(_) | Err(_) => true,
+        }
+    }
+
+    async fn edit(
+        &mut self,
+        job: &Job,
+        message: &MessageId,
+        piece: &Piece,
+        until: Instant,
+    ) -> Result<Edited, PostFailure> {
+        let place = job.outgoing.place.clone();
+        let request = PostRequest::Edit { place, message: message.clone(), piece: piece.clone() };
+        for attempt in 0.. {
+            let error = match self.perform(&request).await {
+                Ok(_) => break,
+                Err(error) if error.is_message_gone() => return Ok(Edited::Gone),
+                Err(error) => error,
+            };
+            // Some answers for a message that is gone do not say so.
+            let doubtful =
+                matches!(&error, PostError::Rejected { reason: Rejection::Unexplained | Rejection::Content, .. });
+            if doubtful && !self.stands(&job.outgoing.place, message).await {
+                return Ok(Edited::Gone);
+            }
+            let rejected = matches!(error, PostError::Rejected { .. });
+            match self.wait_or_refuse(error, piece, attempt, until).await {
+                // It may no longer be edited: what stands there has to do.
+                Err(PostFailure::Request(_)) if rejected && piece.is_plain() => break,
+                outcome => outcome?,
+            }
+        }
+        Ok(Edited::Done)
+    }
+}
+
+/// Makes a reply a plain message; false when it was one.
+fn drop_reply(request: &mut PostRequest) -> bool {
+    let PostRequest::Create { reply_to, .. } = request else { return false };
+    reply_to.take().is_some()
+}

@@ -1,0 +1,204 @@
+//! How drafts are shown. The outbox samples their slots and sends a courier with each change, which makes one attempt: the next
+//! sample is a better second try than the same text once more. A draft that is full goes on in a further message.
+
+use tokio::time::Instant;
+
+use super::courier::Courier;
+use super::drafts::{Drawn, Room, Step};
+use super::found::{Anchor, Shown};
+use super::job::Task;
+use super::pace::Track;
+use super::pacer::Slot;
+use super::{Outbox, OutboxEvent, OutboxState};
+use crate::supervisor::ActorContext;
+use domain::draft;
+use domain::ids::{MessageId, Place, TurnId};
+use domain::outgoing::Piece;
+use domain::rejection::Rejection;
+use ports::{PostError, PostRequest, PostResult};
+
+/// How many of a second's requests drafts leave free for answers.
+pub(super) const DRAFT_SPARES: u32 = 10;
+/// The fewest Unicode scalar values for which a draft begins a further message.
+const FURTHER_MIN: usize = 80;
+
+/// How a courier comes back from a draft.
+pub struct Drew {
+    pub(super) place: Place,
+    pub(super) turn: TurnId,
+    pub(super) track: Track,
+    pub(super) drawn: Drawn,
+}
+
+/// What a draft changes next.
+enum Change {
+    /// The message of this index.
+    Edit(usize, MessageId),
+    /// There is none of this index yet.
+    Create(usize),
+}
+
+impl Outbox {
+    /// Sends couriers with drafts, place after place, as long as the budget leaves room for answers.
+    pub(super) fn sample(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
+        state.drafts.begin_round();
+        for _ in 0..state.drafts.places() {
+            let Some(place) = state.drafts.next_place() else { return };
+            if !self.sample_place(ctx, state, &place) {
+                state.drafts.put_back();
+                return;
+            }
+        }
+    }
+
+    /// Sends a courier with the draft of a place in which something changed, unless other places wait for the budget.
+    pub(super) fn sample_changed(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
+        if !state.drafts.is_short() {
+            // Without room in the budget it is shown in its turn.
+            self.sample_place(ctx, state, place);
+        }
+    }
+
+    /// False when it has something to show and the budget leaves no room for that.
+    fn sample_place(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) -> bool {
+        let now = Instant::now();
+        let running = self.live.now();
+        let queue = state.lanes.entry(place.clone()).or_default();
+        let redraw = queue.pace.lock().may_redraw(now);
+        let (posts, edits) = (queue.is_free(Track::Posts, now), queue.is_free(Track::Edits, now));
+        let room = Room { now, posts, edits, redraw, hold: &running.settings.streaming };
+        if !state.drafts.is_due(place, room) {
+            return true;
+        }
+        let Some(slot) = Slot::try_take(&self.pacer, DRAFT_SPARES) else { return false };
+        let Some(step) = state.drafts.take_step(place, room) else { return true };
+        let track = step.track;
+        queue.line(track).out = Some(Task::Draft(step.turn.clone()));
+        let courier = self.courier(queue.pace.clone());
+        let (turn, place, lost) = (step.turn.clone(), place.clone(), step.drawn.clone().unknown());
+        ctx.task(async move { OutboxEvent::Drew(courier.draw(step, slot).await) }, move |panic| {
+            tracing::error!(event = "outbox.refused", turn = %turn, panic, "the courier of a draft panicked");
+            OutboxEvent::Drew(Drew { place, turn, track, drawn: lost })
+        });
+        true
+    }
+
+    pub(super) fn drew(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, drew: Drew) {
+        let Drew { place, turn, track, drawn } = drew;
+        let withdrawn = self.drew_withdrawn(ctx, state, (&place, &turn), &drawn);
+        if !drawn.shown.is_empty() && !withdrawn {
+            // Who can read along needs no sign that we are typing.
+            state.quiet(&place, &turn);
+            self.timeline.seen(&turn);
+        }
+        if let Some(queue) = state.lanes.get_mut(&place) {
+            queue.line(track).out = None;
+        }
+        state.drafts.drew(&place, &turn, drawn);
+        self.send_couriers(ctx, state, &place);
+        self.sample_changed(ctx, state, &place);
+    }
+}
+
+impl Courier {
+    /// Shows what there is of an unfinished answer: by messages of its own at first, by edits of those later. The slot is for that
+    /// one request.
+    pub(super) async fn draw(mut self, step: Step, mut slot: Slot) -> Drew {
+        let Step { turn, place, reply_to, text, mut drawn, track } = step;
+        let pieces = draft::draft(&text, self.poster.capabilities().text_limit);
+        if drawn.doubtful && !pieces.is_empty() {
+            if !self.look_for(&place, &turn, &pieces, &mut drawn).await {
+                drawn.behind = true;
+                return Drew { place, turn, track, drawn };
+            }
+            // Looking may have taken longer than a slot lasts.
+            slot = Slot::take(&self.pacer).await;
+        }
+        if let Some(change) = next_change(&drawn, &pieces) {
+            self.show(&place, (&turn, reply_to), change, (&pieces, &mut drawn)).await;
+        }
+        drawn.behind = next_change(&drawn, &pieces).is_some();
+        drop(slot);
+        Drew { place, turn, track, drawn }
+    }
+
+    async fn show(
+        &mut self,
+        place: &Place,
+        (turn, reply_to): (&TurnId, Option<MessageId>),
+        change: Change,
+        (pieces, drawn): (&[String], &mut Drawn),
+    ) {
+        let now = Instant::now();
+        let (index, request) = match change {
+            Change::Edit(index, message) => {
+                let piece = Piece::text(&pieces[index]);
+                (index, PostRequest::Edit { place: place.clone(), message, piece })
+            }
+            // A further message leaves the last requests of the bucket to answers, as the first one did.
+            Change::Create(index) if index > 0 && !self.pace.lock().may_draft(Track::Posts, now) => return,
+            Change::Create(index) => {
+                let reply_to = reply_to.filter(|_| index == 0);
+                let nonce = Task::Draft(turn.clone()).nonce(index, false);
+                (
+                    index,
+                    PostRequest::Create { place: place.clone(), piece: Piece::text(&pieces[index]), reply_to, nonce },
+                )
+            }
+        };
+        let result = self.attempt(&request).await;
+        let now = Instant::now();
+        self.pace.lock().changed(now);
+        let known = drawn.shown.get_mut(index);
+        match (result, known) {
+            (Ok(PostResult::Message(_)), Some(shown)) => shown.text.clone_from(&pieces[index]),
+            (Ok(PostResult::Message(message)), None) => {
+                drawn.first_visible.get_or_insert(now);
+                // The nonce may have brought back an older draft.
+                let text = if drawn.doubtful { String::new() } else { pieces[index].clone() };
+                drawn.shown.push(Shown::draft(message, text));
+                drawn.doubtful = false;
+            }
+            // It was removed on purpose: only the whole answer comes again.
+            (Err(PostError::Rejected { reason: Rejection::MessageGone, .. }), Some(shown)) => shown.gone = true,
+            (Err(PostError::Rejected { .. }), _) => drawn.over = true,
+            (Err(PostError::Limited { retry_after, .. }), _) => {
+                // The answer itself would meet the same limit.
+                if let Some(track) = Track::of(&request) {
+                    self.pace.lock().empty(track, retry_after, now);
+                }
+            }
+            // The message stands as it is.
+            (Err(PostError::Transient(_)), _) => {}
+            (Ok(_) | Err(PostError::Unsure(_)), Some(shown)) => shown.text.clear(),
+            (Ok(_) | Err(PostError::Unsure(_)), None) => drawn.doubtful = true,
+        }
+    }
+
+    /// Looks for messages of a draft that are not known; false when the channel cannot be read. What is not there may be posted:
+    /// if it comes to light all the same, the platform knows its nonce.
+    async fn look_for(&mut self, place: &Place, turn: &TurnId, pieces: &[String], drawn: &mut Drawn) -> bool {
+        self.pace.lock().changed(Instant::now());
+        let pieces: Vec<Piece> = pieces.iter().map(Piece::text).collect();
+        let Ok(found) = self.find(place, Anchor::Trigger(&turn.trigger()), &pieces, Instant::now()).await else {
+            return false;
+        };
+        if !found.pieces.is_empty() {
+            drawn.doubtful = found.pieces.len() < pieces.len();
+            drawn.shown = found.pieces;
+            drawn.first_visible.get_or_insert_with(Instant::now);
+        }
+        true
+    }
+}
+
+/// The first message that does not show its part of the text.
+fn next_change(drawn: &Drawn, pieces: &[String]) -> Option<Change> {
+    let change = |(index, text): (usize, &String)| match drawn.shown.get(index) {
+        Some(shown) if shown.gone || shown.text == *text => None,
+        Some(shown) => Some(Change::Edit(index, shown.message.clone())),
+        None if index == 0 || text.chars().nth(FURTHER_MIN - 1).is_some() => Some(Change::Create(index)),
+        None => None,
+    };
+    if drawn.over { None } else { pieces.iter().enumerate().find_map(change) }
+}

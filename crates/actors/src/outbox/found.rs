@@ -1,0 +1,192 @@
+//! What the channel shows of an answer already: posted by an earlier life, or by a request whose answer was lost.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::attempt::PostFailure;
+use super::courier::Courier;
+use domain::ids::{MessageId, Place, Timestamp};
+use domain::incoming::{AuthorKind, Posted};
+use domain::outgoing::Piece;
+use ports::{HistoryRange, PostRequest, PostResult};
+
+/// The most pages of a channel that are searched for an answer of an earlier life.
+const SEARCH_PAGES: u32 = 5;
+/// Messages a page.
+const PAGE: u8 = 100;
+/// The fewest bytes by which a further message of a draft is recognised as the beginning of a piece. Shorter ones are left to
+/// their nonce.
+const BEGINNING_MIN: usize = 40;
+/// What closes a code block that a draft was in the middle of.
+const CLOSINGS: [&str; 2] = ["\n```", "```"];
+
+/// How far the clocks of a platform and ours may be apart.
+const CLOCKS_APART: Duration = Duration::from_secs(5);
+
+/// What tells the messages of an answer from others of ours.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Anchor<'a> {
+    /// The first of them replies to this message.
+    Trigger(&'a MessageId),
+    /// They reply to nothing: the first has the words of the first piece, was posted since then, and is none of these, which answer others.
+    Words(Timestamp, &'a [MessageId]),
+    /// Nothing does.
+    Nothing,
+}
+
+/// What there is of an answer.
+#[derive(Default)]
+pub(super) struct Found {
+    /// The pieces, in order.
+    pub pieces: Vec<Shown>,
+    /// More than one message of ours replies to the trigger.
+    pub doubled: bool,
+}
+
+/// A piece that stands in the channel.
+#[derive(Debug, Clone)]
+pub(super) struct Shown {
+    /// Its message.
+    pub message: MessageId,
+    /// The text that it surely shows; empty when that is not known.
+    pub text: String,
+    /// Its cards and files stand there too. A piece of a draft has none.
+    pub whole: bool,
+    /// There are files, which may be those of another answer.
+    pub files: bool,
+    /// The message was removed: the piece has to be posted anew.
+    pub gone: bool,
+}
+
+impl Shown {
+    /// A message of a draft with this text.
+    pub(super) fn draft(message: MessageId, text: String) -> Self {
+        Self { message, text, whole: false, files: false, gone: false }
+    }
+
+    /// A message with this whole piece.
+    pub(super) fn whole(message: MessageId, piece: &Piece) -> Self {
+        Self { message, text: piece.text.clone(), whole: true, files: !piece.files.is_empty(), gone: false }
+    }
+
+    /// Nothing of this piece is missing.
+    pub(super) fn shows(&self, piece: &Piece) -> bool {
+        !self.gone && self.text == piece.text && (self.whole || (piece.is_plain() && !self.files))
+    }
+}
+
+impl Courier {
+    /// Finds what an earlier life already posted of this answer: the reply to the trigger, then the following pieces by text.
+    /// An outage is waited for like that of a post: giving up here would lose the answer.
+    pub(super) async fn find(
+        &mut self,
+        place: &Place,
+        anchor: Anchor<'_>,
+        pieces: &[Piece],
+        until: Instant,
+    ) -> Result<Found, PostFailure> {
+        let mut range = match anchor {
+            Anchor::Trigger(trigger) => HistoryRange::After(trigger.clone()),
+            Anchor::Words(..) => HistoryRange::Newest,
+            Anchor::Nothing => return Ok(Found::default()),
+        };
+        let nothing = Piece::default();
+        let mut ours = Vec::new();
+        for _ in 0..SEARCH_PAGES {
+            let request = PostRequest::History { place: place.clone(), range: range.clone(), limit: PAGE };
+            let mut attempt = 0;
+            let page = loop {
+                match self.perform(&request).await {
+                    Ok(PostResult::Messages(page)) => break page,
+                    Ok(_) => break Vec::new(),
+                    Err(error) => self.wait_or_refuse(error, &nothing, attempt, until).await?,
+                }
+                attempt += 1;
+            };
+            let full = page.len() >= usize::from(PAGE);
+            let (oldest, newest) = (page.first().map(edge), page.last().map(edge));
+            let mine = page.into_iter().filter(|posted| posted.author.kind == AuthorKind::Ourselves);
+            range = match (anchor, oldest, newest) {
+                (Anchor::Words(since, _), Some((at, oldest)), _) => {
+                    ours.splice(0..0, mine);
+                    if is_before(at, since) {
+                        break;
+                    }
+                    HistoryRange::Before(oldest)
+                }
+                (_, _, Some((_, newest))) => {
+                    ours.extend(mine);
+                    HistoryRange::After(newest)
+                }
+                (_, _, None) => break,
+            };
+            if !full {
+                break;
+            }
+        }
+        Ok(Found::among(ours, anchor, pieces))
+    }
+}
+
+impl Found {
+    /// Takes note of what a piece shows now.
+    pub(super) fn note(&mut self, index: usize, shown: Shown) {
+        match self.pieces.get_mut(index) {
+            Some(known) => *known = shown,
+            None => self.pieces.push(shown),
+        }
+    }
+
+    fn among(ours: Vec<Posted>, anchor: Anchor<'_>, pieces: &[Piece]) -> Self {
+        let words = pieces.first().map_or("", |piece| piece.text.as_str());
+        let of_others = |posted: &Posted| matches!(anchor, Anchor::Words(_, others) if others.contains(&posted.id));
+        let answers = |posted: &Posted| match anchor {
+            Anchor::Trigger(trigger) => posted.reply_to.as_ref().is_some_and(|quoted| quoted.id == *trigger),
+            Anchor::Words(since, _) => {
+                let fits = posted.reply_to.is_none() && !is_before(posted.at, since) && posted.text == words;
+                fits && !of_others(posted)
+            }
+            Anchor::Nothing => false,
+        };
+        let replies = ours.iter().filter(|posted| answers(posted)).count();
+        // Messages that are alike without a trigger may be answers to different ones.
+        let doubled = replies > 1 && matches!(anchor, Anchor::Trigger(_));
+        let mut found = Self { pieces: Vec::new(), doubled };
+        let mut rest = ours.into_iter().skip_while(|posted| !answers(posted));
+        let Some(first) = rest.next() else { return found };
+        let files = !first.attachments.is_empty();
+        found.pieces.push(Shown { files, ..Shown::draft(first.id, first.text) });
+        // Only first pieces reply to something, so an answer to another message is never taken for ours.
+        let further: Vec<Posted> = rest.filter(|posted| posted.reply_to.is_none() && !of_others(posted)).collect();
+        let mut further = further.as_slice();
+        for piece in pieces.iter().skip(1) {
+            let whole = further.iter().position(|posted| posted.text == piece.text);
+            let at = whole.or_else(|| further.iter().position(|posted| is_beginning(&posted.text, &piece.text)));
+            let Some((at, posted)) = at.and_then(|at| Some((at, further.get(at)?))) else { break };
+            let shown = Shown::draft(posted.id.clone(), posted.text.clone());
+            found.pieces.push(Shown {
+                whole: whole.is_some(),
+                files: whole.is_some() && !piece.files.is_empty(),
+                ..shown
+            });
+            further = &further[at + 1..];
+        }
+        found
+    }
+}
+
+fn edge(posted: &Posted) -> (Timestamp, MessageId) {
+    (posted.at, posted.id.clone())
+}
+
+/// Whether a message was surely posted before a turn began.
+fn is_before(posted: Timestamp, since: Timestamp) -> bool {
+    since.since(posted) > CLOCKS_APART
+}
+
+/// Whether a message shows a draft of this piece: its beginning, with a code block closed that goes on there.
+fn is_beginning(text: &str, piece: &str) -> bool {
+    let open = CLOSINGS.iter().find_map(|closing| text.strip_suffix(closing)).unwrap_or(text);
+    open.len() >= BEGINNING_MIN && (piece.starts_with(text) || piece.starts_with(open))
+}

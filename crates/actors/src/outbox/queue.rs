@@ -1,0 +1,311 @@
+//! The queues of a place: what waits to be posted or edited there, the couriers that are out, and what they come back with.
+//!
+//! Posts wait for each other, since their order is what people read. An answer whose messages stand in the channel begins with
+//! edits in a queue of their own: platforms count them in another bucket, and no post waits for one.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::beside::Beside;
+use super::courier::Courier;
+use super::job::{self, End, Job, Returned, Task};
+use super::pace::{SharedPace, Track};
+use super::{Outbox, OutboxEvent, OutboxState};
+use crate::messages::journal::JournalMsg;
+use crate::messages::outbox::Delivery;
+use crate::supervisor::ActorContext;
+use domain::ending::Unposted;
+use domain::ids::{Place, TurnId};
+use domain::rejection::Rejection;
+
+/// How long a place that is closed to us is left alone before the next answer probes it.
+pub(super) const CLOSED_FOR: Duration = Duration::from_secs(5);
+/// How often a forbidden place is tried before everything that waits there fails. A place that is gone is not tried again.
+pub(super) const PROBES_MAX: u32 = 3;
+
+#[derive(Default)]
+pub(super) struct PlaceQueue {
+    pub posts: Line,
+    pub edits: Line,
+    /// What goes on beside them, because the platform refuses it.
+    pub beside: Beside,
+    /// What the place allows.
+    pub pace: SharedPace,
+    /// The platform closed the place to us, and no answer was taken there since.
+    pub closed: Option<Closed>,
+}
+
+/// What waits for one kind of request.
+#[derive(Default)]
+pub(super) struct Line {
+    pub jobs: VecDeque<Job>,
+    /// What a courier is out with.
+    pub out: Option<Task>,
+}
+
+/// A place that is closed to us.
+pub(super) struct Closed {
+    /// Until when nothing is tried; the next answer after it is a probe.
+    pub until: Instant,
+    /// How often it was found closed.
+    pub refusals: u32,
+}
+
+impl PlaceQueue {
+    /// The queue of this kind.
+    pub(super) fn line(&mut self, track: Track) -> &mut Line {
+        match track {
+            Track::Posts => &mut self.posts,
+            Track::Edits => &mut self.edits,
+        }
+    }
+
+    /// No answer is on its way or waits in this queue, and the place lets drafts through.
+    pub(super) fn is_free(&mut self, track: Track, now: Instant) -> bool {
+        let (open, stuck) = (self.closed.is_none(), self.beside.stuck);
+        let may = self.pace.lock().may_draft(track, now);
+        let line = self.line(track);
+        open && may && !stuck && line.out.is_none() && line.jobs.is_empty()
+    }
+
+    /// A courier may leave from this queue. A closed place is probed by one alone.
+    fn may_send(&mut self, track: Track, now: Instant) -> bool {
+        let probe = match &self.closed {
+            None => true,
+            Some(closed) if now < closed.until => false,
+            Some(_) => self.line(track.other()).out.is_none(),
+        };
+        probe && !self.beside.stuck && self.line(track).out.is_none()
+    }
+
+    /// Nothing waits here, and nothing has to be remembered.
+    pub(super) fn is_idle(&self, now: Instant) -> bool {
+        let lines = [&self.posts, &self.edits];
+        let closed = self.closed.as_ref().is_some_and(|closed| closed.until > now);
+        let idle = lines.iter().all(|line| line.out.is_none() && line.jobs.is_empty()) && self.beside.is_empty();
+        idle && !closed && self.pace.lock().is_over(now)
+    }
+
+    /// Takes out what waits here of this turn. A courier that is out with it goes on.
+    pub(super) fn take(&mut self, turn: &TurnId) -> Vec<Job> {
+        let is_it = |task: &Task| matches!(task, Task::Turn(waiting) if waiting == turn);
+        let mut taken = Vec::new();
+        for jobs in [&mut self.posts.jobs, &mut self.edits.jobs] {
+            taken.extend(job::take_out(jobs, is_it));
+        }
+        taken.extend(self.beside.take(is_it));
+        taken
+    }
+
+    fn holds(&self, task: &Task) -> bool {
+        let lines = [&self.posts, &self.edits];
+        lines.iter().any(|line| line.out.as_ref() == Some(task) || line.jobs.iter().any(|job| job.task == *task))
+            || self.beside.holds(task)
+    }
+}
+
+impl Outbox {
+    pub(super) fn enqueue(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, job: Job) {
+        let queue = state.lanes.entry(place.clone()).or_default();
+        if queue.holds(&job.task) {
+            // It is on its way.
+        } else if job.goes_beside() {
+            // An earlier life met the refusals.
+            queue.beside.add(job);
+            Self::sweep_after(ctx, state, place, Duration::ZERO);
+        } else {
+            // An edit of its draft that is under way comes before the edit that finishes it.
+            let begun = matches!(&job.task, Task::Turn(turn) if state.drafts.is_shown(place, turn));
+            let track = if begun { Track::Edits } else { Track::Posts };
+            queue.line(track).jobs.push_back(job);
+        }
+        self.send_couriers(ctx, state, place);
+    }
+
+    /// Sends couriers with the heads of a place's queues, unless they are out.
+    pub(super) fn send_couriers(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place) {
+        for track in [Track::Edits, Track::Posts] {
+            self.send_courier(ctx, state, place, track);
+        }
+        if state.lanes.get(place).is_some_and(|queue| queue.is_idle(Instant::now())) {
+            state.lanes.remove(place);
+        }
+    }
+
+    fn send_courier(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, track: Track) {
+        while let Some(queue) = state.lanes.get_mut(place)
+            && queue.may_send(track, Instant::now())
+            && let Some(mut job) = queue.line(track).jobs.pop_front()
+        {
+            if let Task::Turn(turn) = &job.task {
+                job.drawn = state.drafts.remove(place, turn).or(job.drawn);
+                if job.check && job.outgoing.reply_to.is_none() {
+                    job.others.extend(state.alone.of_others(turn));
+                    // It may have been on its way before.
+                    job.others.sort_unstable();
+                    job.others.dedup();
+                }
+            }
+            if track == Track::Posts && job.begins_with_edits() {
+                queue.edits.jobs.push_back(job);
+                self.send_courier(ctx, state, place, Track::Edits);
+                continue;
+            }
+            queue.line(track).out = Some(job.task.clone());
+            let patience = queue.beside.patience();
+            let courier = Courier { patience: Some(patience), ..self.courier(queue.pace.clone()) };
+            Self::send(ctx, place, courier, (job, Some(track)));
+        }
+    }
+
+    /// Sends a courier with an answer, from this queue or beside all of them.
+    pub(super) fn send(
+        ctx: &mut ActorContext<Outbox>,
+        place: &Place,
+        courier: Courier,
+        (job, track): (Job, Option<Track>),
+    ) {
+        let spare = job.clone();
+        let (there, back) = (place.clone(), place.clone());
+        let deliver = async move { OutboxEvent::CourierReturned(there, Box::new(courier.deliver(job, track).await)) };
+        ctx.task(deliver, move |panic| {
+            OutboxEvent::CourierReturned(back, Box::new(Returned::panicked(spare, track, panic)))
+        });
+    }
+
+    pub(super) fn courier_returned(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        place: &Place,
+        returned: Returned,
+    ) {
+        let track = returned.track;
+        let queue = state.lanes.entry(place.clone()).or_default();
+        match track {
+            Some(track) => queue.line(track).out = None,
+            None => queue.beside.returned(),
+        }
+        if let Some(returned) = self.unless_withdrawn(ctx, state, place, returned) {
+            self.ended(ctx, state, place, returned);
+        }
+        if track.is_none() {
+            self.sweep_on(ctx, state, place);
+        }
+        self.send_couriers(ctx, state, place);
+    }
+
+    fn ended(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState, place: &Place, returned: Returned) {
+        let Returned { mut job, track, end } = returned;
+        let queue = state.lanes.entry(place.clone()).or_default();
+        match end {
+            End::Posted(delivery) => {
+                self.opened(state, place);
+                self.taken(state, place);
+                if let (Task::Turn(turn), None) = (&job.task, &job.outgoing.reply_to) {
+                    state.alone.note(turn, &delivery.posted);
+                }
+                self.report(state, job.task, Ok(delivery));
+            }
+            End::TriggerGone => {
+                self.opened(state, place);
+                if let Task::Turn(turn) = job.task {
+                    // A journal that is down delivers it again, and this is found out again.
+                    let _ = self.journal.cast(JournalMsg::Cancel(turn));
+                }
+            }
+            End::Begun => queue.posts.jobs.push_front(job),
+            End::Failed(reason) => {
+                self.opened(state, place);
+                self.report(state, job.task, Err(reason));
+            }
+            End::Refused(reason) => self.refused(ctx, state, place, (job, track), reason),
+            End::Closed(rejection, words) => {
+                let track = track.unwrap_or(Track::Posts);
+                self.closed_again(ctx, state, place, (job, track), (rejection, words));
+            }
+            End::Panicked(reason) if !job.panicked => {
+                tracing::error!(event = "outbox.retried", place = %place, reason, "a courier panicked");
+                job.panicked = true;
+                queue.posts.jobs.push_front(job);
+            }
+            End::Panicked(panic) => {
+                self.report(state, job.task, Err(Unposted::Panicked(panic)));
+            }
+        }
+    }
+
+    /// The platform closed a place to us. What waits there waits for some seconds, and fails when that did not help.
+    fn closed_again(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        place: &Place,
+        (job, track): (Job, Track),
+        (rejection, words): (Rejection, String),
+    ) {
+        let Some(queue) = state.lanes.get_mut(place) else { return };
+        let refusals = queue.closed.take().map_or(0, |closed| closed.refusals) + 1;
+        let until = Instant::now() + CLOSED_FOR;
+        tracing::warn!(event = "outbox.closed", place = %place, reason = format!("{rejection}: {words}"), refusals, "a place is closed to us");
+        queue.closed = Some(Closed { until, refusals });
+        queue.line(track).jobs.push_front(job);
+        self.closed.close(place, until);
+        if rejection == Rejection::PlaceGone || refusals >= PROBES_MAX {
+            let waiting = queue.edits.jobs.drain(..).chain(queue.posts.jobs.drain(..));
+            let jobs: Vec<Job> = waiting.chain(queue.beside.drain()).collect();
+            for job in jobs {
+                self.report(state, job.task, Err(Unposted::Rejected(rejection, words.clone())));
+            }
+        }
+        ctx.after(CLOSED_FOR, OutboxEvent::Probe(place.clone()));
+    }
+
+    /// A place is not closed any more, as far as is known.
+    fn opened(&self, state: &mut OutboxState, place: &Place) {
+        if state.lanes.get_mut(place).is_some_and(|queue| queue.closed.take().is_some()) {
+            self.closed.open(place);
+        }
+    }
+
+    /// What we may do in a place, or anywhere, may have changed: nothing counts as closed there any more.
+    pub(super) fn access_changed(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        changed: Option<&Place>,
+    ) {
+        let concerns = |place: &Place| changed.is_none_or(|changed| changed == place);
+        state.mute.retain(|(place, _), _| !concerns(place));
+        let closed =
+            |(place, queue): (&Place, &PlaceQueue)| (queue.closed.is_some() && concerns(place)).then(|| place.clone());
+        let reopened: Vec<Place> = state.lanes.iter().filter_map(closed).collect();
+        for place in reopened {
+            self.opened(state, &place);
+            self.send_couriers(ctx, state, &place);
+        }
+    }
+
+    pub(super) fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
+        // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
+        match (task, result) {
+            (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
+            (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Post(name), result) => {
+                if let Some(reply) = state.posts.remove(&name) {
+                    // The caller may have stopped waiting.
+                    let _ = reply.send(result);
+                }
+            }
+            // The journal knows of no drafts.
+            (Task::Draft(_), _) => {}
+            (Task::Notice(_), Ok(_)) => state.notices = state.notices.saturating_sub(1),
+            (Task::Notice(about), Err(reason)) => {
+                state.notices = state.notices.saturating_sub(1);
+                tracing::warn!(event = "outbox.refused", about = %about, %reason, "a notice could not be posted");
+            }
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Who is shown to be typing, and where.
+
+use std::collections::HashMap;
+
+use tokio::time::Instant;
+
+use super::courtesy::Courtesy;
+use super::{Outbox, OutboxEvent, OutboxState, TYPING_LOOK_EVERY};
+use crate::deadline::Deadline;
+use crate::supervisor::ActorContext;
+use domain::ids::{Place, TurnId};
+use ports::PostRequest;
+
+/// The turns that think in a place, and whether that is shown there.
+#[derive(Default)]
+pub(super) struct Thinking {
+    turns: HashMap<TurnId, Thought>,
+    shown: bool,
+}
+
+/// One turn that thinks.
+struct Thought {
+    /// It thinks long enough for typing to be shown.
+    due: Instant,
+    /// It is not believed to think any more.
+    until: Deadline,
+}
+
+impl Thinking {
+    /// A turn thinks long enough.
+    fn is_due(&self, now: Instant) -> bool {
+        self.turns.values().any(|thought| thought.due <= now)
+    }
+
+    /// Takes note that typing is shown from now on; true when a turn wants it and it was not shown.
+    fn begins(&mut self, now: Instant) -> bool {
+        !self.shown && self.is_due(now) && !std::mem::replace(&mut self.shown, true)
+    }
+}
+
+impl Outbox {
+    /// A turn begins to think. That is shown once it took `turn.typing_after`: a quick answer costs no request.
+    pub(super) fn thinks(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        place: Place,
+        turn: TurnId,
+        until: Deadline,
+    ) {
+        let (now, after) = (Instant::now(), self.live.now().settings.turn.typing_after);
+        let thinking = state.typing.entry(place.clone()).or_default();
+        thinking.turns.insert(turn, Thought { due: now + after, until });
+        if thinking.begins(now) {
+            self.show_typing(ctx, state, place);
+        } else if !thinking.shown && !std::mem::replace(&mut state.typing_due, true) {
+            ctx.after(after, OutboxEvent::TypingDue);
+        }
+    }
+
+    /// Shows typing where a turn thinks long enough by now.
+    pub(super) fn typing_due(&self, ctx: &mut ActorContext<Outbox>, state: &mut OutboxState) {
+        let now = Instant::now();
+        let begin = |(place, thinking): (&Place, &mut Thinking)| thinking.begins(now).then(|| place.clone());
+        let places: Vec<Place> = state.typing.iter_mut().filter_map(begin).collect();
+        for place in places {
+            self.show_typing(ctx, state, place);
+        }
+        let waiting =
+            state.typing.values().filter(|thinking| !thinking.shown).flat_map(|thinking| thinking.turns.values());
+        let next = waiting.map(|thought| thought.due).min();
+        state.typing_due = next.is_some();
+        if let Some(next) = next {
+            ctx.after(next.saturating_duration_since(now).max(TYPING_LOOK_EVERY), OutboxEvent::TypingDue);
+        }
+    }
+
+    /// Shows typing once, if the place lets us and that takes nothing from answers.
+    pub(super) fn show_typing(&self, ctx: &mut ActorContext<Outbox>, state: &OutboxState, place: Place) {
+        let request = PostRequest::Typing { place: place.clone() };
+        self.show(ctx, state, Courtesy::Typing, place, request);
+    }
+}
+
+impl OutboxState {
+    /// A turn thinks no more.
+    pub(super) fn quiet(&mut self, place: &Place, turn: &TurnId) {
+        if let Some(thinking) = self.typing.get_mut(place) {
+            thinking.turns.remove(turn);
+            if thinking.turns.is_empty() {
+                self.typing.remove(place);
+            }
+        }
+    }
+
+    /// The places where a turn still thinks, and long enough.
+    pub(super) fn still_typing(&mut self, now: Instant) -> Vec<Place> {
+        for thinking in self.typing.values_mut() {
+            thinking.turns.retain(|_, thought| thought.until.at() > now);
+        }
+        self.typing.retain(|_, thinking| !thinking.turns.is_empty());
+        let due = self.typing.iter_mut().filter(|(_, thinking)| thinking.is_due(now));
+        due.map(|(place, thinking)| {
+            thinking.shown = true;
+            place.clone()
+        })
+        .collect()
+    }
+}

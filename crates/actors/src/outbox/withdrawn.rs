@@ -1,0 +1,135 @@
+//! Answers that are not wanted any more, because their question was deleted or the answer stopped: what stands of them is removed.
+//!
+//! It is removed by single requests with a few tries each. What a courier brings back later goes the same way.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::courier::Courier;
+use super::drafts::Drawn;
+use super::found::Anchor;
+use super::job::{End, Job, Returned, Task};
+use super::{Outbox, OutboxState};
+use crate::supervisor::ActorContext;
+use domain::ids::{MessageId, Place, TurnId};
+use domain::outgoing::Piece;
+use ports::{PostError, PostRequest};
+
+/// How often the removal of one message is tried.
+const TRIES: u32 = 5;
+/// How long messages are looked for that are not known.
+const LOOK_WITHIN: Duration = Duration::from_secs(30);
+
+/// What may stand of an answer.
+#[derive(Default)]
+struct Remains {
+    messages: Vec<MessageId>,
+    /// There may be more.
+    perhaps: bool,
+}
+
+impl Remains {
+    fn add(&mut self, drawn: Option<Drawn>) {
+        if let Some(Drawn { shown, doubtful, .. }) = drawn {
+            self.messages.extend(shown.into_iter().map(|shown| shown.message));
+            self.perhaps |= doubtful;
+        }
+    }
+}
+
+impl Outbox {
+    /// Nothing more is posted for this turn, and what stands of its answer is removed. An earlier life may have shown some of it.
+    pub(super) fn withdrawn(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &mut OutboxState,
+        place: &Place,
+        turn: &TurnId,
+        perhaps: bool,
+    ) {
+        state.quiet(place, turn);
+        state.withdrawn.insert(turn);
+        let mut remains = Remains { messages: Vec::new(), perhaps };
+        remains.add(state.drafts.remove(place, turn));
+        if let Some(queue) = state.lanes.get_mut(place) {
+            for job in queue.take(turn) {
+                remains.add(job.drawn);
+            }
+        }
+        self.remove(ctx, place, turn, remains);
+    }
+
+    /// A courier brought something back of a turn that is not wanted any more. Gives it back when it is wanted.
+    pub(super) fn unless_withdrawn(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &OutboxState,
+        place: &Place,
+        returned: Returned,
+    ) -> Option<Returned> {
+        let Task::Turn(turn) = returned.job.task.clone() else { return Some(returned) };
+        if !state.withdrawn.contains(&turn) {
+            return Some(returned);
+        }
+        let Job { drawn, .. } = returned.job;
+        let mut remains = Remains::default();
+        match returned.end {
+            End::Posted(delivery) => remains.messages = delivery.posted,
+            End::Panicked(_) => remains.perhaps = true,
+            _ => remains.add(drawn),
+        }
+        self.remove(ctx, place, &turn, remains);
+        None
+    }
+
+    /// A draft of a turn that is not wanted any more was shown. True if it was.
+    pub(super) fn drew_withdrawn(
+        &self,
+        ctx: &mut ActorContext<Outbox>,
+        state: &OutboxState,
+        (place, turn): (&Place, &TurnId),
+        drawn: &Drawn,
+    ) -> bool {
+        let is_withdrawn = state.withdrawn.contains(turn);
+        if is_withdrawn {
+            let mut remains = Remains::default();
+            remains.add(Some(drawn.clone()));
+            self.remove(ctx, place, turn, remains);
+        }
+        is_withdrawn
+    }
+
+    fn remove(&self, ctx: &mut ActorContext<Outbox>, place: &Place, turn: &TurnId, remains: Remains) {
+        if remains.messages.is_empty() && !remains.perhaps {
+            return;
+        }
+        let (mut courier, place, turn) = (self.courier(super::SharedPace::default()), place.clone(), turn.clone());
+        ctx.background(async move {
+            let Remains { mut messages, perhaps } = remains;
+            if perhaps {
+                let (trigger, until) = (turn.trigger(), Instant::now() + LOOK_WITHIN);
+                let look = courier.find(&place, Anchor::Trigger(&trigger), &[Piece::default()], until).await;
+                let found = look.map(|found| found.pieces).unwrap_or_default();
+                messages.extend(found.into_iter().map(|shown| shown.message));
+            }
+            messages.dedup();
+            for message in messages {
+                courier.remove(&place, message).await;
+            }
+        });
+    }
+}
+
+impl Courier {
+    async fn remove(&mut self, place: &Place, message: MessageId) {
+        let request = PostRequest::Delete { place: place.clone(), message };
+        for attempt in 0..TRIES {
+            match self.perform(&request).await {
+                Ok(_) | Err(PostError::Rejected { .. }) => return,
+                Err(error) => tokio::time::sleep(self.pause(&error, attempt)).await,
+            }
+        }
+        tracing::warn!(event = "outbox.refused", place = %place, "a message of a stopped answer could not be removed");
+    }
+}

@@ -1,0 +1,108 @@
+//! providers: listens for processes that provide tools.
+//!
+//! Supervised by: tools (permanent). It is there where an address to listen at is configured.
+//! Receives: the end of its connection, its timer, who was announced.
+//! Sends: who provides tools to `tools`.
+//! A restart loses: the connection; providers are asked anew and keep their tools meanwhile.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::handle::Handle;
+use super::messages::tools::ToolsMsg;
+use super::reconnect::Reconnect;
+use super::supervisor::{Actor, ActorContext, Crash};
+use domain::ids;
+use domain::restart::Backoff;
+use ports::tools::ServerEntry;
+use ports::{AnnouncedSink, Dice, ToolProviders};
+
+/// Waits before a connection is begun again. One address on the operator's own network may be tried often.
+const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
+
+/// What its connection and its timer tell it.
+pub enum ProvidersEvent {
+    /// Time to connect.
+    Listen,
+    /// These provide tools, and no others.
+    Announced(Vec<ServerEntry>),
+    /// The connection ended, or there was none.
+    Ended(String),
+}
+
+/// The behaviour and its arguments.
+pub struct Providers {
+    /// Where they are heard.
+    pub source: Arc<dyn ToolProviders>,
+    /// Who starts an actor for each.
+    pub tools: Handle<ToolsMsg>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+}
+
+/// What the listener holds.
+pub struct ProvidersState(Reconnect);
+
+impl Actor for Providers {
+    type Msg = Infallible;
+    type Event = ProvidersEvent;
+    type State = ProvidersState;
+
+    fn start(&self, ctx: &mut ActorContext<Providers>) -> Result<ProvidersState, Crash> {
+        self.listen(ctx);
+        Ok(ProvidersState(Reconnect::begun()))
+    }
+
+    async fn handle(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut ProvidersState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ProvidersEvent,
+        state: &mut ProvidersState,
+    ) -> Result<(), Crash> {
+        match event {
+            ProvidersEvent::Listen => {
+                state.0.again();
+                self.listen(ctx);
+            }
+            ProvidersEvent::Announced(entries) => {
+                // Its supervisor is there: it would end with it.
+                let _ = self.tools.cast(ToolsMsg::Provided(entries));
+            }
+            ProvidersEvent::Ended(reason) => {
+                let wait = state.0.pause(&RECONNECT, self.dice.roll());
+                let again_in_ms = ids::millis(wait);
+                tracing::warn!(
+                    event = "providers.lost",
+                    reason,
+                    again_in_ms,
+                    "no processes that provide tools can be heard; check STAFFAI_NATS_URL"
+                );
+                ctx.after(wait, ProvidersEvent::Listen);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Providers {
+    fn listen(&self, ctx: &mut ActorContext<Providers>) {
+        let (providers, events) = (Arc::clone(&self.source), ctx.events());
+        let announced: AnnouncedSink = Arc::new(move |entries| {
+            // An actor that ended has no use for it.
+            let _ = events.send(ProvidersEvent::Announced(entries));
+        });
+        ctx.task(async move { ProvidersEvent::Ended(providers.listen(announced).await) }, |panic| {
+            ProvidersEvent::Ended(format!("its task panicked: {panic}"))
+        });
+    }
+}

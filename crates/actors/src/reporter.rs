@@ -1,0 +1,233 @@
+//! reporter: posts what was used, once in each interval, and sums up the day for the pages.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: its own timer, and how its report went.
+//! Sends: a report to the outbox; the sums of today to the time lines, which the pages read.
+//! A restart loses: nothing. The moment of the last report is in the store, and its nonce keeps the report from being posted
+//! twice when that moment could not be stored any more.
+//!
+//! Intervals begin at multiples of their length since 1970 in UTC, so a day's report comes at midnight and tells of the whole day,
+//! and several processes mean the same report by the same nonce. A report that was due while nobody ran comes at the next start.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::handle::Handle;
+use super::ledger;
+use super::messages::outbox::OutboxMsg;
+use super::running::Live;
+use super::supervisor::{Actor, ActorContext, Crash};
+use super::timeline::Timeline;
+use domain::ids::{self, Door, Place, Timestamp};
+use domain::keys;
+use domain::ledger::{Overview, date, days};
+use domain::notice;
+use domain::outgoing::{Outgoing, Part};
+use ports::vitals::Today;
+use ports::{Clock, Store, StoreStatus, Write};
+
+/// The longest pause between two looks at the clock and the settings.
+const LOOK_EVERY: Duration = Duration::from_secs(60);
+/// The shortest interval: the nonce counts seconds.
+const SHORTEST: Duration = Duration::from_secs(1);
+/// How often today is summed up.
+const SUM_EVERY: Duration = Duration::from_secs(10);
+/// How many times longer than the last summing the next pause is at least: a server with many keys is not kept busy by it.
+const SUM_REST: u32 = 50;
+/// How often a report is tried.
+const TRIES: u32 = 5;
+/// How long the outbox may take with one.
+const POSTED_WITHIN: Duration = Duration::from_secs(700);
+
+/// What becomes of a report that did not fail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It was posted.
+    Posted,
+    /// It had been posted before, by another life or another process.
+    Known,
+    /// Nobody used anything.
+    Empty,
+}
+
+/// What its timers and tasks tell it.
+pub enum ReporterEvent {
+    /// Time to look whether a report is due.
+    Look,
+    /// Time to sum up today for the pages.
+    Sum,
+    /// It took so long.
+    Summed(Duration),
+    /// What became of the report for the interval that ended then.
+    Reported(Timestamp, Result<Fate, String>),
+}
+
+/// The behaviour and its arguments.
+#[derive(Clone)]
+pub struct Reporter {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where the ledger is, and the moment of the last report.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// The door of the channel.
+    pub door: Door,
+    /// Who posts the report.
+    pub outbox: Handle<OutboxMsg>,
+    /// Where the sums of today are shown.
+    pub timeline: Arc<Timeline>,
+}
+
+/// What the reporter holds.
+#[derive(Default)]
+pub struct ReporterState {
+    /// The end of the last interval that is done with.
+    done: Timestamp,
+    tries: u32,
+}
+
+/// One report that is due.
+struct Due {
+    channel: String,
+    interval: Duration,
+    top: usize,
+    /// When its interval ended.
+    end: Timestamp,
+}
+
+impl Actor for Reporter {
+    type Msg = Infallible;
+    type Event = ReporterEvent;
+    type State = ReporterState;
+
+    fn start(&self, ctx: &mut ActorContext<Reporter>) -> Result<ReporterState, Crash> {
+        ctx.after(Duration::ZERO, ReporterEvent::Look);
+        ctx.after(Duration::ZERO, ReporterEvent::Sum);
+        Ok(ReporterState::default())
+    }
+
+    async fn handle(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut ReporterState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: ReporterEvent,
+        state: &mut ReporterState,
+    ) -> Result<(), Crash> {
+        match event {
+            ReporterEvent::Look => self.look(ctx, state),
+            ReporterEvent::Sum => {
+                let reporter = self.clone();
+                let failed = |_| ReporterEvent::Summed(Duration::ZERO);
+                ctx.task(async move { ReporterEvent::Summed(reporter.sum().await) }, failed);
+            }
+            ReporterEvent::Summed(took) => ctx.after(SUM_EVERY.max(took * SUM_REST), ReporterEvent::Sum),
+            ReporterEvent::Reported(end, result) => ctx.after(reported(state, end, result), ReporterEvent::Look),
+        }
+        Ok(())
+    }
+}
+
+impl Reporter {
+    fn look(&self, ctx: &mut ActorContext<Reporter>, state: &mut ReporterState) {
+        let report = &self.live.now().settings.report;
+        let interval = report.interval.max(SHORTEST);
+        let now = self.clock.now();
+        let passed = now.0 % ids::millis(interval);
+        let end = Timestamp(now.0 - passed);
+        match report.channel.clone() {
+            Some(channel) if end > state.done => {
+                let due = Due { channel, interval, top: report.top_users, end };
+                let reporter = self.clone();
+                ctx.task(async move { ReporterEvent::Reported(end, reporter.report(due).await) }, move |panic| {
+                    ReporterEvent::Reported(end, Err(panic))
+                });
+            }
+            Some(_) | None => {
+                let left = interval.saturating_sub(Duration::from_millis(passed));
+                ctx.after(LOOK_EVERY.min(left), ReporterEvent::Look);
+            }
+        }
+    }
+
+    /// Reads the day's counters for the pages; how long that took.
+    async fn sum(&self) -> Duration {
+        let begun = Instant::now();
+        let day = date(self.clock.now());
+        let Overview { total, members, .. } = ledger::overview(self.store.as_ref(), &[day], &self.door).await;
+        self.timeline.summed(Today {
+            day: day.to_string(),
+            members: members.len() as u64,
+            messages: total.messages,
+            prompt_tokens: total.tokens_in,
+            cached_tokens: total.cached,
+            completion_tokens: total.tokens_out,
+            unpriced_tokens: total.unpriced,
+            dollars: (total.micros > 0).then(|| total.dollars()),
+        });
+        begun.elapsed()
+    }
+
+    async fn report(&self, due: Due) -> Result<Fate, String> {
+        if let StoreStatus::Degraded(reason) = self.store.status() {
+            return Err(format!("the store fails, so nobody knows what was used and reported: {reason}"));
+        }
+        let last = self.store.get(keys::REPORT_LAST).await.and_then(|text| text.parse().ok());
+        if last.is_some_and(|last: u64| last >= due.end.0) {
+            return Ok(Fate::Known);
+        }
+        let begin = Timestamp(due.end.0.saturating_sub(ids::millis(due.interval)));
+        let days = days(begin, Timestamp(due.end.0.saturating_sub(1)));
+        let overview = ledger::overview(self.store.as_ref(), &days, &self.door).await;
+        let fate = if overview.total.is_empty() {
+            Fate::Empty
+        } else {
+            let place = Place::new(self.door.clone(), due.channel);
+            let card = notice::report::card(&days, &overview, due.top, &self.door);
+            let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Card(card)], apology: false };
+            let name = format!("report-{}", due.end.0 / 1_000);
+            let post = |reply| OutboxMsg::Post { name, outgoing, reply };
+            let posted = self.outbox.call(post, POSTED_WITHIN).await.map_err(|error| error.to_string())?;
+            posted.map_err(|reason| reason.to_string())?;
+            Fate::Posted
+        };
+        let value = due.end.0.to_string();
+        self.store.write(vec![Write::Put { key: keys::REPORT_LAST.to_owned(), value, ttl: None }]).await;
+        Ok(fate)
+    }
+}
+
+/// Notes what became of a report; the pause until the next look.
+fn reported(state: &mut ReporterState, end: Timestamp, result: Result<Fate, String>) -> Duration {
+    match result {
+        Ok(fate) => {
+            if fate == Fate::Posted {
+                tracing::info!(event = "report.posted", "the usage report was posted");
+            }
+            *state = ReporterState { done: end, tries: 0 };
+            Duration::ZERO
+        }
+        Err(reason) => {
+            tracing::warn!(event = "report.failed", reason, "the usage report could not be posted");
+            state.tries += 1;
+            if state.tries >= TRIES {
+                *state = ReporterState { done: end, tries: 0 };
+            }
+            LOOK_EVERY
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,464 @@
+//! `restriction_sweeper`: gives the role of restricted members, and takes it again on time.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: breaches of limits from `rate_limiter`, messages of restricted members from the gateway.
+//! Sends: changes of roles, notices and reports to the outbox.
+//! A restart loses: nothing that was durable. It reads its records again: ends of restrictions, roles that may not have been
+//! given yet, and who was told where they are answered.
+//!
+//! A record is written before its role is given and removed after the role was taken, so whatever a crash cuts short is done
+//! by the next life. Each action is a task that goes through the outbox and its budgets; a community has one at a time. What
+//! is refused, because we lack the right or the role is gone, is kept and tried again at the next look at the records.
+
+mod actions;
+mod endless;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use self::actions::Outcome;
+use super::messages::outbox::OutboxMsg;
+use super::messages::restriction_sweeper::SweeperMsg;
+use super::outbox::Outboxes;
+use super::restricted::Restricted;
+use super::running::Live;
+use super::supervisor::{Actor, ActorContext, Crash};
+use domain::ids::{self, Place, Timestamp};
+use domain::keys;
+use domain::notice::restriction as notice;
+use domain::notice::template::Filling;
+use domain::outgoing::{Outgoing, Part};
+use domain::restriction::book::{RestrictionNotice, Restrictions, RoleChange};
+use domain::restriction::{Member, format_until, parse_until};
+use domain::turn::Turn;
+use ports::{Clock, Store, StoreStatus, Write};
+
+/// The most records of each kind that are read at once.
+const LOAD_MAX: usize = 200_000;
+/// How long reading them may take; then it is tried again with the next look.
+const LOAD_WITHIN: Duration = Duration::from_secs(60);
+/// How often it is looked whether a restriction ends; records are read as often as `restriction.check_interval` says.
+const SWEEP_EVERY: Duration = Duration::from_secs(1);
+/// The longest time between two readings of the records, when no interval is configured.
+const READ_EVERY: Duration = Duration::from_secs(300);
+/// The most roles that are given or taken at once.
+const DEEDS_AT_ONCE: usize = 4;
+/// The most members remembered as told where they are answered. Beyond that nobody is told.
+const TOLD_MAX: usize = 10_000;
+/// The most messages of restricted members that wait until the records are read.
+const EARLY_MAX: usize = 1_000;
+/// At most one line about a refusing community in this time.
+const WARN_EVERY: Duration = Duration::from_secs(3_600);
+/// The most communities remembered as warned about.
+const WARNED_MAX: usize = 1_000;
+
+/// What was read.
+pub struct Records {
+    /// When the reading began.
+    begun: Timestamp,
+    /// The store answered: there is no more.
+    complete: bool,
+    restricted: HashMap<Member, Timestamp>,
+    restricting: HashSet<Member>,
+    told: HashMap<Member, Timestamp>,
+    endless: HashMap<Member, Timestamp>,
+}
+
+/// What its timer and its tasks tell it.
+pub enum SweeperEvent {
+    /// Time to see what has to be done.
+    Sweep,
+    /// The records were read, or could not be.
+    Read(Option<Box<Records>>),
+    /// A role was given or taken, or was not.
+    Outcome(Member, RoleChange, Outcome),
+}
+
+/// The behaviour and its arguments.
+pub struct RestrictionSweeper {
+    /// Where records are kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// What this process runs with.
+    pub live: Live,
+    /// Who changes roles and says things.
+    pub outboxes: Outboxes,
+    /// Where those with a record are told.
+    pub restricted: Arc<Restricted>,
+}
+
+/// What the sweeper holds.
+pub struct SweeperState {
+    book: Restrictions,
+    /// Who was told, and until when that counts.
+    told: HashMap<Member, Timestamp>,
+    /// Who is restricted without an end, since when.
+    endless: HashMap<Member, Timestamp>,
+    /// Messages that came before the records were read; none afterwards.
+    early: Option<Vec<Arc<Turn>>>,
+    /// When the records were last read; none while that goes on.
+    read_at: Option<Instant>,
+    reading: bool,
+    warned: HashMap<String, Instant>,
+    /// When this life began and how many reports it made: their nonces.
+    reports: (Timestamp, u32),
+}
+
+impl Actor for RestrictionSweeper {
+    type Msg = SweeperMsg;
+    type Event = SweeperEvent;
+    type State = SweeperState;
+
+    fn start(&self, ctx: &mut ActorContext<RestrictionSweeper>) -> Result<SweeperState, Crash> {
+        let mut state = SweeperState {
+            book: Restrictions::default(),
+            told: HashMap::new(),
+            endless: HashMap::new(),
+            early: Some(Vec::new()),
+            read_at: None,
+            reading: false,
+            warned: HashMap::new(),
+            reports: (self.clock.now(), 0),
+        };
+        self.read(ctx, &mut state);
+        ctx.after(SWEEP_EVERY, SweeperEvent::Sweep);
+        Ok(state)
+    }
+
+    async fn handle(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        message: SweeperMsg,
+        state: &mut SweeperState,
+    ) -> Result<(), Crash> {
+        match message {
+            SweeperMsg::Breached { turn, tier } => {
+                self.breached(state, &turn, tier);
+                self.act(ctx, state);
+            }
+            SweeperMsg::Spoke(turn) => match &mut state.early {
+                Some(early) if early.len() < EARLY_MAX => early.push(turn),
+                Some(_) => {}
+                None => self.spoke(state, &turn),
+            },
+            SweeperMsg::CameBack(member) => {
+                let now = self.clock.now();
+                let lasts = state.endless.contains_key(&member);
+                if state.book.came_back(&member, now) || (lasts && state.book.begins_again(&member, now)) {
+                    self.act(ctx, state);
+                }
+            }
+            SweeperMsg::Lifted(member) => self.lifted(state, &member),
+        }
+        Ok(())
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: SweeperEvent,
+        state: &mut SweeperState,
+    ) -> Result<(), Crash> {
+        match event {
+            SweeperEvent::Sweep => {
+                self.read_again(ctx, state);
+                self.act(ctx, state);
+                ctx.after(SWEEP_EVERY, SweeperEvent::Sweep);
+            }
+            SweeperEvent::Read(records) => {
+                self.take_over(state, records);
+                self.act(ctx, state);
+            }
+            SweeperEvent::Outcome(member, change, finished) => {
+                self.finished(state, &member, change, finished);
+                self.act(ctx, state);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl RestrictionSweeper {
+    /// Reads the records beside the mailbox.
+    fn read(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
+        state.reading = true;
+        let (store, begun) = (Arc::clone(&self.store), self.clock.now());
+        ctx.task(
+            async move {
+                let records = tokio::time::timeout(LOAD_WITHIN, read(&*store, begun)).await;
+                SweeperEvent::Read(records.ok().map(Box::new))
+            },
+            |_| SweeperEvent::Read(None),
+        );
+    }
+
+    fn read_again(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
+        let interval = self.live.now().settings.restriction.check_interval;
+        let interval = if interval.is_zero() { READ_EVERY } else { interval };
+        if !state.reading && state.read_at.is_none_or(|at| at.elapsed() >= interval) {
+            self.read(ctx, state);
+        }
+    }
+
+    fn take_over(&self, state: &mut SweeperState, records: Option<Box<Records>>) {
+        state.reading = false;
+        state.read_at = Some(Instant::now());
+        if let Some(records) = records {
+            let Records { begun, complete, restricted, restricting, told, endless } = *records;
+            endless::take_over(&mut state.endless, endless, begun, complete);
+            state.book.take_over(&restricted, &restricting, begun, complete);
+            if state.early.is_some() {
+                state.told.extend(told.into_iter().take(TOLD_MAX));
+            }
+        }
+        let duration = self.live.now().settings.restriction.duration;
+        let since = state.book.since(duration).map(|(member, since)| (member.clone(), since));
+        let lasting = state.endless.iter().map(|(member, since)| (member.clone(), *since));
+        self.restricted.replace(lasting.chain(since).collect());
+        let now = self.clock.now();
+        state.told.retain(|_, until| *until > now);
+        for turn in state.early.take().unwrap_or_default() {
+            self.spoke(state, &turn);
+        }
+        gauge(&state.book);
+    }
+
+    fn breached(&self, state: &mut SweeperState, turn: &Turn, tier: &'static str) {
+        let running = self.live.now();
+        let restricts = running.rules(&turn.id.door).is_some_and(|rules| rules.restricts(turn));
+        let Some(member) = member(turn).filter(|_| restricts) else { return };
+        let (now, duration) = (self.clock.now(), running.settings.restriction.duration);
+        if !state.book.breached(&member, (&turn.name, tier), now, duration) {
+            return;
+        }
+        let until = state.book.told(&member).and_then(|told| told.until);
+        // A crash from here on leaves a record, and the next life gives the role.
+        drop(self.store.write(begun(&member, until)));
+        self.restricted.begin(member, now);
+        gauge(&state.book);
+    }
+
+    /// Tells a restricted member where they are answered, or that they are not.
+    fn spoke(&self, state: &mut SweeperState, turn: &Turn) {
+        let running = self.live.now();
+        let rules = running.rules(&turn.id.door).and_then(|rules| rules.restriction.as_ref());
+        let (Some(rules), Some(member)) = (rules, member(turn)) else { return };
+        let now = self.clock.now();
+        let reason = "restricted";
+        tracing::info!(
+            event = "turn.refused", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
+            trigger = turn.trigger.as_str(), reason,
+            "a restricted member is not answered here"
+        );
+        if state.told.get(&member).is_some_and(|until| *until > now) {
+            return;
+        }
+        state.told.retain(|_, until| *until > now);
+        if state.told.len() >= TOLD_MAX {
+            return;
+        }
+        let until = state.book.told(&member).and_then(|told| told.until);
+        // Where there is a channel for them they are told again after a while; where there is none, once until the end.
+        let counts = match (&rules.channel, until) {
+            (Some(_), _) => running.settings.rate_limiter.window,
+            (None, Some(until)) => until.since(now),
+            (None, None) => keys::restrictions::TOLD_TTL,
+        };
+        let counts = counts.clamp(SWEEP_EVERY, keys::restrictions::TOLD_TTL);
+        let told_until = Timestamp(now.0.saturating_add(ids::millis(counts)));
+        let key = keys::restrictions::told(&member.guild, &member.person);
+        drop(self.store.write(vec![Write::Put { key, value: told_until.0.to_string(), ttl: Some(counts) }]));
+        state.told.insert(member, told_until);
+        let (channel_id, locale) = (rules.channel.as_deref(), turn.locale());
+        let filling = Filling { locale, channel_id, user: &turn.name, until, retry_at: until };
+        let text = notice::elsewhere(&running.settings.restriction.channel_notice, &filling);
+        let tell = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
+        // Nobody waits for this notice.
+        let _ = self.outboxes.of(&turn.id.door).cast(tell);
+    }
+
+    /// Begins what has to be done now, as much as may at once.
+    fn act(&self, ctx: &mut ActorContext<RestrictionSweeper>, state: &mut SweeperState) {
+        // Without a configured role nothing can be given or taken; the records stay.
+        let Some(role) = self.live.now().settings.restriction.role.clone() else { return };
+        while state.book.under_way() < DEEDS_AT_ONCE
+            && let Some((member, change)) = state.book.begin(self.clock.now())
+        {
+            let until = state.book.told(&member).and_then(|told| told.until);
+            let outbox = self.outboxes.of(&member.person.door).clone();
+            let store = Arc::clone(&self.store);
+            let (role, there, back) = (role.clone(), member.clone(), member);
+            ctx.task(
+                async move {
+                    let finished = actions::perform(&*store, &outbox, &there, (change, role), until).await;
+                    SweeperEvent::Outcome(there, change, finished)
+                },
+                move |panic| SweeperEvent::Outcome(back, change, Outcome::Failed(panic)),
+            );
+        }
+    }
+
+    fn finished(&self, state: &mut SweeperState, member: &Member, change: RoleChange, finished: Outcome) {
+        let (now, running) = (self.clock.now(), self.live.now());
+        let again = match running.settings.restriction.check_interval {
+            Duration::ZERO => READ_EVERY,
+            interval => interval,
+        };
+        match finished {
+            Outcome::Done if change == RoleChange::Give => {
+                let Some(told) = state.book.done(member, change) else { return };
+                drop(self.store.write(vec![Write::Delete {
+                    key: keys::restrictions::restricting(&member.guild, &member.person),
+                }]));
+                let RestrictionNotice { until, name, tier, again } = told;
+                tracing::info!(
+                    event = "restriction.added", guild = member.guild, person = %member.person, tier,
+                    until = until.map(|until| until.0 / 1000), "a member is restricted"
+                );
+                if until.is_none() {
+                    self.lasts(state, member);
+                }
+                if !again {
+                    self.report(state, member, notice::added(member, name.as_deref(), until));
+                }
+            }
+            // They may come back before the restriction is over.
+            Outcome::Absent if change == RoleChange::Give => {
+                if state.book.told(member).is_some_and(|told| told.until.is_none()) {
+                    self.lasts(state, member);
+                }
+                state.book.away(member);
+                drop(self.store.write(vec![Write::Delete {
+                    key: keys::restrictions::restricting(&member.guild, &member.person),
+                }]));
+                tracing::info!(
+                    event = "restriction.added", guild = member.guild, person = %member.person, reason = "left",
+                    "a restricted member left before the role was given"
+                );
+            }
+            Outcome::Done | Outcome::Absent => {
+                let absent = finished == Outcome::Absent;
+                let told = state.book.done(member, RoleChange::Take);
+                state.told.remove(member);
+                self.restricted.end(member);
+                drop(self.store.write(over(member)));
+                let late = told.as_ref().and_then(|told| told.until).map(|until| ids::millis(now.since(until)));
+                tracing::info!(
+                    event = "restriction.lifted", guild = member.guild, person = %member.person, late_ms = late,
+                    reason = if absent { "left" } else { "expired" }, "a restriction ended"
+                );
+                let name = told.and_then(|told| told.name);
+                let say = if absent { notice::left } else { notice::lifted };
+                self.report(state, member, say(member, name.as_deref()));
+            }
+            Outcome::Refused(reason) => {
+                state.book.failed(member, now, again, true);
+                self.refused(state, member, change, &reason);
+            }
+            Outcome::Failed(reason) => {
+                state.book.failed(member, now, again, false);
+                tracing::debug!(event = "restriction.failed", person = %member.person, reason, "tried again later");
+            }
+        }
+        gauge(&state.book);
+    }
+
+    /// Says once in a while that a community does not let us change roles.
+    fn refused(&self, state: &mut SweeperState, member: &Member, change: RoleChange, reason: &str) {
+        state.warned.retain(|_, at| at.elapsed() < WARN_EVERY);
+        if state.warned.len() >= WARNED_MAX || state.warned.contains_key(&member.guild) {
+            return;
+        }
+        state.warned.insert(member.guild.clone(), Instant::now());
+        tracing::warn!(
+            event = "restriction.failed", guild = member.guild, person = %member.person, reason,
+            "a role could not be changed; give the bot Manage Roles and put its role above restriction.role; it is tried again"
+        );
+        let name = state.book.told(member).and_then(|told| told.name);
+        self.report(state, member, notice::failed(member, name.as_deref(), change == RoleChange::Give));
+    }
+
+    /// Tells moderators, where they want to hear of it.
+    fn report(&self, state: &mut SweeperState, member: &Member, text: String) {
+        let Some(channel) = self.live.now().settings.restriction.audit_channel.clone() else { return };
+        let (began, count) = &mut state.reports;
+        *count = count.wrapping_add(1);
+        let name = format!("s{:x}-{count:x}", began.0);
+        let place = Place::new(member.person.door.clone(), channel);
+        let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false };
+        // Nobody waits for it: the log has it as well.
+        let (reply, _) = oneshot::channel();
+        let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });
+    }
+}
+
+/// Who a turn is from; none outside of communities, where nobody has roles.
+fn member(turn: &Turn) -> Option<Member> {
+    turn.guild.clone().map(|guild| Member { guild, person: turn.person.clone() })
+}
+
+/// What is written before the role is given.
+fn begun(member: &Member, until: Option<Timestamp>) -> Vec<Write> {
+    let key = keys::restrictions::restricting(&member.guild, &member.person);
+    let mut writes = vec![Write::Put { key, value: "1".to_owned(), ttl: Some(keys::restrictions::RESTRICTING_TTL) }];
+    if let Some(until) = until {
+        let key = keys::restrictions::restricted_until(&member.guild, &member.person);
+        writes.push(Write::Put { key, value: format_until(until), ttl: None });
+    }
+    writes
+}
+
+/// What is written after the role was taken.
+fn over(member: &Member) -> Vec<Write> {
+    let Member { guild, person } = member;
+    let keys = [
+        keys::restrictions::restricted_until(guild, person),
+        keys::restrictions::restricting(guild, person),
+        keys::restrictions::told(guild, person),
+    ];
+    keys.into_iter().map(|key| Write::Delete { key }).collect()
+}
+
+async fn read(store: &dyn Store, begun: Timestamp) -> Records {
+    let mut complete = store.status() == StoreStatus::Ready;
+    let restricted = store.scan(keys::restrictions::RESTRICTED_PREFIX, LOAD_MAX).await;
+    let restricting = store.scan(keys::restrictions::RESTRICTING_PREFIX, LOAD_MAX).await;
+    let told = store.scan(keys::restrictions::TOLD_PREFIX, TOLD_MAX).await;
+    let endless = store.scan(keys::restrictions::ENDLESS_PREFIX, LOAD_MAX).await;
+    complete &= store.status() == StoreStatus::Ready && restricted.len() < LOAD_MAX;
+    let member = |(guild, person)| Member { guild, person };
+    let restricted = restricted.into_iter().filter_map(|(key, value)| {
+        let read = keys::restrictions::parse_restricted(&key).map(member).zip(parse_until(&value));
+        if read.is_none() {
+            tracing::error!(event = "store.corrupt", key, "the end of a restriction cannot be read; it is skipped");
+        }
+        read
+    });
+    let timed = |(key, value): (String, String)| {
+        keys::restrictions::parse_member(&key).map(member).zip(value.parse().ok().map(Timestamp))
+    };
+    Records {
+        begun,
+        complete,
+        restricted: restricted.collect(),
+        restricting: restricting
+            .into_iter()
+            .filter_map(|(key, _)| keys::restrictions::parse_member(&key).map(member))
+            .collect(),
+        told: told.into_iter().filter_map(timed).collect(),
+        endless: endless.into_iter().filter_map(timed).collect(),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "restrictions are far fewer than 2^52")]
+fn gauge(book: &Restrictions) {
+    metrics::gauge!("staffai_restrictions_active").set(book.len() as f64);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,62 @@
+//! One action: a role is given or taken through the outbox, once the store has its record.
+
+use std::time::Duration;
+
+use super::begun;
+use crate::handle::Handle;
+use crate::messages::outbox::OutboxMsg;
+use domain::ids::Timestamp;
+use domain::notice::restriction as notice;
+use domain::restriction::book::RoleChange;
+use domain::restriction::{Appointment, Member};
+use ports::{PostError, PostRequest, PostResult, Store};
+
+/// How long a record may take to be durable. A store that fails for longer keeps it in memory, and the role is given.
+const RECORD_WITHIN: Duration = Duration::from_secs(10);
+/// How long one change of a role may take, with its waits for budgets.
+const CHANGE_WITHIN: Duration = Duration::from_secs(120);
+
+/// The outcome of an action.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// It is done.
+    Done,
+    /// The member, or the whole community, is not there any more.
+    Absent,
+    /// The platform refused it: we lack the right, or the role is gone.
+    Refused(String),
+    /// It may work later.
+    Failed(String),
+}
+
+/// Gives or takes the role.
+pub(super) async fn perform(
+    store: &dyn Store,
+    outbox: &Handle<OutboxMsg>,
+    member: &Member,
+    (change, role): (RoleChange, String),
+    until: Option<Timestamp>,
+) -> Outcome {
+    let reason = match change {
+        RoleChange::Give => notice::REASON_ADDED,
+        RoleChange::Take => notice::REASON_LIFTED,
+    };
+    let appointment = Appointment { member: member.clone(), role, reason: reason.to_owned() };
+    let request = match change {
+        RoleChange::Give => {
+            // A role without a record would never be taken again.
+            let _ = tokio::time::timeout(RECORD_WITHIN, store.write(begun(member, until))).await;
+            PostRequest::AddRole(appointment)
+        }
+        RoleChange::Take => PostRequest::RemoveRole(appointment),
+    };
+    match outbox.call(|reply| OutboxMsg::Read(request, reply), CHANGE_WITHIN).await {
+        Ok(Ok(PostResult::Absent)) => Outcome::Absent,
+        Ok(Ok(_)) => Outcome::Done,
+        Ok(Err(PostError::Rejected { reason, message })) if !reason.may_pass() => {
+            Outcome::Refused(format!("{reason}: {message}"))
+        }
+        Ok(Err(error)) => Outcome::Failed(error.to_string()),
+        Err(error) => Outcome::Failed(error.to_string()),
+    }
+}

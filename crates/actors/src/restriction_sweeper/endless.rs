@@ -1,0 +1,56 @@
+//! Restrictions without an end: only a moderator ends them, by taking the role from a member who is there. Their records say since
+//! when, so that leaving and coming back is no way out.
+
+use std::collections::HashMap;
+
+use super::{RestrictionSweeper, SweeperState};
+use domain::ids::Timestamp;
+use domain::keys;
+use domain::restriction::Member;
+use ports::Write;
+
+/// The most of them that are remembered; further ones end when their members leave.
+const ENDLESS_MAX: usize = 100_000;
+
+impl RestrictionSweeper {
+    /// The role of a restriction without an end was given, or its member was not there to be given it.
+    pub(super) fn lasts(&self, state: &mut SweeperState, member: &Member) {
+        if state.endless.len() >= ENDLESS_MAX && !state.endless.contains_key(member) {
+            return self.restricted.end(member);
+        }
+        let since = self.clock.now();
+        let (key, value) = (keys::restrictions::endless(&member.guild, &member.person), since.0.to_string());
+        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::restrictions::ENDLESS_TTL) }]));
+        state.endless.insert(member.clone(), since);
+        self.restricted.begin(member.clone(), since);
+    }
+
+    /// A moderator took the role.
+    pub(super) fn lifted(&self, state: &mut SweeperState, member: &Member) {
+        if state.endless.remove(member).is_none() {
+            return;
+        }
+        drop(self.store.write(vec![Write::Delete { key: keys::restrictions::endless(&member.guild, &member.person) }]));
+        self.restricted.end(member);
+        tracing::info!(
+            event = "restriction.lifted", guild = member.guild, person = %member.person, reason = "moderator",
+            "a restriction ended"
+        );
+    }
+}
+
+/// Takes over the records that were read, `begun` being the moment when that began. When they are `complete`, what is missing was
+/// ended by another process.
+pub(super) fn take_over(
+    known: &mut HashMap<Member, Timestamp>,
+    read: HashMap<Member, Timestamp>,
+    begun: Timestamp,
+    complete: bool,
+) {
+    if complete {
+        known.retain(|member, since| *since >= begun || read.contains_key(member));
+    }
+    for (member, since) in read.into_iter().take(ENDLESS_MAX) {
+        known.entry(member).or_insert(since);
+    }
+}

@@ -1,0 +1,218 @@
+//! The places where members spoke to us within the last day. What a platform says of the newest message of a place is a hint that
+//! may lag behind, so a catch-up reads these places whatever it says; direct messages it does not tell of at all.
+//!
+//! Each place has a key of its own in the store, which is written at most once an hour and lives for a day.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::OnceCell;
+
+use super::catch_up::{Gap, Newest, ReadUpTo};
+use super::{ShardActor, ShardParts, ShardState};
+use crate::supervisor::ActorContext;
+use domain::ids::{Door, Place, Timestamp};
+use domain::incoming::Posted;
+use domain::keys;
+use domain::triage::{self, TriageDecision};
+use ports::Write;
+
+/// What stands for the community of direct messages.
+pub(super) const DIRECT: &str = "%direct";
+/// The most places that one shard takes note of; further ones are left to what the platform says.
+const PLACES_MAX: usize = 5_000;
+/// How often one place is written down.
+const NOTED_EVERY: Duration = Duration::from_secs(60 * 60);
+/// The most keys that are read.
+const LOAD_MAX: usize = 20_000;
+/// The most places of one community, or of direct messages, that are read back for their activity.
+const ACTIVE_MAX: usize = 50;
+/// The most further places of one community that are read back, those with the newest messages first.
+const OTHERS_EACH: usize = 8;
+/// The most of them in one session.
+const OTHERS_MAX: usize = 400;
+
+/// Where members spoke to us, as this life knows.
+#[derive(Default)]
+pub(super) struct Activity {
+    noted: HashMap<Place, Timestamp>,
+    unsaved: Vec<(String, Timestamp)>,
+}
+
+impl Activity {
+    fn is_noted(&self, place: &Place, at: Timestamp) -> bool {
+        self.noted.get(place).is_some_and(|noted| at.since(*noted) < NOTED_EVERY)
+    }
+
+    fn note(&mut self, guild: &str, place: &Place, at: Timestamp) {
+        if self.is_noted(place, at) {
+            return;
+        }
+        if self.noted.len() >= PLACES_MAX && !self.noted.contains_key(place) {
+            self.noted.retain(|_, noted| at.since(*noted) < keys::active::ACTIVE_TTL);
+            if self.noted.len() >= PLACES_MAX {
+                return;
+            }
+        }
+        self.noted.insert(place.clone(), at);
+        self.unsaved.push((keys::active::active(place, guild), at));
+    }
+
+    /// What is to be written down.
+    pub(super) fn writes(&mut self) -> impl Iterator<Item = Write> + '_ {
+        let put = |(key, at): (String, Timestamp)| Write::Put {
+            key,
+            value: at.0.to_string(),
+            ttl: Some(keys::active::ACTIVE_TTL),
+        };
+        self.unsaved.drain(..).map(put)
+    }
+}
+
+/// The places that were written down, by community, the one of the last activity first; read once for each session.
+#[derive(Clone, Default)]
+pub(super) struct ActivePlaces(Arc<OnceCell<HashMap<String, Vec<Place>>>>);
+
+impl ActivePlaces {
+    /// Those of one community.
+    pub(super) async fn of(&self, parts: &ShardParts, guild: &str) -> Vec<Place> {
+        let all = self.0.get_or_init(async || {
+            let rows = parts.store.scan(&keys::active::active_of(&parts.door), LOAD_MAX).await;
+            by_community(&rows, &parts.door)
+        });
+        all.await.get(guild).cloned().unwrap_or_default()
+    }
+}
+
+fn by_community(rows: &[(String, String)], door: &Door) -> HashMap<String, Vec<Place>> {
+    let read =
+        |(key, value): &(String, String)| Some((value.parse::<u64>().ok()?, keys::active::parse_active(key, door)?));
+    let mut rows: Vec<_> = rows.iter().filter_map(read).collect();
+    rows.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
+    let mut places: HashMap<String, Vec<Place>> = HashMap::new();
+    for (_, (guild, place)) in rows {
+        let of_guild = places.entry(guild).or_default();
+        if of_guild.len() < ACTIVE_MAX {
+            of_guild.push(place);
+        }
+    }
+    places
+}
+
+/// The places of a community to be read back, each with the moment of its newest message as the platform told it: those with news
+/// since then, and those where members spoke to us; behind them so many others, the newest first.
+pub(super) fn plan(newest: &Newest, active: &[Place], since: Timestamp, others: usize) -> Newest {
+    let hint = |place: &Place| newest.iter().find(|(known, _)| known == place).map_or(Timestamp(0), |(_, last)| *last);
+    let is_told = |(_, last): &&(Place, Timestamp)| *last >= since;
+    let mut plan: Newest = newest.iter().filter(is_told).cloned().collect();
+    let active = active.iter().filter(|place| !plan.iter().any(|(known, _)| known == *place));
+    let active: Newest = active.map(|place| (place.clone(), hint(place))).collect();
+    plan.extend(active);
+    let mut rest: Newest =
+        newest.iter().filter(|(place, _)| !plan.iter().any(|(known, _)| known == place)).cloned().collect();
+    rest.sort_by_key(|(_, last)| std::cmp::Reverse(*last));
+    plan.extend(rest.into_iter().take(others));
+    plan
+}
+
+impl ShardActor {
+    /// Takes note of the place of a message that we may answer.
+    pub(super) fn note_activity(&self, state: &mut ShardState, posted: &Posted) {
+        let running = self.parts.live.now();
+        let (Some(us), Some(rules)) = (self.parts.source.us(), running.rules(&self.parts.door)) else { return };
+        if state.activity.is_noted(&posted.place, posted.at) {
+            return;
+        }
+        if matches!(triage::triage(posted, rules, &us), TriageDecision::Turn(_) | TriageDecision::Hint(_)) {
+            state.activity.note(posted.guild.as_deref().unwrap_or(DIRECT), &posted.place, posted.at);
+        }
+    }
+
+    /// Reads back what was written to us directly: no session tells of these places. The first shard hears of them.
+    pub(super) fn read_direct_back(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
+        let running = self.parts.live.now();
+        let serves = running.rules(&self.parts.door).is_some_and(|rules| rules.direct_messages);
+        if self.shard.number != 0 || !serves {
+            return;
+        }
+        state.direct_begun = true;
+        if state.catching_up.insert(DIRECT.to_owned(), None).is_some() {
+            state.further.insert(DIRECT.to_owned(), Newest::new());
+            return;
+        }
+        let gap = state.gap(Newest::new());
+        state.gaps.push_back((DIRECT.to_owned(), gap));
+        self.catch_up(ctx, state);
+    }
+}
+
+impl ShardState {
+    /// A fresh session began: what is to be read back is found out anew.
+    pub(super) fn session_began(&mut self) {
+        self.active = ActivePlaces::default();
+        self.others_left = OTHERS_MAX;
+    }
+
+    /// A gap of a community with these places.
+    pub(super) fn gap(&mut self, newest: Newest) -> Gap {
+        let others = OTHERS_EACH.min(self.others_left).min(newest.len());
+        self.others_left -= others;
+        Gap { newest, read: ReadUpTo::new(), again: false, active: self.active.clone(), others }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{DOOR, place};
+
+    const MINUTE: u64 = 60_000;
+
+    #[test]
+    fn a_plan_reads_what_is_told_then_where_we_were_spoken_to_then_the_newest_others() {
+        let now = 100 * MINUTE;
+        let mut newest: Newest = (0..20).map(|id| (place(&id.to_string()), Timestamp(id * MINUTE))).collect();
+        newest.push((place("50"), Timestamp(now)));
+        newest.push((place("51"), Timestamp(0)));
+        let active = [place("51"), place("50"), place("90")];
+        let ids = |others: usize| -> Vec<String> {
+            let plan = plan(&newest, &active, Timestamp(now - 1), others);
+            plan.into_iter().map(|(place, _)| place.id.to_string()).collect()
+        };
+        assert_eq!(ids(0), ["50", "51", "90"]);
+        assert_eq!(ids(2), ["50", "51", "90", "19", "18"]);
+    }
+
+    #[test]
+    fn a_place_is_written_down_once_an_hour_and_places_are_bounded() {
+        let mut activity = Activity::default();
+        let mut note = |id: u64, minute: u64| {
+            activity.note("5", &place(&id.to_string()), Timestamp(minute * MINUTE));
+            activity.writes().count()
+        };
+        assert_eq!([note(1, 100), note(1, 159), note(1, 160)], [1, 0, 1]);
+        for id in 2..PLACES_MAX as u64 + 10 {
+            note(id, 160);
+        }
+        assert_eq!(note(1_000_000, 161), 0, "there is no room");
+        assert_eq!(note(1_000_000, 160 + 24 * 60), 1, "the others are forgotten");
+        assert!(activity.noted.len() <= 2);
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_by_community_the_last_first_and_bounded() {
+        let rows: Vec<(String, String)> = (0..200)
+            .map(|id| (keys::active::active(&place(&id.to_string()), "5"), id.to_string()))
+            .chain([
+                (keys::active::active(&place("7"), DIRECT), "1".to_owned()),
+                ("staffai:active:discord:5:8".to_owned(), "x".to_owned()),
+            ])
+            .collect();
+        let places = by_community(&rows, &DOOR);
+        assert_eq!(
+            (places["5"].len(), &places["5"][0], &places[DIRECT]),
+            (ACTIVE_MAX, &place("199"), &vec![place("7")])
+        );
+    }
+}

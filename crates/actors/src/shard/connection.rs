@@ -1,0 +1,186 @@
+//! The connection of a shard: how it begins, what it brings, how it ends and when it is tried again.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::{ShardActor, ShardEvent, ShardState};
+use crate::board::PartKind;
+use crate::messages::identify_queue::IdentifyQueueMsg;
+use crate::messages::outbox::OutboxMsg;
+use crate::running::Exit;
+use crate::supervisor::ActorContext;
+use domain::ids;
+use domain::restart::Backoff;
+use ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};
+
+/// Waits before a connection is tried again, after a first try at once. Only a session that lasted resets it.
+const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+/// How long a session must last to count as a good one: a platform that lets us in and throws us out is not asked at once.
+pub(super) const LASTED: Duration = Duration::from_secs(10);
+/// A new session is begun in the place of one that is gone after 1 to 5 seconds
+/// (<https://discord.com/developers/docs/events/gateway#resuming>): this is the least.
+const NEW_SESSION_AFTER: Duration = Duration::from_secs(1);
+/// The rest of that time, of which chance takes a part.
+const NEW_SESSION_SPREAD: Duration = Duration::from_secs(4);
+/// How long a shard waits for its turn to identify before it tries a new connection.
+const IDENTIFY_WITHIN: Duration = Duration::from_secs(15 * 60);
+
+impl ShardActor {
+    /// Begins a connection, with the stored session if there is one.
+    pub(super) fn connect(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState) {
+        let session =
+            state.session.as_ref().map(|session| Session { sequence: state.safe_sequence(), ..session.clone() });
+        let mut stream = self.parts.source.connect(self.shard, session, self.permit(), self.parts.presence.clone());
+        let events = ctx.events();
+        ctx.task(
+            async move {
+                loop {
+                    match stream.next().await {
+                        StreamEvent::Closed(closed) => {
+                            return ShardEvent::Happened(StreamEvent::Closed(closed));
+                        }
+                        event => {
+                            if events.send(ShardEvent::Happened(event)).is_err() {
+                                let closed =
+                                    Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
+                                return ShardEvent::Happened(StreamEvent::Closed(closed));
+                            }
+                        }
+                    }
+                }
+            },
+            |panic| {
+                let closed = Closed { reason: format!("the reader panicked: {panic}"), next: AfterClose::Resume };
+                ShardEvent::Happened(StreamEvent::Closed(closed))
+            },
+        );
+    }
+
+    fn permit(&self) -> IdentifyPermit {
+        let queue = self.parts.identify_queue.clone();
+        let shard = self.shard;
+        Box::new(move || {
+            let queue = queue.clone();
+            Box::pin(async move {
+                let ask = |reply| IdentifyQueueMsg::Identify(shard, reply);
+                queue.call(ask, IDENTIFY_WITHIN).await.unwrap_or(false)
+            })
+        })
+    }
+
+    /// Takes what the connection brought.
+    pub(super) fn happened(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, event: StreamEvent) {
+        if matches!(event, StreamEvent::Ready(_) | StreamEvent::Resumed) {
+            state.inherited = false;
+        }
+        match event {
+            StreamEvent::Ready(session) => {
+                tracing::info!(
+                    event = "gateway.ready",
+                    shard = self.shard.number,
+                    total = self.shard.total,
+                    "session began"
+                );
+                state.up_since = Some(Instant::now());
+                state.latest = session.sequence;
+                state.session = Some(session);
+                for pending in state.unsettled.values_mut() {
+                    pending.sequence = None;
+                }
+                state.catching_up.values_mut().for_each(|told_at| *told_at = None);
+                state.session_began();
+                self.read_direct_back(ctx, state);
+                self.parts.board.up(PartKind::Shard, &self.name());
+                drop(self.save(state));
+            }
+            StreamEvent::Resumed => {
+                tracing::info!(event = "gateway.resumed", shard = self.shard.number, "session resumed");
+                state.up_since = Some(Instant::now());
+                self.parts.board.up(PartKind::Shard, &self.name());
+                if !state.direct_begun {
+                    // A life that was killed while it read direct messages back is not told of them again.
+                    self.read_direct_back(ctx, state);
+                }
+            }
+            StreamEvent::Incoming { sequence, incoming } => {
+                state.latest = state.latest.max(sequence);
+                self.take(ctx, state, *incoming, Some(sequence));
+            }
+            StreamEvent::Passed { sequence } => state.latest = state.latest.max(sequence),
+            StreamEvent::Places { sequence, guild, newest } => {
+                state.latest = state.latest.max(sequence);
+                let under_way = state.catching_up.contains_key(&guild);
+                state.catching_up.entry(guild.clone()).or_default().get_or_insert(sequence);
+                if under_way {
+                    state.further.insert(guild, newest);
+                } else {
+                    let gap = state.gap(newest);
+                    state.gaps.push_back((guild, gap));
+                    self.catch_up(ctx, state);
+                }
+            }
+            StreamEvent::AccessChanged(place) => {
+                // An outbox that is down knows of no closed places when it begins anew.
+                let _ = self.parts.outbox.cast(OutboxMsg::AccessChanged(place));
+            }
+            StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
+        }
+    }
+
+    fn closed(&self, ctx: &mut ActorContext<ShardActor>, state: &mut ShardState, closed: &Closed) {
+        let Closed { reason, next } = closed;
+        // Sessions live for minutes: after a longer break a new one is begun, and nothing is wrong.
+        let outlived = *next == AfterClose::Identify && std::mem::take(&mut state.inherited);
+        if !outlived {
+            self.parts.board.down(PartKind::Shard, &self.name(), reason);
+        }
+        if *next == AfterClose::Fatal {
+            tracing::error!(
+                event = "gateway.closed",
+                shard = self.shard.number,
+                reason,
+                "the platform refuses us for good"
+            );
+            self.parts.exit.send_replace(Some(Exit::Refused(reason.clone())));
+            return;
+        }
+        let delay = self.pause(state, *next, outlived);
+        if *next == AfterClose::Identify && state.session.take().is_some() {
+            drop(self.parts.store.write(vec![Write::Delete { key: self.session_key() }]));
+            state.saved = None;
+        }
+        // Without a session there is nothing to resume.
+        let next = if state.session.is_some() { AfterClose::Resume } else { AfterClose::Identify };
+        let ms = ids::millis(delay);
+        let shard = self.shard.number;
+        if outlived {
+            tracing::info!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "the stored session is over");
+        } else {
+            tracing::warn!(event = "gateway.closed", shard, reason, next = ?next, again_in_ms = ms, "connection closed");
+        }
+        ctx.after(delay, ShardEvent::Connect);
+    }
+
+    /// How long to wait before the next connection. Failures are forgiven after a connection that lasted, and when a session is
+    /// over that lasted: what went wrong with it says nothing about the next one.
+    fn pause(&self, state: &mut ShardState, next: AfterClose, outlived: bool) -> Duration {
+        let lasted = state.up_since.take().is_some_and(|since| since.elapsed() >= LASTED);
+        state.lasted |= lasted;
+        let gone = next == AfterClose::Identify;
+        let forgiven = lasted || (gone && state.session.is_some() && (outlived || state.lasted));
+        if forgiven {
+            state.failures = 0;
+        }
+        if gone {
+            state.lasted = false;
+        }
+        let roll = self.parts.dice.roll();
+        let backoff = match state.failures {
+            0 => Duration::ZERO,
+            failures => RECONNECT.delay(failures, roll),
+        };
+        state.failures = state.failures.saturating_add(1);
+        if gone { backoff.max(NEW_SESSION_AFTER + NEW_SESSION_SPREAD.mul_f64(roll)) } else { backoff }
+    }
+}

@@ -1,0 +1,41 @@
+//! What a shard writes down: its session, and up to when each community was heard.
+
+use futures_util::future::BoxFuture;
+
+use super::{ShardActor, ShardState};
+use domain::ids::Timestamp;
+use domain::keys;
+use ports::{Session, Write};
+
+impl ShardActor {
+    /// Writes down what changed; none when nothing did.
+    pub(super) fn save(&self, state: &mut ShardState) -> Option<BoxFuture<'static, bool>> {
+        let mut writes = Vec::new();
+        let safe = state.safe_sequence();
+        if let Some(session) = &state.session {
+            let now = (session.id.clone(), safe);
+            let record = Session { sequence: safe, ..session.clone() };
+            if state.saved.as_ref() != Some(&now)
+                && let Ok(value) = serde_json::to_string(&record)
+            {
+                writes.push(Write::Put { key: self.session_key(), value, ttl: Some(keys::SESSION_TTL) });
+                state.saved = Some(now);
+            }
+        }
+        writes.extend(state.activity.writes());
+        let oldest = state.oldest_unsettled();
+        let catching_up = &state.catching_up;
+        state.watermarks.retain(|guild, at| {
+            if catching_up.contains_key(guild) {
+                return true;
+            }
+            // Never past a message that nobody durably owns; what lies behind it is written when that is settled.
+            let held = oldest.get(guild).filter(|oldest| **oldest <= *at);
+            let safe = held.map_or(*at, |oldest| Timestamp(oldest.0.saturating_sub(1)));
+            let key = keys::watermark(&self.parts.door, guild);
+            writes.push(Write::Put { key, value: safe.0.to_string(), ttl: Some(keys::WATERMARK_TTL) });
+            held.is_some()
+        });
+        (!writes.is_empty()).then(|| self.parts.store.write(writes))
+    }
+}

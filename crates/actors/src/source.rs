@@ -1,0 +1,107 @@
+//! source: keeps the connection of one door whose platform needs no more than one.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: the end of its connection, its timer.
+//! Sends: events to the gateway, through the intake that it lends its connection.
+//! A restart loses: the connection, which begins anew; the platform or the source hands over again what was not accepted.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::board::{Board, PartKind};
+use super::reconnect::Reconnect;
+use super::running::{Exit, ExitSender};
+use super::supervisor::{Actor, ActorContext, Crash};
+use domain::ids::{self, Door};
+use domain::restart::Backoff;
+use ports::{Dice, EventSource, Intake, SourceError};
+
+/// Waits before a connection is begun again.
+const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
+
+/// What its connection and its timer tell it.
+pub enum SourceEvent {
+    /// Time to connect.
+    Connect,
+    /// The connection ended.
+    Ended(SourceError),
+}
+
+/// The behaviour and its arguments.
+pub struct SourceActor {
+    /// The door.
+    pub door: Door,
+    /// Its events.
+    pub source: Arc<dyn EventSource>,
+    /// Where they go.
+    pub intake: Arc<dyn Intake>,
+    /// Jitter.
+    pub dice: Arc<dyn Dice>,
+    /// Readiness reads there how the connection is.
+    pub board: Arc<Board>,
+    /// Told when the platform refuses us for good.
+    pub exit: ExitSender,
+}
+
+/// What a source holds.
+pub struct SourceState(Reconnect);
+
+impl Actor for SourceActor {
+    type Msg = Infallible;
+    type Event = SourceEvent;
+    type State = SourceState;
+
+    fn start(&self, ctx: &mut ActorContext<SourceActor>) -> Result<SourceState, Crash> {
+        self.board.starting(PartKind::Door, self.door.as_str());
+        self.connect(ctx);
+        Ok(SourceState(Reconnect::begun()))
+    }
+
+    async fn handle(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut SourceState,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: SourceEvent,
+        state: &mut SourceState,
+    ) -> Result<(), Crash> {
+        match event {
+            SourceEvent::Connect => {
+                state.0.again();
+                self.connect(ctx);
+            }
+            SourceEvent::Ended(SourceError::Refused(reason)) => {
+                tracing::error!(event = "source.refused", door = %self.door, reason, "the platform refuses us for good");
+                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                self.exit.send_replace(Some(Exit::Refused(reason)));
+            }
+            SourceEvent::Ended(SourceError::Unreachable(reason)) => {
+                let wait = state.0.pause(&RECONNECT, self.dice.roll());
+                let again_in_ms = ids::millis(wait);
+                tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
+                self.board.down(PartKind::Door, self.door.as_str(), &reason);
+                ctx.after(wait, SourceEvent::Connect);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl SourceActor {
+    fn connect(&self, ctx: &mut ActorContext<SourceActor>) {
+        let (source, intake) = (Arc::clone(&self.source), Arc::clone(&self.intake));
+        let (board, door) = (Arc::clone(&self.board), self.door.clone());
+        let serving = Box::new(move || board.up(PartKind::Door, door.as_str()));
+        ctx.task(async move { SourceEvent::Ended(source.run(intake, serving).await) }, |panic| {
+            SourceEvent::Ended(SourceError::Unreachable(format!("its task panicked: {panic}")))
+        });
+    }
+}

@@ -1,0 +1,18 @@
+//! A renderer in memory.
+
+use futures_util::future::BoxFuture;
+
+use ports::{NotDrawn, Renderer};
+
+/// Gives a formula back as the bytes of its picture, unless the formula is `bad`.
+pub struct Sketches;
+
+impl Renderer for Sketches {
+    fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>> {
+        let drawn = match formula {
+            "bad" => Err(NotDrawn::Unable("it is bad".to_owned())),
+            _ => Ok(formula.as_bytes().to_vec()),
+        };
+        Box::pin(async { drawn })
+    }
+}

@@ -1,0 +1,282 @@
+//! What models were asked and what they answered, for the newest turns of the last minutes. They are kept where the operator allows texts
+//! on pages, and nowhere else than in memory.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Timeline;
+use domain::completion::{Completion, Item, Request, ToolCall};
+use domain::ids::TurnId;
+use ports::ModelError;
+use ports::turn_detail::{ModelCall, PromptPart, TextAccess};
+
+/// The turns whose texts are kept, the newest.
+const TURNS: usize = 40;
+/// How long a text is kept. Another process on the same store that forgets a member does not reach this one.
+pub(crate) const KEPT: Duration = Duration::from_secs(600);
+/// The calls of one turn that are kept, the first.
+const CALLS: usize = 6;
+/// Bytes of one part of a prompt.
+const PART_BYTES: usize = 2 * 1024;
+/// Bytes of the name of a tool, which a model wrote.
+const NAME_BYTES: usize = 256;
+/// Bytes of one prompt beside its first part: the last parts that fit in.
+const PROMPT_BYTES: usize = 6 * 1024;
+/// Bytes of one answer.
+const ANSWER_BYTES: usize = 4 * 1024;
+
+/// The beginning of a text without secrets, at most so many bytes of it.
+pub type Excerpt = Box<dyn Fn(&str, usize) -> String + Send + Sync>;
+
+/// What is known of the texts of one turn.
+pub struct Texts {
+    /// The turn.
+    pub turn: TurnId,
+    /// Whether texts may be seen.
+    pub access: TextAccess,
+    /// Its calls of models.
+    pub calls: Vec<ModelCall>,
+}
+
+/// A call whose texts are kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CallNumber(u64);
+
+/// The texts. All of them are lost with the process.
+pub(super) struct Transcripts {
+    excerpt: Excerpt,
+    turns: Mutex<Turns>,
+}
+
+#[derive(Default)]
+struct Turns {
+    /// The calls that were kept so far.
+    calls: u64,
+    newest: VecDeque<(TurnId, Vec<Kept>)>,
+}
+
+struct Kept {
+    number: CallNumber,
+    since: Instant,
+    call: ModelCall,
+}
+
+impl Timeline {
+    /// A model is asked this. It is kept where texts may be seen; what it gives belongs to the answer.
+    pub fn prompted(&self, turn: &TurnId, row: &str, request: &Request) -> Option<CallNumber> {
+        let transcripts = self.transcripts.as_ref()?;
+        let call = transcripts.call(row, request);
+        // Held until it is written down, so that nothing is kept of a turn from before a wish to be forgotten.
+        let book = self.book.lock();
+        let number = book.numbers.get(turn)?;
+        if *number >= book.forgotten_through { transcripts.asked(turn, call) } else { None }
+    }
+
+    /// A model answered this call, or failed.
+    pub fn completed(&self, turn: &TurnId, call: Option<CallNumber>, result: &Result<Completion, ModelError>) {
+        if let (Some(transcripts), Some(call)) = (&self.transcripts, call) {
+            transcripts.answered(turn, call, result);
+        }
+    }
+
+    /// A member wished to be forgotten: no text of a turn that was accepted by now is told any more, since the prompts of others
+    /// may hold their words.
+    pub fn forget_texts(&self) {
+        let mut book = self.book.lock();
+        book.forgotten_through = book.forgotten + book.turns.len() as u64;
+        if let Some(transcripts) = &self.transcripts {
+            transcripts.turns.lock().newest.clear();
+        }
+    }
+
+    /// Drops the texts that are too old.
+    pub(crate) fn age_texts(&self) {
+        if let Some(transcripts) = &self.transcripts {
+            transcripts.turns.lock().newest.retain_mut(|(_, calls)| {
+                calls.retain(|kept| kept.since.elapsed() < KEPT);
+                !calls.is_empty()
+            });
+        }
+    }
+
+    /// The texts of the turn of this number; none when it is not remembered.
+    pub(crate) fn texts(&self, number: u64) -> Option<Texts> {
+        let book = self.book.lock();
+        let at = usize::try_from(number.checked_sub(book.forgotten + 1)?).ok()?;
+        let turn = book.turns.get(at)?.id.clone();
+        let access = match (&self.transcripts, number <= book.forgotten_through) {
+            (None, _) => TextAccess::Withheld,
+            (Some(_), true) => TextAccess::Forgotten,
+            (Some(_), false) => TextAccess::Visible,
+        };
+        drop(book);
+        let calls = self.transcripts.as_ref().map(|transcripts| transcripts.of(&turn)).unwrap_or_default();
+        Some(Texts { turn, access, calls })
+    }
+}
+
+impl Transcripts {
+    pub(super) fn new(excerpt: Excerpt) -> Self {
+        Self { excerpt, turns: Mutex::default() }
+    }
+
+    fn call(&self, model: &str, request: &Request) -> ModelCall {
+        ModelCall { model: model.to_owned(), prompt: self.prompt(&request.messages), ..ModelCall::default() }
+    }
+
+    fn asked(&self, turn: &TurnId, call: ModelCall) -> Option<CallNumber> {
+        let Turns { calls, newest } = &mut *self.turns.lock();
+        if !newest.iter().any(|(id, _)| id == turn) {
+            if newest.len() >= TURNS {
+                newest.pop_front();
+            }
+            newest.push_back((turn.clone(), Vec::new()));
+        }
+        let (_, kept) = newest.iter_mut().rev().find(|(id, _)| id == turn)?;
+        if kept.len() >= CALLS {
+            return None;
+        }
+        *calls += 1;
+        let number = CallNumber(*calls);
+        kept.push(Kept { number, since: Instant::now(), call });
+        Some(number)
+    }
+
+    fn answered(&self, turn: &TurnId, number: CallNumber, result: &Result<Completion, ModelError>) {
+        let newest = &mut self.turns.lock().newest;
+        let calls = newest.iter_mut().rev().find(|(id, _)| id == turn).map(|(_, calls)| calls);
+        let Some(Kept { call, .. }) = calls.into_iter().flatten().find(|kept| kept.number == number) else { return };
+        match result {
+            Ok(completion) => {
+                call.answer = Some((self.excerpt)(&completion.content, ANSWER_BYTES));
+                let cut = |text: &str, most: usize| (self.excerpt)(text, most);
+                let wish =
+                    |wish: &ToolCall| format!("{} {}", cut(&wish.name, NAME_BYTES), cut(&wish.arguments, PART_BYTES));
+                call.tools = completion.calls.iter().take(CALLS).map(wish).collect();
+            }
+            Err(error) => call.error = Some((self.excerpt)(&error.safe_message, PART_BYTES)),
+        }
+    }
+
+    /// The calls of a turn, in their order.
+    fn of(&self, turn: &TurnId) -> Vec<ModelCall> {
+        let turns = self.turns.lock();
+        let calls = turns.newest.iter().rev().find(|(id, _)| id == turn).map(|(_, calls)| calls);
+        calls.into_iter().flatten().map(|kept| kept.call.clone()).collect()
+    }
+
+    /// The first part, and of the others the last ones that fit in.
+    fn prompt(&self, items: &[Item]) -> Vec<PromptPart> {
+        let part = |item: &Item| {
+            let text = (self.excerpt)(&item.content, PART_BYTES);
+            let text = match item.pictures.len() {
+                0 => text,
+                pictures => format!("{text} [{pictures} pictures]"),
+            };
+            PromptPart { role: item.role.as_str().to_owned(), text }
+        };
+        let Some((first, others)) = items.split_first() else { return Vec::new() };
+        let (mut parts, mut left) = (Vec::new(), PROMPT_BYTES);
+        for item in others.iter().rev() {
+            let next = part(item);
+            if next.text.len() > left {
+                break;
+            }
+            left -= next.text.len();
+            parts.push(next);
+        }
+        let missing = others.len() - parts.len();
+        if missing > 0 {
+            parts.push(PromptPart { role: "…".to_owned(), text: format!("{missing} more, left out here") });
+        }
+        parts.push(part(first));
+        parts.reverse();
+        parts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::completion::{Finish, Role, Usage};
+    use domain::ids::{Door, MessageId};
+
+    fn turn(id: &str) -> TurnId {
+        TurnId::of(&MessageId::new(Door::new("test"), id))
+    }
+
+    fn excerpt() -> Excerpt {
+        Box::new(|text, most| {
+            text.replace("hunter2", "***")[..]
+                .chars()
+                .scan(0, |bytes, character| {
+                    *bytes += character.len_utf8();
+                    (*bytes <= most).then_some(character)
+                })
+                .collect()
+        })
+    }
+
+    fn asked(transcripts: &Transcripts, turn: &TurnId, request: &Request) -> Option<CallNumber> {
+        transcripts.asked(turn, transcripts.call("fast", request))
+    }
+
+    #[tokio::test]
+    async fn texts_are_bounded_and_the_newest_parts_of_a_prompt_stay() {
+        let transcripts = Transcripts::new(excerpt());
+        let long = |word: &str| Item::new(Role::User, word.repeat(4_000));
+        let mut messages = vec![Item::new(Role::System, "be kind")];
+        messages.extend((0..20).map(|_| long("ä")));
+        messages.push(Item::new(Role::User, "the question"));
+        let request = Request { messages, ..Request::default() };
+        for number in 0..100 {
+            for _ in 0..20 {
+                asked(&transcripts, &turn(&number.to_string()), &request);
+            }
+        }
+        assert!(transcripts.of(&turn("59")).is_empty(), "it is one of the old ones");
+        let calls = transcripts.of(&turn("99"));
+        assert_eq!(calls.len(), CALLS);
+        let texts: Vec<_> = calls[0].prompt.iter().map(|part| part.text.as_str()).collect();
+        assert_eq!((texts[0], *texts.last().unwrap()), ("be kind", "the question"));
+        assert_eq!(texts[1], "18 more, left out here");
+        assert!(texts.iter().map(|text| text.len()).sum::<usize>() < PROMPT_BYTES + PART_BYTES + 100);
+    }
+
+    #[tokio::test]
+    async fn an_answer_goes_to_its_own_call_also_where_several_run_at_once() {
+        let (transcripts, turn) = (Transcripts::new(excerpt()), turn("1"));
+        let request = Request { messages: vec![Item::new(Role::User, "hello")], ..Request::default() };
+        let numbers: Vec<_> = (0..3).map(|_| asked(&transcripts, &turn, &request).unwrap()).collect();
+        let failed = |why: &str| Err(ModelError::new(ports::ModelErrorKind::Timeout, why));
+        transcripts.answered(&turn, numbers[0], &failed("too slow"));
+        transcripts.answered(&turn, numbers[2], &failed("too late"));
+        let errors: Vec<_> = transcripts.of(&turn).into_iter().map(|call| call.error).collect();
+        assert_eq!(errors, [Some("too slow".to_owned()), None, Some("too late".to_owned())]);
+    }
+
+    #[tokio::test]
+    async fn the_name_of_a_tool_is_a_text_of_the_model_and_bounded_and_masked() {
+        let (transcripts, turn) = (Transcripts::new(excerpt()), turn("1"));
+        let number = asked(&transcripts, &turn, &Request { messages: Vec::new(), ..Request::default() }).unwrap();
+        let call = ToolCall {
+            id: "1".to_owned(),
+            name: format!("hunter2{}", "x".repeat(1 << 20)),
+            arguments: "{}".to_owned(),
+        };
+        let completion = Completion {
+            content: String::new(),
+            refusal: None,
+            calls: vec![call],
+            finish: Finish::Stop,
+            usage: Usage::default(),
+            raw: serde_json::Value::Null,
+        };
+        transcripts.answered(&turn, number, &Ok(completion));
+        let tools = &transcripts.of(&turn)[0].tools;
+        assert!(tools[0].starts_with("***xxx") && tools[0].len() <= NAME_BYTES + 3, "{}", tools[0].len());
+    }
+}

@@ -1,0 +1,226 @@
+//! `timers`: asks what the operator wants to be asked at certain times.
+//!
+//! Supervised by: staffai (permanent).
+//! Receives: its own timer, and how far its task came.
+//! Sends: fires to the gateway, which are turns from then on.
+//! A restart loses: nothing. Up to when each timer is dealt with is in the store, and the id of a fire is the same in every life and process.
+//!
+//! A fire is handed to the gateway until the journal has it on record; only then it counts as dealt with. What was due while nobody ran
+//! fires at the next start, once and within its grace. Several processes on one store take a fire upon themselves one after the other,
+//! for [`CLAIM`](domain::fire::CLAIM), and whoever finds its turn on record leaves it.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+
+use serde::{Deserialize, Serialize};
+
+use super::intake::GatewayIntake;
+use super::running::Live;
+use super::supervisor::{Actor, ActorContext, Crash};
+use domain::fire::Fire;
+use domain::ids::{Person, Timestamp, TurnId};
+use domain::incoming::Incoming;
+use domain::keys;
+use domain::limits::Decision;
+use domain::timer::{Due, Timer};
+use ports::{Clock, Intake, Store, StoreStatus, Write};
+
+/// How often it is looked at what is due.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// What its timer and its task tell it.
+pub enum TimersEvent {
+    /// Time to look at what is due.
+    Look,
+    /// All timers were looked at; none when that panicked.
+    Looked(Option<BTreeMap<String, Known>>),
+}
+
+/// The behaviour and its arguments.
+#[derive(Clone)]
+pub struct Timers {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where it stands up to when each timer is dealt with.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// The way in.
+    pub intake: Arc<GatewayIntake>,
+    /// Tells this process from others on the same store.
+    pub process: Arc<str>,
+}
+
+/// What is known of one timer.
+pub struct Known {
+    mark: Mark,
+    /// Nothing is to be done before this moment.
+    next: Option<Timestamp>,
+}
+
+/// Up to when a timer is dealt with, as the store has it.
+#[derive(Serialize, Deserialize)]
+struct Mark {
+    /// The expression and zone; with others everything up to now is dealt with.
+    schedule: String,
+    /// Up to then.
+    done: Timestamp,
+}
+
+/// What became of a fire.
+enum Fate {
+    /// Its turn is on record.
+    Taken,
+    /// It is over the budget of its timer.
+    OverBudget,
+    /// Another process does it, or nobody could take it: it is looked at again.
+    Later,
+}
+
+impl Actor for Timers {
+    type Msg = Infallible;
+    type Event = TimersEvent;
+    type State = BTreeMap<String, Known>;
+
+    fn start(&self, ctx: &mut ActorContext<Timers>) -> Result<Self::State, Crash> {
+        ctx.after(Duration::ZERO, TimersEvent::Look);
+        Ok(BTreeMap::new())
+    }
+
+    async fn handle(
+        &self,
+        _ctx: &mut ActorContext<Self>,
+        message: Infallible,
+        _state: &mut Self::State,
+    ) -> Result<(), Crash> {
+        match message {}
+    }
+
+    async fn event(
+        &self,
+        ctx: &mut ActorContext<Self>,
+        event: TimersEvent,
+        state: &mut Self::State,
+    ) -> Result<(), Crash> {
+        match event {
+            TimersEvent::Look if self.live.now().triggers.timers.is_empty() => {
+                state.clear();
+                ctx.after(LOOK_EVERY, TimersEvent::Look);
+            }
+            TimersEvent::Look => {
+                let (timers, known) = (self.clone(), std::mem::take(state));
+                let look = async move { TimersEvent::Looked(Some(timers.look(known).await)) };
+                ctx.task(look, |_| TimersEvent::Looked(None));
+            }
+            TimersEvent::Looked(known) => {
+                *state = known.unwrap_or_default();
+                ctx.after(LOOK_EVERY, TimersEvent::Look);
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Timers {
+    /// Does what is due, and tells what is known of each timer then. None holds up another, also when it panics.
+    async fn look(&self, mut known: BTreeMap<String, Known>) -> BTreeMap<String, Known> {
+        let running = self.live.now();
+        let looks = running.triggers.timers.iter().map(|timer| {
+            let name = &timer.deed.name;
+            let known = known.remove(name).filter(|known| known.mark.schedule == timer.schedule.as_str());
+            let look = async move {
+                let known = match known {
+                    Some(known) => known,
+                    None => self.read(timer).await?,
+                };
+                self.attend(timer, known).await
+            };
+            let look = AssertUnwindSafe(look).catch_unwind();
+            async move { Some((name.clone(), look.await.ok()??)) }
+        });
+        join_all(looks).await.into_iter().flatten().collect()
+    }
+
+    /// Reads what is known of a timer. Of a new one everything up to now is dealt with; none while the store does not say for sure.
+    async fn read(&self, timer: &Timer) -> Option<Known> {
+        let stored = self.certain(&keys::triggers::timer(&timer.deed.name)).await?;
+        let mark = stored.and_then(|text| serde_json::from_str::<Mark>(&text).ok());
+        match mark.filter(|mark| mark.schedule == timer.schedule.as_str()) {
+            Some(mark) => Some(Known { mark, next: None }),
+            None => Some(self.dealt_with(timer, self.clock.now())),
+        }
+    }
+
+    /// What a key holds; none when the store fails, and may know more than it says.
+    async fn certain(&self, key: &str) -> Option<Option<String>> {
+        let held = self.store.get(key).await;
+        (self.store.status() == StoreStatus::Ready).then_some(held)
+    }
+
+    /// Does what is due for one timer. None when the store has to be asked again.
+    async fn attend(&self, timer: &Timer, known: Known) -> Option<Known> {
+        let now = self.clock.now();
+        if known.next.is_some_and(|next| now < next) {
+            return Some(known);
+        }
+        let name = &timer.deed.name;
+        match timer.due(known.mark.done, now) {
+            Due::Later(next) => Some(Known { next: next.or(Some(Timestamp(u64::MAX))), ..known }),
+            Due::Missed(due) => {
+                tracing::warn!(
+                    event = "trigger.refused",
+                    name,
+                    reason = "late",
+                    "a timer was due while nobody could ask"
+                );
+                Some(self.dealt_with(timer, due))
+            }
+            Due::Fires(due) => match self.fire(timer.fire(due, now)).await {
+                Fate::Taken => Some(self.dealt_with(timer, due)),
+                Fate::OverBudget => {
+                    tracing::warn!(event = "trigger.refused", name, reason = "budget", "a timer is over its budget");
+                    Some(self.dealt_with(timer, due))
+                }
+                Fate::Later => None,
+            },
+        }
+    }
+
+    async fn fire(&self, fire: Fire) -> Fate {
+        match self.certain(&keys::turn(&TurnId::of(&fire.id))).await {
+            Some(None) => {}
+            Some(Some(_)) => return Fate::Taken,
+            None => return Fate::Later,
+        }
+        if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
+            return Fate::Later;
+        }
+        if let Decision::Refused(_) = self.store.limit(fire.budget()).await {
+            return Fate::OverBudget;
+        }
+        let us = Person::new(fire.id.door.clone(), "staffai");
+        match self.intake.accept(Incoming::Fired(Box::new(fire)), us).await {
+            Ok(()) => Fate::Taken,
+            Err(_) => Fate::Later,
+        }
+    }
+
+    /// Notes that everything up to a moment is dealt with.
+    fn dealt_with(&self, timer: &Timer, done: Timestamp) -> Known {
+        let mark = Mark { schedule: timer.schedule.as_str().to_owned(), done };
+        let key = keys::triggers::timer(&timer.deed.name);
+        // Plain data always serialises.
+        let value = serde_json::to_string(&mark).unwrap_or_default();
+        drop(self.store.write(vec![Write::Put { key, value, ttl: Some(keys::triggers::TIMER_TTL) }]));
+        Known { mark, next: None }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,195 @@
+//! Making a catalogue of all offers: work in memory that takes as long as there are tools, and is done beside the actor.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::sync::Arc;
+
+use super::BuiltIn;
+use crate::messages::server_line::ServerLine;
+use crate::toolbox::{Caller, Toolset};
+use domain::tool::catalogue::{Catalogue, Offer, Pin};
+use domain::tool::server::{ServerRecord, review};
+use domain::tool::{ServerName, Source, Tool, schema};
+use ports::tools::{ServerEntry, Transport};
+
+/// What a catalogue is made of.
+pub(super) struct Plan {
+    pub servers: Vec<Planned>,
+    pub built_in: BuiltIn,
+    pub before: Arc<Catalogue>,
+    /// It is made although no list changed.
+    pub rebuild: bool,
+}
+
+/// One server of a plan.
+pub(super) struct Planned {
+    pub entry: Arc<ServerEntry>,
+    pub line: ServerLine,
+    pub fingerprint: String,
+    /// The list of before.
+    pub tools: Arc<Vec<Arc<Tool>>>,
+    pub pins: Arc<BTreeMap<String, Pin>>,
+    /// A newer list.
+    pub listed: Option<Vec<Tool>>,
+    pub accept: bool,
+    /// The list of before is stored.
+    pub stored: bool,
+    /// The list of before is all that the server offers.
+    pub whole: bool,
+}
+
+/// A catalogue, and what it is about each server.
+pub struct Built {
+    pub(super) toolset: Toolset,
+    pub(super) servers: Vec<BuiltServer>,
+    /// Tools that are not offered, and why.
+    pub(super) refused: Vec<(String, String)>,
+    /// Tools of whose schemas models are told less, and what is left out.
+    pub(super) simplified: Vec<(String, String)>,
+}
+
+pub(super) struct BuiltServer {
+    pub name: ServerName,
+    pub fingerprint: String,
+    /// Its list, without the tools that had no room.
+    pub tools: Arc<Vec<Arc<Tool>>>,
+    /// Every tool had room.
+    pub whole: bool,
+    pub pins: Arc<BTreeMap<String, Pin>>,
+    /// Names of tools that are held back because they changed.
+    pub changed: Vec<String>,
+    /// Names of tools that changed and are offered.
+    pub accepted: Vec<String>,
+    /// Names in calls.
+    pub shown: Vec<String>,
+    /// What is stored of it is not what is known.
+    pub unsaved: bool,
+    /// An operator accepted changes.
+    pub decided: bool,
+}
+
+/// Makes the catalogue; none when nothing would be different.
+pub(super) fn build(plan: Plan) -> Option<Built> {
+    let Plan { servers, built_in, before, rebuild } = plan;
+    let mut work = rebuild;
+    let mut servers = servers;
+    // Of two tools that cannot be told apart, or have no room together, the first stays: no process that names itself displaces a
+    // server that is configured, or a process that was there before.
+    let offered: HashSet<&Source> = before.entries().iter().map(|entry| &entry.tool.source).collect();
+    let is_new = |name: &ServerName| !offered.contains(&Source::Server(name.clone()));
+    servers.sort_by_cached_key(|planned| {
+        let provider = planned.entry.transport == Transport::Provider;
+        (provider, provider && is_new(&planned.entry.name))
+    });
+    let servers: Vec<(BuiltServer, Offer, ServerLine)> =
+        servers.into_iter().map(|planned| server(planned, &mut work)).collect();
+    if !work {
+        return None;
+    }
+    let BuiltIn { offer, caller, .. } = built_in;
+    let mut callers = HashMap::from([(Source::BuiltIn, caller)]);
+    let mut offers = vec![offer];
+    let mut built = Vec::with_capacity(servers.len());
+    for (server, offer, line) in servers {
+        callers.insert(Source::Server(server.name.clone()), Caller::Server(line));
+        offers.push(offer);
+        built.push(server);
+    }
+    let simplified = RefCell::default();
+    let convert = |tool: &Tool| {
+        let schema::Converted { schema, lost } = schema::convert(&tool.input_schema.to_value());
+        if !lost.is_empty() {
+            let mut simplified: std::cell::RefMut<'_, Vec<(String, String)>> = simplified.borrow_mut();
+            simplified.push((full_name(tool), lost.join("; ")));
+        }
+        schema
+    };
+    let catalogue = Arc::new(Catalogue::new(&offers, &before, convert));
+    let mut shown: HashMap<&ServerName, Vec<String>> = HashMap::new();
+    for entry in catalogue.entries() {
+        if let Source::Server(name) = &entry.tool.source {
+            shown.entry(name).or_default().push(entry.name.to_string());
+        }
+    }
+    let mut without_room: HashMap<&ServerName, HashSet<&str>> = HashMap::new();
+    for refused in catalogue.refused().iter().filter(|refused| refused.reason.is_of_size()) {
+        if let Source::Server(name) = &refused.source {
+            without_room.entry(name).or_default().insert(&refused.tool);
+        }
+    }
+    for server in &mut built {
+        server.shown = shown.remove(&server.name).unwrap_or_default();
+        if let Some(left_out) = without_room.get(&server.name) {
+            server.whole = false;
+            let kept = server.tools.iter().filter(|tool| !left_out.contains(&*tool.name)).cloned();
+            server.tools = Arc::new(kept.collect());
+        }
+    }
+    let refused = catalogue.refused().iter().map(|refused| {
+        let source = match &refused.source {
+            Source::BuiltIn => "built in",
+            Source::Server(name) => name.as_str(),
+        };
+        (format!("{} ({source})", refused.tool), refused.reason.to_string())
+    });
+    let refused = refused.collect();
+    let toolset = Toolset::new(catalogue, callers);
+    Some(Built { toolset, servers: built, refused, simplified: simplified.into_inner() })
+}
+
+/// What of one server is offered. `work` is set when that is not what it was.
+fn server(planned: Planned, work: &mut bool) -> (BuiltServer, Offer, ServerLine) {
+    let Planned { entry, line, fingerprint, tools, pins, listed, accept: decided, stored, whole } = planned;
+    // Of a list that had no room the rest may have some now.
+    let fresh = listed.filter(|listed| !whole || !listed.iter().eq(tools.iter().map(|tool| &**tool)));
+    let read = fresh.is_some();
+    let tools = fresh.map_or(tools, |listed| Arc::new(listed.into_iter().map(Arc::new).collect()));
+    let mut own = BTreeMap::clone(&pins);
+    let accept = decided || entry.trusted;
+    let reviewed = tools.iter().map(|tool| (&*tool.name, Pin::of(tool)));
+    let changed = review(&mut own, reviewed, accept);
+    let held: BTreeSet<&str> = if accept { BTreeSet::new() } else { changed.iter().copied().collect() };
+    let offered: Vec<Arc<Tool>> = tools.iter().filter(|tool| !held.contains(&*tool.name)).cloned().collect();
+    let offer = entry.offer(offered);
+    let named: Vec<String> = changed.iter().map(|name| (*name).to_owned()).collect();
+    let (changed, accepted) = if accept { (Vec::new(), named) } else { (named, Vec::new()) };
+    let other_pins = own != *pins;
+    *work |= read || other_pins;
+    let unsaved = read || other_pins || !stored && !tools.is_empty();
+    let built = BuiltServer {
+        name: entry.name.clone(),
+        fingerprint,
+        tools,
+        whole: whole || read,
+        pins: Arc::new(own),
+        changed,
+        accepted,
+        shown: Vec::new(),
+        unsaved,
+        decided,
+    };
+    (built, offer, line)
+}
+
+/// What is stored of a server; none when that is too large. A list that had no room is left out of it, so that it is not read again at
+/// each start. Of a process that names itself no list is kept: it tells that itself when
+/// it is there, and anybody who may speak there can make up names.
+pub(super) fn record(
+    transport: &Transport,
+    entry: String,
+    (tools, whole): (&[Arc<Tool>], bool),
+    pins: BTreeMap<String, Pin>,
+) -> Option<String> {
+    let provider = *transport == Transport::Provider;
+    let listed = whole && !provider;
+    let tools = if listed { tools.iter().map(|tool| (**tool).clone()).collect() } else { Vec::new() };
+    let record = ServerRecord { entry, tools, pins }.to_json();
+    record.filter(|text| !provider || text.len() <= PROVIDER_BYTES)
+}
+
+/// The largest record of a process that names itself, in bytes.
+const PROVIDER_BYTES: usize = 64 * 1024;
+
+fn full_name(tool: &Tool) -> String {
+    domain::tool::name::callable(&tool.source, &tool.name)
+}

@@ -1,0 +1,185 @@
+//! Clean calls: a tool has a model asked on behalf of the turn, which hears nothing of the conversation. They go the way of the turn itself,
+//! so rules, limits, account and deadline are those of the turn; no word of them is shown as an answer, remembered, or asked about.
+//! Pictures that tools gave in them are posted with the answer, as those of the turn's own calls are.
+
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::sync::OnceCell;
+use tokio::time::Instant;
+
+use super::{Thinking, Thought, Work};
+use crate::clean_calls::Wanted;
+use crate::deadline::Deadline;
+use domain::command::preferences;
+use domain::completion::{Item, Role};
+use domain::dialogue::Dialogue;
+use domain::history::History;
+use domain::model::{Row, ToolMode};
+use domain::tool::catalogue::{Catalogue, Entry};
+use domain::tool::round::Allowance;
+use domain::tool::selection::Index;
+use domain::tool::turn_tools::{Available, TurnTools};
+use domain::tool::view::View;
+use domain::tool::{Source, ToolKind};
+use domain::turn::{GatePolicy, HistoryScope, Outcome, Policy, ReplyContract, Turn};
+use ports::{CleanQuestion, ProgressSink};
+
+/// The most clean calls one inside the other.
+const DEPTH_MAX: u32 = 2;
+
+/// What a model is told that is given tools for a task.
+const TASK: &str =
+    "Do the task with the tools that you have, and answer with what came of it. Nobody can be asked back.";
+
+/// Tools of this program that have other models work.
+fn delegates(entry: &Entry) -> bool {
+    entry.tool.source == Source::BuiltIn && entry.tool.kind == ToolKind::Llm
+}
+
+impl Thinking<'_> {
+    /// Runs a call, and has models asked for its tool meanwhile.
+    pub(super) async fn serving<T>(
+        &self,
+        (number, within): (usize, Duration),
+        progress: Option<ProgressSink>,
+        call: impl Future<Output = T>,
+    ) -> T {
+        let mut desk = self.parts.clean_calls.open(&self.turn.id, number);
+        // The call bounds it: what a model writes in it moves nothing.
+        let until = Deadline::fixed((Instant::now() + within).min(self.deadline.at()));
+        let mut call = pin!(call);
+        loop {
+            let wanted = tokio::select! {
+                biased;
+                done = &mut call => return done,
+                Some(wanted) = desk.next() => wanted,
+            };
+            tokio::select! {
+                biased;
+                done = &mut call => return done,
+                () = self.give(wanted, until.clone(), progress.clone()) => {}
+            }
+        }
+    }
+
+    async fn give(&self, wanted: Wanted, until: Deadline, watcher: Option<ProgressSink>) {
+        // A tool that was given up hears nothing.
+        match wanted {
+            Wanted::Rows(reply) => drop(reply.send(self.rows().cloned().collect())),
+            Wanted::Answer(question, reply) => {
+                drop(reply.send(self.clean_call(question, until, watcher).await));
+            }
+        }
+    }
+
+    /// The rows that the operator gives away for this, as far as whoever asked may use them.
+    fn rows(&self) -> impl Iterator<Item = &Row> {
+        let settings = &self.running.settings;
+        let (given, among) = (&settings.agents.models, &self.turn.policy.among);
+        let theirs = if among.is_empty() { &settings.members.models } else { among };
+        let rows = preferences::allowed(self.running.models.rows(), theirs);
+        rows.into_iter().filter(|row| given.iter().any(|key| *key == row.key || key == "*"))
+    }
+
+    /// Whether a row can be given tools at present.
+    fn takes_tools(&self, row: &str) -> bool {
+        let models = &self.running.models;
+        let is_off = |known: &Row| known.key == row && known.tools == ToolMode::Off;
+        !models.rows().iter().any(is_off) && models.takes_tools(row)
+    }
+
+    /// The answer to a question, or why there is none.
+    fn clean_call(
+        &self,
+        question: CleanQuestion,
+        until: Deadline,
+        watcher: Option<ProgressSink>,
+    ) -> BoxFuture<'_, Result<String, String>> {
+        let asked = async move {
+            let CleanQuestion { row, text, tools } = question;
+            if !self.rows().any(|known| known.key == row) {
+                let keys: Vec<&str> = self.rows().map(|row| row.key.as_str()).collect();
+                return Err(match keys.as_slice() {
+                    [] => "there is no other model to ask".to_owned(),
+                    keys => format!("there is no model {row:?} to ask; there are: {}", keys.join(", ")),
+                });
+            }
+            if self.depth >= DEPTH_MAX {
+                return Err("a model that was asked like this asks no further one".to_owned());
+            }
+            if !tools.is_empty() && !self.takes_tools(&row) {
+                return Err(format!("{row} takes no tools; llm_list names the models that do"));
+            }
+            let offered = self.offered_alone(&tools, &text)?;
+            let mut transcript = vec![Item::new(Role::User, text.clone())];
+            if offered.is_some() {
+                transcript.insert(0, Item::new(Role::System, TASK));
+            }
+            let turn = apart(self.turn, &row, text);
+            let thinking = Thinking {
+                turn: &turn,
+                tally: &self.tally.beside(),
+                deadline: &until,
+                tools: self.tools.clone(),
+                depth: self.depth + 1,
+                watcher,
+                facts: OnceCell::new(),
+                ..*self
+            };
+            let schema = Arc::clone(&self.running.schema);
+            let dialogue = Dialogue::new(transcript.into(), ReplyContract::Plain, schema, offered);
+            let nothing = (History::default(), self.parts.forgotten.now());
+            match thinking.work(dialogue, Work::Asking, nothing).await {
+                Thought::Answer(answer) => match (answer.outcome, answer.exchange) {
+                    (Outcome::Apologised(why), _) => Err(format!("{row} gave no answer: {}", why.as_str())),
+                    (_, exchange) => Ok(exchange.map(|exchange| exchange.answered).unwrap_or_default()),
+                },
+                Thought::Wait(_) => Err(format!("{row} gave no answer")),
+            }
+        };
+        asked.boxed()
+    }
+
+    /// The tools of these names alone, as far as the caller may see them; none for no names. The innermost call is offered no tool that asks
+    /// a further model.
+    fn offered_alone(&self, names: &[String], question: &str) -> Result<Option<TurnTools>, String> {
+        if names.is_empty() {
+            return Ok(None);
+        }
+        let innermost = self.depth + 1 >= DEPTH_MAX;
+        let may = |entry: &Entry| self.tools.access.sees(entry) && !(innermost && delegates(entry));
+        let all = &self.tools.set.catalogue;
+        if let Some(unknown) = names.iter().find(|name| !all.get(name).is_some_and(|entry| may(entry))) {
+            return Err(format!("there is no tool {unknown:?} to give: name tools that you have yourself"));
+        }
+        let catalogue = Arc::new(Catalogue::of(names.iter().filter_map(|name| all.get(name)).cloned()));
+        let settings = &self.running.settings.tools;
+        let available = Available {
+            index: Arc::new(Index::new(&catalogue)),
+            view: Arc::new(View::of(&catalogue, &[])),
+            catalogue,
+            access: Arc::clone(&self.tools.access),
+            used: Arc::from([]),
+            built_in_always: true,
+            prompt_bytes: self.running.settings.tools.prompt_bytes,
+        };
+        let left = settings.max_calls.saturating_sub(self.tools.called());
+        match TurnTools::new(available, Allowance::new(settings.max_rounds, left), question) {
+            None => Err("no more tool calls are allowed in this answer".to_owned()),
+            tools => Ok(tools),
+        }
+    }
+}
+
+/// The turn as it asks one row aside.
+fn apart(turn: &Turn, row: &str, text: String) -> Turn {
+    let Turn { policy, .. } = turn.clone();
+    let (reply, history, gates) = (ReplyContract::Plain, HistoryScope::Given, GatePolicy::Deny);
+    let (model, among) = (Some(row.to_owned()), vec![row.to_owned()]);
+    Turn { policy: Policy { reply, history, model, among, gates, ..policy }, text, given: None, ..turn.clone() }
+}

@@ -1,0 +1,98 @@
+//! The files that came with a question, and with the message that it replies to: fetched side by side, within bounds.
+
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
+
+use super::TurnParts;
+use crate::running::Running;
+use domain::attachment::{self, Allowance, Enclosed, Plan, Shown, Unread};
+use domain::ids::Door;
+use domain::incoming::{Attachment, Quoted};
+use domain::turn::Turn;
+use ports::FetchError;
+
+/// How many KiB of files all turns in flight may hold together. A request carries about four times that for a moment.
+pub const KIB_MAX: usize = 32 << 10;
+/// How long a turn waits for the room that its files need; after that they are only named.
+const ROOM_WITHIN: Duration = Duration::from_secs(3);
+/// How long the files of one question may take, whatever the port allows.
+const FETCH_WITHIN: Duration = Duration::from_secs(15);
+
+/// What a model is shown of the files.
+pub(super) struct Files {
+    /// Those of the question itself.
+    pub own: Enclosed,
+    /// Those of the message that it replies to.
+    pub quoted: Enclosed,
+    /// The permits for the memory that they take, held as long as they are.
+    pub room: Option<OwnedSemaphorePermit>,
+}
+
+/// Reads what may be read, and names the rest.
+pub(super) async fn read(parts: &TurnParts, running: &Running, turn: &Turn, quoted: Option<&Quoted>) -> Files {
+    let seen = quoted.and_then(|quoted| quoted.seen.as_ref()).filter(|seen| !seen.ours);
+    let of_quoted = seen.map(|seen| seen.attachments.as_slice()).unwrap_or_default();
+    if turn.attachments.is_empty() && of_quoted.is_empty() {
+        return Files { own: Enclosed::default(), quoted: Enclosed::default(), room: None };
+    }
+    let mut allowance = Allowance::new(running.somebody_sees(turn.policy.model.as_deref()));
+    let files = turn.attachments.iter().chain(of_quoted);
+    let mut plans: Vec<(&Attachment, Plan)> = files.map(|file| (file, allowance.plan(file))).collect();
+    let room = room(parts, &plans).await;
+    if room.is_none() {
+        for (_, plan) in plans.iter_mut().filter(|(_, plan)| is_fetched(*plan)) {
+            *plan = Plan::Name(Unread::Busy);
+        }
+    }
+    let shown = join_all(plans.into_iter().map(|(file, plan)| one(parts, turn, file, plan))).await;
+    let (mut own, mut quoted) = (Enclosed::default(), Enclosed::default());
+    for (number, shown) in shown.into_iter().enumerate() {
+        let whose = if number < turn.attachments.len() { &mut own } else { &mut quoted };
+        whose.add(shown);
+    }
+    Files { own, quoted, room }
+}
+
+const fn is_fetched(plan: Plan) -> bool {
+    matches!(plan, Plan::Picture | Plan::Text)
+}
+
+/// Room for everything that is to be fetched; none when there is too little for too long.
+async fn room(parts: &TurnParts, plans: &[(&Attachment, Plan)]) -> Option<OwnedSemaphorePermit> {
+    let bytes: u64 = plans.iter().filter(|(_, plan)| is_fetched(*plan)).map(|(file, _)| file.size).sum();
+    let kib = u32::try_from(bytes.div_ceil(1024)).ok()?;
+    let room = std::sync::Arc::clone(&parts.attachment_kib).acquire_many_owned(kib);
+    timeout(ROOM_WITHIN, room).await.ok()?.ok()
+}
+
+async fn one(parts: &TurnParts, turn: &Turn, file: &Attachment, plan: Plan) -> Shown {
+    let read = match plan {
+        Plan::Name(why) => Err((why, None)),
+        Plan::Picture | Plan::Text => fetch(parts, &turn.id.door, file, plan).await,
+    };
+    read.unwrap_or_else(|(why, reason)| {
+        tracing::info!(
+            event = "attachment.unread", turn = %turn.id, why = why.as_str(), reason, bytes = file.size, "a file is only named"
+        );
+        attachment::named(file, why)
+    })
+}
+
+async fn fetch(
+    parts: &TurnParts,
+    door: &Door,
+    file: &Attachment,
+    plan: Plan,
+) -> Result<Shown, (Unread, Option<String>)> {
+    let most = usize::try_from(file.size).unwrap_or(0);
+    let fetched = timeout(FETCH_WITHIN, parts.doors.fetch(door, &file.url, most)).await;
+    let fetched = fetched.unwrap_or_else(|_| Err(FetchError::Lost("it took too long".to_owned())));
+    let bytes = fetched.map_err(|error| {
+        let why = if error == FetchError::TooLong { Unread::TooLarge } else { Unread::Unreachable };
+        (why, Some(error.to_string()))
+    })?;
+    attachment::read(file, plan, bytes).map_err(|why| (why, None))
+}

@@ -1,0 +1,158 @@
+//! A turn that waits for a decision: what is handed to the journal, and how it goes on.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use super::tools::Tools;
+use super::{Gathered, Thinking, TurnParts};
+use crate::messages::journal::Parking;
+use crate::messages::outbox::OutboxMsg;
+use crate::running::Running;
+use domain::dialogue::{Dialogue, Resumed, Saved};
+use domain::ending::Ending;
+use domain::gate::{self, Decision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};
+use domain::ids::{self, Timestamp};
+use domain::keys;
+use domain::prompt::Transcript;
+use domain::restriction::Member;
+use domain::tool::round::{Planned, Ready};
+use domain::tool::turn_tools::Told;
+use domain::turn::Turn;
+use ports::{PostRequest, PostResult};
+
+/// A call that has to be approved before it runs, and the rest of its round.
+pub(super) struct Asking {
+    /// What came of the calls before it.
+    pub done: Vec<Told>,
+    /// The call, and those after it.
+    pub left: Vec<Planned>,
+    /// Ids of the roles whose holders decide.
+    pub approvers: Vec<String>,
+}
+
+/// What cannot be asked: the calls go on without.
+pub(super) struct TooLong(pub Asking);
+
+/// How long the tool of an approved call may take to be there: after a restart its server is connected first.
+pub(super) const BACK_WITHIN: Duration = Duration::from_secs(20);
+/// How long the platform may take to tell the roles of whoever asked.
+const ROLES_WITHIN: Duration = Duration::from_secs(10);
+
+/// A turn that goes on after a decision.
+pub(super) struct GoingOn {
+    /// What it waited for.
+    pub parked: Box<Parked>,
+    /// Whether the rules are asked about the roles that the member has now.
+    pub roles: Roles,
+}
+
+/// What is known of the roles of a member whose call was approved some time after they asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Roles {
+    /// They are those of now, or no rule is about any.
+    Known,
+    /// The platform did not tell them.
+    Unknown,
+}
+
+impl GoingOn {
+    /// Makes a turn ready to go on, if it waited: an approved call is decided about again with the roles of now, and its tool may have to be waited
+    /// for.
+    pub async fn ready(
+        parts: &TurnParts,
+        running: &Running,
+        turn: &mut Arc<Turn>,
+        resumed: Option<Box<Parked>>,
+    ) -> Option<Self> {
+        let parked = resumed?;
+        if !matches!(parked.case.decision, Some(Decision::Approved { .. })) {
+            return Some(Self { parked, roles: Roles::Known });
+        }
+        let back = tokio::time::timeout(BACK_WITHIN, parts.toolbox.offers(&parked.case.gate.tool));
+        let (_, roles) = tokio::join!(back, roles_now(parts, running, turn));
+        let known = if roles.is_some() { Roles::Known } else { Roles::Unknown };
+        if let Some(roles) = roles {
+            Arc::make_mut(turn).roles = roles;
+        }
+        Some(Self { parked, roles: known })
+    }
+}
+
+/// The roles of whoever asked as they are now, where a rule is about any; none when they are not to be had.
+async fn roles_now(parts: &TurnParts, running: &Running, turn: &Turn) -> Option<Vec<String>> {
+    let Some(guild) = turn.guild.clone().filter(|_| running.tool_rules.iter().any(|rule| !rule.roles.is_empty()))
+    else {
+        return Some(turn.roles.clone());
+    };
+    let request = PostRequest::Roles(Member { guild, person: turn.person.clone() });
+    let ask = |reply| OutboxMsg::Read(request, reply);
+    match parts.outboxes.of(&turn.place.door).call(ask, ROLES_WITHIN).await {
+        Ok(Ok(PostResult::Roles(roles))) => Some(roles),
+        Ok(_) | Err(_) => None,
+    }
+}
+
+impl Thinking<'_> {
+    /// What the journal needs to let the turn wait.
+    pub(super) fn parking(&self, dialogue: &Dialogue, asking: Asking) -> Result<Parking, TooLong> {
+        let made = self.gate(&asking).zip(said(dialogue, &asking, &self.tools));
+        let Some((gate, dialogue)) = made else { return Err(TooLong(asking)) };
+        // Nothing more of this part is shown.
+        let drafted = self.slot.finish();
+        let mut effort = self.tally.effort();
+        effort.drafted |= drafted;
+        Ok(Parking { gate, dialogue, effort, acted: self.tally.may_have_acted() })
+    }
+
+    fn gate(&self, asking: &Asking) -> Option<Gate> {
+        let Self { parts, running, turn, .. } = *self;
+        let Some(Planned::Run(ready)) = asking.left.first() else { return None };
+        let Ready { entry, arguments, hash, .. } = &**ready;
+        let now = parts.clock.now();
+        let open_for = running.settings.gates.expiry.min(EXPIRY_MAX);
+        let rolls = std::array::from_fn(|_| parts.dice.roll());
+        Some(Gate {
+            id: GateId::draw(rolls, &turn.id, hash, now),
+            turn: turn.id.clone(),
+            place: turn.place.clone(),
+            requester: turn.person.clone(),
+            unattended: !turn.trigger.has_person(),
+            locale: turn.locale.clone(),
+            approvers: asking.approvers.clone(),
+            tool: entry.name.to_string(),
+            hash: hash.clone(),
+            arguments: gate::arguments(arguments)?,
+            asked_at: now,
+            expires_at: Timestamp(now.0.saturating_add(ids::millis(open_for))),
+        })
+    }
+
+    /// What was said before the turn waited; none when it cannot be read any more.
+    pub(super) async fn go_on(&self) -> Result<(Resumed, Gathered), Ending> {
+        let Self { parts, running, turn, tools, .. } = self;
+        let stored = parts.store.get(&keys::parked(&turn.id)).await.ok_or(Ending::NotResumed)?;
+        let saved: Saved = serde_json::from_str(&stored).map_err(|_| Ending::NotResumed)?;
+        let schema = Arc::clone(&running.schema);
+        let resumed = Dialogue::resume(saved, turn.policy.reply, schema, self.available().await);
+        let resumed = Resumed { dialogue: resumed.dialogue.about(turn.given.clone()), ..resumed };
+        tools.begin_at(resumed.called);
+        let read = parts.forgotten.now();
+        let history = super::memory::load(parts, turn).await;
+        let gathered = Gathered { transcript: Transcript::default(), history: (history, read), _room: None };
+        Ok((resumed, gathered))
+    }
+}
+
+/// What was said so far, within its bound.
+fn said(dialogue: &Dialogue, asking: &Asking, tools: &Tools) -> Option<String> {
+    let saved = dialogue.save(&asking.done, &asking.left, tools.calls.load(Ordering::Relaxed))?;
+    serde_json::to_string(&saved).ok().filter(|text| text.len() <= PARKED_BYTES_MAX)
+}
+
+impl Tools {
+    /// Calls of this turn were made before it waited.
+    fn begin_at(&self, calls: usize) {
+        self.calls.fetch_add(calls, Ordering::Relaxed);
+    }
+}

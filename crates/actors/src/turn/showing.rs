@@ -1,0 +1,104 @@
+//! What those who wait are shown of calls of tools: events where they read along, else a status in place of text.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use super::Thinking;
+use crate::messages::outbox::OutboxMsg;
+use domain::notice;
+use domain::tool::Source;
+use domain::tool::round::Ready;
+use domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
+use ports::ProgressSink;
+use ports::tools::Progress;
+
+/// The shortest time between two words about how far one call is.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+impl Thinking<'_> {
+    /// Tells those who read along of a call.
+    pub(super) fn publish(&self, name: &str, number: usize, state: ToolState, text: impl FnOnce() -> String) {
+        let Self { parts, turn, .. } = *self;
+        parts.events.publish(&turn.place, &turn.id, || update(name, number, state, &text()));
+    }
+
+    /// Shows how far a call is: in tenths of what its source says there is to do. The words of a tool of this program are shown as they are.
+    pub(super) fn progress(&self, ready: &Ready, number: usize) -> Option<ProgressSink> {
+        if !self.turn.trigger.has_message() {
+            return None;
+        }
+        let ours = ready.entry.tool.source == Source::BuiltIn;
+        let (tenths, pace) = (Tenths::default(), Pace::default());
+        if self.parts.events.streams(&self.turn.place.door) {
+            let (events, turn, name) = (self.parts.events.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
+            return Some(Arc::new(move |Progress { done, total, message }| {
+                let words = match message.filter(|_| ours) {
+                    Some(_) if !pace.is_due() => return,
+                    Some(message) => message,
+                    None => match tenths.reached(done, total) {
+                        Some(percent) => format!("{percent} %"),
+                        None => return,
+                    },
+                };
+                events.publish(&turn.place, &turn.id, || update(&name, number, ToolState::Running, &words));
+            }));
+        }
+        let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
+        let (outbox, draft) = (self.parts.outboxes.of(&self.turn.place.door).clone(), self.draft());
+        Some(Arc::new(move |Progress { done, total, message }| {
+            match message.filter(|_| ours) {
+                Some(message) => {
+                    slot.tell(&format!("{words}: {message}"));
+                    // Who looks at the slot sees what is newest there.
+                    if !pace.is_due() {
+                        return;
+                    }
+                }
+                None => match tenths.reached(done, total) {
+                    Some(percent) => slot.tell(&format!("{words} ({percent} %)")),
+                    None => return,
+                },
+            }
+            // An outbox that is down hears of the text that follows.
+            let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
+        }))
+    }
+}
+
+/// When words about a call were told last.
+#[derive(Default)]
+struct Pace(Mutex<Option<Instant>>);
+
+impl Pace {
+    /// Whether further words may be told now.
+    fn is_due(&self) -> bool {
+        let last = &mut *self.0.lock();
+        let due = last.is_none_or(|at| at.elapsed() >= PROGRESS_EVERY);
+        if due {
+            *last = Some(Instant::now());
+        }
+        due
+    }
+}
+
+fn update(name: &str, number: usize, state: ToolState, text: &str) -> TurnUpdate {
+    let text: String = text.chars().take(PREVIEW_MAX).collect();
+    let text = Some(text).filter(|text| !text.is_empty());
+    TurnUpdate::Tool { call: number.to_string(), name: name.to_owned(), state, text }
+}
+
+/// How much of a call was told to be done.
+#[derive(Default)]
+struct Tenths(Mutex<Option<u8>>);
+
+impl Tenths {
+    /// The percentage, where it is another one than before.
+    fn reached(&self, done: f64, total: Option<f64>) -> Option<u32> {
+        let total = total.filter(|total| *total > 0.0)?;
+        let now = (0..=10_u8).rev().find(|tenths| done >= total * f64::from(*tenths) / 10.0)?;
+        (self.0.lock().replace(now) != Some(now)).then(|| u32::from(now) * 10)
+    }
+}

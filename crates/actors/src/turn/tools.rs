@@ -1,0 +1,432 @@
+//! The calls of tools of a turn. Each goes through the same gates in the same order: how often, who may, and then it runs. Whatever
+//! happens to a call becomes a result that the model reads; nothing of it ends the turn.
+
+use std::collections::VecDeque;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use futures_util::{FutureExt, StreamExt, stream};
+use parking_lot::Mutex;
+use serde_json::Value;
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, timeout};
+
+use super::asking::{Leave, Round};
+use super::parked::{Asking, BACK_WITHIN};
+use super::{Thinking, TurnParts};
+use crate::messages::journal::JournalMsg;
+use crate::running::Running;
+use crate::toolbox::Toolset;
+use domain::audit::{AuditEvent, AuditLine};
+use domain::ids;
+use domain::outgoing::Part;
+use domain::tool::access::Access;
+use domain::tool::called::{CallEnd, Finding};
+use domain::tool::pictures::{Pictures, Taken};
+use domain::tool::round::{Allowance, Planned, Problem, Ready};
+use domain::tool::turn_tools::{Available, Told, TurnTools};
+use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
+use domain::turn::Turn;
+use domain::turn_event::ToolState;
+use telemetry;
+
+/// The most reading calls of one turn at a time.
+const READS_AT_ONCE: usize = 4;
+/// How long the journal may take to record that a turn acts.
+const RECORDED_WITHIN: Duration = Duration::from_secs(5);
+/// The pause before an approved call is sent once more to a server to which nothing was sent.
+const AWAY_PAUSE: Duration = Duration::from_millis(500);
+/// A call that would have less time than this does not begin.
+const SHORTEST: Duration = Duration::from_millis(20);
+/// How much longer than its deadline a call may take before its source is left alone.
+const GRACE: Duration = Duration::from_millis(250);
+
+/// The tools that a turn began with.
+#[derive(Clone)]
+pub(super) struct Tools {
+    pub(super) set: Arc<Toolset>,
+    pub(super) access: Arc<Access>,
+    pub(super) calls: Arc<AtomicUsize>,
+    pictures: Arc<Mutex<Shown>>,
+}
+
+/// Pictures that are posted with the answer, and the room that they take in memory until then.
+#[derive(Default)]
+struct Shown {
+    pictures: Pictures,
+    room: Vec<OwnedSemaphorePermit>,
+}
+
+impl Tools {
+    pub async fn of(parts: &TurnParts, running: &Running, turn: &Turn) -> Self {
+        let set = if turn.wants_tools() { parts.toolbox.listed().await } else { parts.toolbox.now() };
+        Self {
+            set,
+            access: Arc::new(Access::of(turn, Arc::clone(&running.tool_rules), running.operators(&turn.place.door))),
+            calls: Arc::default(),
+            pictures: Arc::default(),
+        }
+    }
+
+    /// How many calls were begun, those of clean calls included.
+    pub fn called(&self) -> u32 {
+        u32::try_from(self.calls.load(Ordering::Relaxed)).unwrap_or(u32::MAX)
+    }
+
+    /// The pictures that tools gave.
+    pub fn pictures(&self) -> Vec<Part> {
+        self.pictures.lock().pictures.to_parts()
+    }
+}
+
+/// What came of a call, for the model and for the answer.
+pub(super) struct Ran {
+    pub told: Told,
+    tool: Arc<str>,
+    images: Vec<Image>,
+}
+
+impl Ran {
+    /// Nothing for the answer.
+    fn told(told: Told) -> Self {
+        Self { told, tool: "".into(), images: Vec::new() }
+    }
+}
+
+/// A call that is under way. What cuts the turn off drops it, and then it is told of all the same.
+struct Underway<'a> {
+    thinking: &'a Thinking<'a>,
+    ready: &'a Ready,
+    number: usize,
+    times: Times,
+    over: bool,
+}
+
+impl Underway<'_> {
+    fn ended(mut self, rule: Option<usize>, end: &CallEnd) {
+        self.over = true;
+        self.thinking.audit(self.ready, (self.number, rule), &self.times, (end.as_str(), end.reason()));
+    }
+}
+
+impl Drop for Underway<'_> {
+    fn drop(&mut self) {
+        if !self.over {
+            self.thinking.audit(self.ready, (self.number, None), &self.times, (CallEnd::CANCELLED, None));
+        }
+    }
+}
+
+/// How long a call waited, and where.
+struct Times {
+    planned: Instant,
+    /// Its place in the round came.
+    began: Instant,
+    /// It was let to its source.
+    ran: Option<Instant>,
+}
+
+impl Thinking<'_> {
+    /// The tools that the model may be offered; none for what nobody asked for.
+    pub(super) async fn offered_tools(&self) -> Option<TurnTools> {
+        let Self { running, turn, .. } = self;
+        if !turn.wants_tools() {
+            return None;
+        }
+        let settings = &running.settings.tools;
+        let allowance = Allowance::new(settings.max_rounds, settings.max_calls);
+        TurnTools::new(self.available().await, allowance, &turn.text)
+    }
+
+    /// The tools that there are, and what the caller may do.
+    pub(super) async fn available(&self) -> Available {
+        let Self { parts, running, tools, .. } = self;
+        Available {
+            catalogue: Arc::clone(&tools.set.catalogue),
+            index: Arc::clone(&tools.set.index),
+            access: Arc::clone(&tools.access),
+            view: tools.set.view(&tools.access).await,
+            used: parts.tool_use.used(),
+            built_in_always: running.settings.tools.built_in_always,
+            prompt_bytes: running.settings.tools.prompt_bytes,
+        }
+    }
+
+    /// Runs the calls of a round that are left: what only reads side by side, each of the others alone. Results come in the order of
+    /// the calls, behind those that are `done`. A call that a person has to approve ends it.
+    pub(super) async fn run_tools(&self, planned: Vec<Planned>, mut done: Vec<Told>) -> Round {
+        let began = Instant::now();
+        let _waits = self.tally.waits_for_tools();
+        let mut left: VecDeque<Planned> = planned.into();
+        let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
+        while !left.is_empty() {
+            if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
+                if let Err(limited) = self.admit(left.front()) {
+                    let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
+                    let Some((planned, end)) = refused else { break };
+                    done.push(self.run_one(planned, began, Leave::Refused(&end)).await.told);
+                    continue;
+                }
+                let approvers = self.tools.access.approvers(decided).to_vec();
+                return Round::Ask(Asking { done, left: left.into(), approvers });
+            }
+            let reads = |planned: &Planned| effect(planned) == Effect::Reads;
+            let beside = left.iter().take_while(|planned| reads(planned) && self.asks(planned).is_none()).count();
+            let group: Vec<Planned> = left.drain(..beside.max(1)).collect();
+            let group = stream::iter(group.into_iter().map(|planned| self.run_one(planned, began, Leave::Rules)));
+            let group: Vec<Ran> = group.buffered(at_once).collect().await;
+            done.extend(group.into_iter().map(|ran| self.with_pictures(ran)));
+        }
+        Round::Ran(done)
+    }
+
+    /// Keeps the pictures of a result for the answer, as far as there is room.
+    pub(super) fn with_pictures(&self, Ran { told, tool, images }: Ran) -> Told {
+        let shown = &mut *self.tools.pictures.lock();
+        let mut kept = 0;
+        for image in &images {
+            if !shown.pictures.has_room(image.bytes.len()) {
+                continue;
+            }
+            let kib = u32::try_from(image.bytes.len().div_ceil(1024)).unwrap_or(u32::MAX);
+            // A turn does not wait for room that others need: what has none is only named.
+            let Ok(room) = Arc::clone(&self.parts.attachment_kib).try_acquire_many_owned(kib) else { continue };
+            match shown.pictures.take(&tool, image) {
+                Taken::Added => {
+                    shown.room.push(room);
+                    kept += 1;
+                }
+                Taken::Known => kept += 1,
+                Taken::LeftOut => {}
+            }
+        }
+        Told { pictures: kept, ..told }
+    }
+
+    pub(super) async fn run_one(&self, planned: Planned, since: Instant, leave: Leave<'_>) -> Ran {
+        let ready = match planned {
+            Planned::Run(ready) => ready,
+            Planned::Answer(call, problem) => {
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &call.name),
+                    role = self.role(), outcome = "invalid", duration_ms = 0, "a call of a tool was no valid one"
+                );
+                return Ran::told(Told::text(problem.to_string()));
+            }
+            Planned::Told(call, text) => {
+                tracing::info!(
+                    event = "tool.called", turn = %self.turn.id, tool = call.name, role = self.role(), outcome = "ok",
+                    duration_ms = 0, "the turn answered a call by itself"
+                );
+                return Ran::told(Told::text(text));
+            }
+        };
+        if self.tools.called() >= self.running.settings.tools.max_calls {
+            tracing::info!(
+                event = "tool.called", turn = %self.turn.id, tool = &*ready.entry.name, role = self.role(),
+                outcome = "invalid", duration_ms = 0, "the turn has no calls left"
+            );
+            return Ran::told(Told::text(Problem::Spent.to_string()));
+        }
+        let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
+        let Self { parts, turn, .. } = *self;
+        let name = &ready.entry.name;
+        self.publish(name, number, ToolState::Running, || Value::Object(ready.arguments.clone()).to_string());
+        parts.timeline.asked(&turn.id, "tool", name);
+        let times = Times { planned: since, began: Instant::now(), ran: None };
+        let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
+        let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
+        let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
+        parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
+        underway.ended(rule, &end);
+        let images = end.images().to_vec();
+        let told = end.told(ready.entry.effect);
+        self.publish(name, number, state, || told.text.clone());
+        Ran { told, tool: Arc::clone(name), images }
+    }
+
+    /// How often, who may, and then it runs. Gives the rule that decided besides.
+    async fn call(
+        &self,
+        ready: &Ready,
+        number: usize,
+        times: &mut Times,
+        leave: Leave<'_>,
+    ) -> (CallEnd, Option<usize>) {
+        let Self { parts, running, turn, deadline, .. } = *self;
+        let entry = &ready.entry;
+        // What was asked about was counted then.
+        if let Leave::Rules = leave
+            && let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now())
+        {
+            return (CallEnd::Limited(limited), None);
+        }
+        let decided = self.tools.access.decide(entry, &ready.arguments);
+        if let Err(end) = self.may_run(ready, decided, leave) {
+            return (end, decided.rule);
+        }
+        // Half of the time that is left is kept for what follows.
+        let patience = deadline.left() / 2;
+        let permit = async {
+            // What a clean call runs has the permit of the call that it is a part of.
+            let permits = parts.tool_use.permits();
+            if self.depth == 0 { permits.acquire().await.map(Some) } else { Ok(None) }
+        };
+        let end = match timeout(patience, permit).await {
+            Ok(Ok(_permit)) if self.may_act(entry.effect, leave).await => {
+                times.ran = Some(Instant::now());
+                self.run(ready, number, leave).await
+            }
+            Ok(Ok(_)) => CallEnd::NotRecorded,
+            Ok(Err(_)) | Err(_) => CallEnd::Failed(CallError::new(CallErrorKind::Unavailable, "no call is free")),
+        };
+        (end, decided.rule)
+    }
+
+    /// A turn that is taken up again after a crash must not do a second time what it did: before the first call that changes
+    /// something, and before each that was approved, it is on record that the turn acts.
+    async fn may_act(&self, effect: Effect, leave: Leave<'_>) -> bool {
+        let approved = matches!(leave, Leave::Decision(_));
+        if (effect == Effect::Reads && !approved) || self.tally.has_acted() {
+            return true;
+        }
+        let ask = |reply| JournalMsg::Acts(self.turn.id.clone(), reply);
+        let recorded = matches!(self.parts.journal.call(ask, RECORDED_WITHIN).await, Ok(true));
+        if recorded {
+            self.tally.acts();
+        }
+        recorded
+    }
+
+    async fn run(&self, ready: &Ready, number: usize, leave: Leave<'_>) -> CallEnd {
+        let settings = &self.running.settings;
+        // Half of the time that is left is kept for the answer.
+        let left = self.deadline.left() / 2;
+        let usual = settings.tools.timeout;
+        let within = self.tools.set.timeout(&ready.entry).unwrap_or(usual).min(left);
+        let late = || CallEnd::Failed(CallError::new(CallErrorKind::Timeout, "no result in time"));
+        if within < SHORTEST {
+            return late();
+        }
+        let trace = settings.telemetry.endpoint.as_ref();
+        let trace = trace.and_then(|_| telemetry::trace_parent(&self.turn.id.to_string(), number));
+        let request = ToolRequest {
+            name: Arc::clone(&ready.entry.tool.name),
+            arguments: ready.arguments.clone(),
+            effect: ready.entry.effect,
+            deadline: within,
+            limits: ResultLimits { shown: settings.tools.result_bytes, ..ResultLimits::default() },
+            trace: trace.map(TraceParent),
+            on_behalf: Some(OnBehalf {
+                tokens: self.tally.effort().usage.total(),
+                call: number,
+                ..OnBehalf::of(self.turn, self.running.operators(&self.turn.place.door))
+            }),
+        };
+        let progress = self.progress(ready, number);
+        let calling = async {
+            // After a restart the server of a call that was approved may be on its way still.
+            let patient = Instant::now() + within.min(BACK_WITHIN);
+            loop {
+                let result = self.tools.set.call(&ready.entry, &request, progress.clone()).await;
+                let away = matches!(&result, Err(error) if error.kind == CallErrorKind::Unavailable);
+                if !(away && matches!(leave, Leave::Decision(_))) || Instant::now() + AWAY_PAUSE >= patient {
+                    return result;
+                }
+                tokio::time::sleep(AWAY_PAUSE).await;
+            }
+        };
+        // Those that were given models hear too that there are none any more.
+        let asks = ready.entry.tool.source == Source::BuiltIn;
+        let calling = async {
+            if asks { self.serving((number, within), progress.clone(), calling).await } else { calling.await }
+        };
+        let calling = AssertUnwindSafe(calling).catch_unwind();
+        match timeout(within + GRACE, calling).await {
+            Ok(Ok(Ok(result))) => CallEnd::Result(Finding::of(result, request.limits)),
+            Ok(Ok(Err(error))) => CallEnd::Failed(error),
+            Ok(Err(_)) => CallEnd::Failed(CallError::new(CallErrorKind::Failed, "it broke")),
+            Err(_) => late(),
+        }
+    }
+
+    /// One line for each call, and its place in the metrics.
+    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: (&str, Option<&str>)) {
+        let (outcome, reason) = end;
+        let entry = &ready.entry;
+        let server = match &entry.tool.source {
+            Source::BuiltIn => None,
+            Source::Server(name) => Some(name.as_str()),
+        };
+        let now = Instant::now();
+        let ran = times.ran.map(|ran| now.saturating_duration_since(ran));
+        let waited = times.ran.unwrap_or(now).saturating_duration_since(times.began);
+        let duration_ms = ids::millis(now.saturating_duration_since(times.began));
+        tracing::info!(
+            event = "tool.called",
+            turn = %self.turn.id,
+            call = number,
+            tool = &*entry.name,
+            server,
+            kind = entry.tool.kind.as_str(),
+            effect = entry.effect.as_str(),
+            role = self.role(),
+            args_sha256 = ready.hash.0,
+            // As `staffai tools` counts them.
+            rule = rule.map(|index| index + 1),
+            outcome,
+            // The words of a server may hold what a member wrote.
+            text = reason,
+            queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
+            wait_ms = ids::millis(waited),
+            run_ms = ran.map(ids::millis),
+            duration_ms,
+            "tool called"
+        );
+        self.parts.audit.note(
+            AuditLine {
+                at: self.parts.clock.now(),
+                event: AuditEvent::Called {
+                    call: number,
+                    outcome: outcome.to_owned(),
+                    server: server.map(str::to_owned),
+                    rule: rule.map(|index| index + 1),
+                    duration_ms,
+                },
+                person: self.turn.person.clone(),
+                place: self.turn.place.clone(),
+                tool: entry.name.to_string(),
+                args_sha256: ready.hash.clone(),
+                arguments: Some(Value::Object(ready.arguments.clone()).to_string()),
+                turn: Some(self.turn.id.clone()),
+            },
+            self.turn.at,
+        );
+        if let Some(ran) = ran {
+            let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
+            labels.extend((outcome != CallEnd::OK).then(|| ("error_type", outcome.to_owned())));
+            metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran);
+        }
+    }
+
+    /// What the caller is to the bot: `super` or `member`.
+    pub(super) fn role(&self) -> &'static str {
+        let exempt = &self.running.limits.exempt;
+        if self.turn.roles.iter().any(|role| exempt.contains(role)) { "super" } else { "member" }
+    }
+}
+
+/// A call that does not reach its source changes nothing.
+fn effect(planned: &Planned) -> Effect {
+    match planned {
+        Planned::Run(ready) => ready.entry.effect,
+        Planned::Answer(..) | Planned::Told(..) => Effect::Reads,
+    }
+}
+
+/// The name of a tool, as far as it is one: what a model makes up is not written into the log.
+pub(super) fn known_name<'a>(set: &'a Toolset, name: &str) -> Option<&'a str> {
+    set.catalogue.get(name).map(|entry| &*entry.name)
+}

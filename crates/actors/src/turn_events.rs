@@ -1,0 +1,191 @@
+//! The events of turns, kept once for all who read along: a bounded log for each place of a door that has readers.
+//!
+//! Actors publish, readers follow at their own pace and never block a publisher: the log drops its oldest events, and a reader
+//! that is behind them is told so. Consecutive drafts that no reader was given yet are joined: a place without readers holds
+//! one event for a whole draft, and a slow reader gets larger pieces instead of more of them.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use domain::ids::{Door, Place, TurnId};
+use domain::turn_event::{TurnEvent, TurnUpdate};
+use ports::{Batch, Clock, TurnEventLog};
+
+/// The most streams at once; the one that was quiet for longest makes room.
+const STREAMS_MAX: usize = 1_024;
+/// The most events kept of a stream.
+const EVENTS_MAX: usize = 1_000;
+/// The most bytes of content kept of a stream.
+const BYTES_MAX: usize = 256 * 1024;
+/// The events that are kept whatever their size: an answer and the end of its turn.
+const KEPT_MIN: usize = 2;
+/// The most events of one read.
+const READ_MAX: usize = 64;
+/// How long a quiet stream is kept.
+const QUIET_FOR: Duration = Duration::from_secs(3_600);
+/// Numbers of a stream for each millisecond of wall-clock time: a later life begins above all numbers of an earlier one
+/// unless that wrote more than this on average.
+const NUMBERS_A_MS: u64 = 1_000;
+
+/// Where actors publish what happens to turns. Clones are the same log; the default one keeps nothing.
+#[derive(Clone, Default)]
+pub struct TurnEvents(Option<Arc<Log>>);
+
+struct Log {
+    /// Doors whose places have streams.
+    doors: Vec<Door>,
+    /// Those of them where a stream begins with its reader and not with what happens.
+    on_request: Vec<Door>,
+    clock: Arc<dyn Clock>,
+    streams: Mutex<HashMap<Place, Stream>>,
+}
+
+struct Stream {
+    events: VecDeque<Arc<TurnEvent>>,
+    /// The content of all events, in bytes.
+    bytes: usize,
+    /// The number before the first event that is kept.
+    dropped: u64,
+    /// The highest number that any reader was given.
+    read: u64,
+    newest: watch::Sender<u64>,
+    touched: Instant,
+}
+
+impl TurnEvents {
+    /// A log of the turns at these doors.
+    #[must_use]
+    pub fn new(doors: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
+        Self::with_requested(doors, Vec::new(), clock)
+    }
+
+    /// The same, and of the turns at further doors, in whose places nothing is kept until somebody begins to read.
+    #[must_use]
+    pub fn with_requested(mut doors: Vec<Door>, on_request: Vec<Door>, clock: Arc<dyn Clock>) -> Self {
+        doors.extend(on_request.iter().cloned());
+        Self(Some(Arc::new(Log { doors, on_request, clock, streams: Mutex::default() })))
+    }
+
+    /// Whether places of this door have readers.
+    #[must_use]
+    pub fn streams(&self, door: &Door) -> bool {
+        self.0.as_ref().is_some_and(|log| log.doors.contains(door))
+    }
+
+    /// Whether a place has a stream.
+    #[must_use]
+    pub fn has(&self, place: &Place) -> bool {
+        self.0.as_ref().is_some_and(|log| log.streams.lock().contains_key(place))
+    }
+
+    /// Appends to the stream of a place, and begins it where there is none. Costs next to nothing for doors without readers:
+    /// `update` is not asked then.
+    pub fn publish(&self, place: &Place, turn: &TurnId, update: impl FnOnce() -> TurnUpdate) {
+        let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) else { return };
+        if log.on_request.contains(&place.door) && !self.has(place) {
+            return;
+        }
+        let update = update();
+        log.with(place, |stream| stream.append(turn, update));
+    }
+}
+
+impl TurnEventLog for TurnEvents {
+    fn open(&self, place: &Place) {
+        if let Some(log) = self.0.as_ref().filter(|log| log.doors.contains(&place.door)) {
+            log.with(place, |_| ());
+        }
+    }
+
+    fn close(&self, place: &Place) {
+        let stream = self.0.as_ref().and_then(|log| log.streams.lock().remove(place));
+        drop(stream);
+    }
+
+    fn read(&self, place: &Place, after: u64) -> Option<Batch> {
+        self.0.as_ref()?.streams.lock().get_mut(place).map(|stream| stream.read(after))
+    }
+}
+
+impl Log {
+    /// Does something with the stream of a place, which begins with it.
+    fn with(&self, place: &Place, act: impl FnOnce(&mut Stream)) {
+        let mut streams = self.streams.lock();
+        if !streams.contains_key(place) {
+            streams.retain(|_, stream| stream.touched.elapsed() < QUIET_FOR);
+            if streams.len() >= STREAMS_MAX {
+                let quietest = streams.iter().min_by_key(|(_, stream)| stream.touched).map(|(place, _)| place.clone());
+                quietest.map(|place| streams.remove(&place));
+            }
+        }
+        let begin = || Stream::new(self.clock.now().0.saturating_mul(NUMBERS_A_MS));
+        let stream = streams.entry(place.clone()).or_insert_with(begin);
+        stream.touched = Instant::now();
+        act(stream);
+    }
+}
+
+impl Stream {
+    fn new(before: u64) -> Self {
+        Self {
+            events: VecDeque::new(),
+            bytes: 0,
+            dropped: before,
+            read: before,
+            newest: watch::Sender::new(before),
+            touched: Instant::now(),
+        }
+    }
+
+    fn append(&mut self, turn: &TurnId, update: TurnUpdate) {
+        self.bytes += update.size();
+        let Some(update) = self.join(turn, update) else { return };
+        let number = *self.newest.borrow() + 1;
+        self.events.push_back(Arc::new(TurnEvent { number, turn: turn.clone(), update }));
+        while self.events.len() > EVENTS_MAX || (self.bytes > BYTES_MAX && self.events.len() > KEPT_MIN) {
+            let Some(oldest) = self.events.pop_front() else { break };
+            self.bytes -= oldest.update.size();
+            self.dropped = oldest.number;
+        }
+        self.newest.send_replace(number);
+    }
+
+    /// Appends a draft to one of the same turn that nobody has read; gives back what cannot be joined. A turn that was accepted and
+    /// has not gone on since is not accepted again.
+    fn join(&mut self, turn: &TurnId, update: TurnUpdate) -> Option<TurnUpdate> {
+        if update == TurnUpdate::Accepted {
+            let again = self.events.back().is_some_and(|last| last.turn == *turn && last.update == update);
+            return (!again).then_some(update);
+        }
+        let TurnUpdate::Draft { text: more, anew: false } = &update else { return Some(update) };
+        let last = self.events.back_mut().filter(|last| last.number > self.read && last.turn == *turn);
+        match last.and_then(Arc::get_mut).map(|last| &mut last.update) {
+            Some(TurnUpdate::Draft { text, .. }) => {
+                text.push_str(more);
+                None
+            }
+            Some(_) | None => Some(update),
+        }
+    }
+
+    fn read(&mut self, after: u64) -> Batch {
+        let newest = *self.newest.borrow();
+        // A number that was never given is from another life, as one is that lies before this one.
+        let missed = (after != 0 && (after < self.dropped || after > newest)).then_some(self.dropped);
+        let from = after.max(self.dropped) - self.dropped;
+        let from = if missed.is_some() { 0 } else { usize::try_from(from).unwrap_or(usize::MAX) };
+        let events: VecDeque<_> = self.events.iter().skip(from).take(READ_MAX).cloned().collect();
+        if let Some(last) = events.back() {
+            self.read = self.read.max(last.number);
+        }
+        Batch { events, missed, newest: self.newest.subscribe() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,181 @@
+use super::*;
+use crate::testing::{BEGINNING, DOOR, message, place, settle};
+use domain::ids::MessageId;
+use ports::testing::ManualClock;
+use ports::{Reading, TurnEventReader};
+
+const FIRST: u64 = BEGINNING.0 * NUMBERS_A_MS + 1;
+
+fn log() -> TurnEvents {
+    TurnEvents::new(vec![DOOR], Arc::new(ManualClock::new()))
+}
+
+fn turn(id: &str) -> TurnId {
+    TurnId::of(&message(id))
+}
+
+fn draft(text: &str, anew: bool) -> TurnUpdate {
+    TurnUpdate::Draft { text: text.to_owned(), anew }
+}
+
+/// What a reader at this number is given.
+fn read(log: &TurnEvents, after: u64) -> (Vec<(u64, TurnUpdate)>, Option<u64>) {
+    let batch = log.read(&place("42"), after).unwrap();
+    let told = batch.events.iter().map(|event| (event.number, event.update.clone())).collect();
+    (told, batch.missed)
+}
+
+#[test]
+fn a_reader_goes_on_behind_any_number() {
+    let log = log();
+    assert!(log.read(&place("42"), 0).is_none());
+    for update in [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::DONE] {
+        log.publish(&place("42"), &turn("1"), || update);
+    }
+    let all: Vec<_> = [TurnUpdate::Accepted, TurnUpdate::Queued { ahead: 1 }, TurnUpdate::DONE]
+        .into_iter()
+        .zip(FIRST..)
+        .map(|(update, number)| (number, update))
+        .collect();
+    assert_eq!(read(&log, 0), (all.clone(), None));
+    assert_eq!(read(&log, FIRST), (all[1..].to_vec(), None));
+    assert_eq!(read(&log, FIRST + 2), (Vec::new(), None));
+    // Numbers of another life: one before this one, and one that was never given.
+    assert_eq!(read(&log, 7), (all.clone(), Some(FIRST - 1)));
+    assert_eq!(read(&log, FIRST + 99), (all, Some(FIRST - 1)));
+}
+
+#[test]
+fn a_door_without_readers_has_no_streams() {
+    let log = log();
+    let elsewhere = Place::new(Door::new("elsewhere"), "1");
+    log.open(&elsewhere);
+    log.publish(&elsewhere, &turn("1"), || panic!("made for nobody"));
+    assert!(log.read(&elsewhere, 0).is_none() && !log.streams(&elsewhere.door) && log.streams(&DOOR));
+}
+
+#[test]
+fn drafts_that_nobody_read_are_one_event() {
+    let log = log();
+    let grow = |turn: &TurnId, text: &str, anew| log.publish(&place("42"), turn, || draft(text, anew));
+    let (one, other) = (turn("1"), turn("2"));
+    grow(&one, "a", true);
+    grow(&one, "b", false);
+    assert_eq!(read(&log, 0).0, [(FIRST, draft("ab", true))]);
+    // What a reader has is never changed.
+    grow(&one, "c", false);
+    grow(&one, "d", false);
+    grow(&other, "x", true);
+    grow(&one, "e", false);
+    grow(&one, "f", true);
+    let rest: Vec<_> = read(&log, FIRST).0.into_iter().map(|(_, update)| update).collect();
+    assert_eq!(rest, [draft("cd", false), draft("x", true), draft("e", false), draft("f", true)]);
+}
+
+#[test]
+fn a_stream_keeps_so_many_events_and_bytes_and_the_last_answer_whatever_its_size() {
+    let log = log();
+    for _ in 0..EVENTS_MAX + 5 {
+        log.publish(&place("42"), &turn("1"), || TurnUpdate::Queued { ahead: 1 });
+    }
+    let (events, missed) = read(&log, FIRST);
+    assert_eq!((events.len(), events[0].0, missed), (READ_MAX, FIRST + 5, Some(FIRST + 4)));
+    let text = "x".repeat(BYTES_MAX + 1);
+    log.publish(&place("42"), &turn("1"), || TurnUpdate::Final {
+        parts: [domain::outgoing::Part::Text { text }].as_slice().into(),
+        effort: domain::turn::Effort::default(),
+    });
+    log.publish(&place("42"), &turn("1"), || TurnUpdate::DONE);
+    let kept: Vec<u64> = read(&log, 0).0.iter().map(|(number, _)| *number).collect();
+    let last = FIRST + EVENTS_MAX as u64 + 6;
+    assert_eq!(kept, [last - 1, last]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn streams_are_bounded_and_the_quietest_makes_room() {
+    let log = log();
+    for number in 0..STREAMS_MAX {
+        log.open(&place(&number.to_string()));
+        tokio::time::advance(Duration::from_millis(1)).await;
+    }
+    log.publish(&place("0"), &turn("1"), || TurnUpdate::Accepted);
+    log.open(&place("one more"));
+    assert!(log.read(&place("0"), 0).is_some() && log.read(&place("1"), 0).is_none());
+    tokio::time::advance(QUIET_FOR).await;
+    log.open(&place("the only one"));
+    assert!(log.read(&place("one more"), 0).is_none() && log.read(&place("the only one"), 0).is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reader_gets_everything_and_waits_for_more() {
+    let log = log();
+    log.open(&place("42"));
+    let reader = || TurnEventReader::new(Arc::new(log.clone()), place("42"), 0).unwrap();
+    let reading = |mut reader: TurnEventReader| {
+        tokio::spawn(async move {
+            let mut told = Vec::new();
+            while let Some(Reading::Event(event)) = reader.next().await {
+                told.push(event.update.clone());
+                if event.update == TurnUpdate::DONE {
+                    break;
+                }
+            }
+            told
+        })
+    };
+    let readers = [reading(reader()), reading(reader())];
+    for update in [TurnUpdate::Accepted, draft("a", true), TurnUpdate::DONE] {
+        settle().await;
+        log.publish(&place("42"), &turn("1"), || update);
+    }
+    for reader in readers {
+        assert_eq!(reader.await.unwrap(), [TurnUpdate::Accepted, draft("a", true), TurnUpdate::DONE]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_begins_again_is_accepted_again_only_behind_what_was_told_of_it() {
+    let log = log();
+    log.open(&place("42"));
+    for update in [TurnUpdate::Accepted, TurnUpdate::Accepted, draft("a", true), TurnUpdate::Accepted] {
+        log.publish(&place("42"), &turn("1"), || update);
+    }
+    let told: Vec<_> = log.read(&place("42"), 0).unwrap().events.iter().map(|event| event.update.clone()).collect();
+    assert_eq!(told, [TurnUpdate::Accepted, draft("a", true), TurnUpdate::Accepted]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_reader_is_told_what_it_missed_and_cut() {
+    let log = log();
+    let publish = |many: usize| {
+        for _ in 0..many {
+            log.publish(&place("42"), &TurnId::of(&MessageId::new(DOOR, "1")), || TurnUpdate::Queued { ahead: 1 });
+        }
+    };
+    publish(1);
+    let at = |after| TurnEventReader::new(Arc::new(log.clone()), place("42"), after).unwrap();
+    let mut slow = at(0);
+    assert!(matches!(slow.next().await, Some(Reading::Event(_))));
+    assert!(tokio::time::timeout(Duration::from_secs(1), slow.next()).await.is_err());
+    publish(EVENTS_MAX + 1);
+    assert_eq!(slow.next().await, Some(Reading::Missed(FIRST + 1)));
+    assert_eq!(slow.next().await, None);
+    // It begins again behind what it missed; one that comes late is told the same and reads on.
+    let Some(Reading::Event(next)) = at(FIRST + 1).next().await else { panic!("an event") };
+    assert_eq!(next.number, FIRST + 2);
+    let mut late = at(FIRST);
+    assert_eq!(late.next().await, Some(Reading::Missed(FIRST + 1)));
+    assert!(matches!(late.next().await, Some(Reading::Event(_))));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_ends_with_its_stream() {
+    let log = log();
+    log.open(&place("42"));
+    let mut reader = TurnEventReader::new(Arc::new(log.clone()), place("42"), 0).unwrap();
+    let reading = tokio::spawn(async move { reader.next().await });
+    settle().await;
+    tokio::time::advance(QUIET_FOR).await;
+    log.open(&place("43"));
+    assert_eq!(reading.await.unwrap(), None);
+}

@@ -1,0 +1,127 @@
+//! The actors of a door, made of its record.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::{Wiring, template};
+use crate::discord::Discord;
+use crate::door::{DoorRecord, Pacing, Source};
+use crate::handle::Handle;
+use crate::identify_queue::IdentifyQueue;
+use crate::listening::Listening;
+use crate::outbox::{Outbox, Pacer};
+use crate::presence_scheduler::PresenceScheduler;
+use crate::shard::ShardParts;
+use crate::source::SourceActor;
+use crate::supervisor::ChildSpec;
+use crate::timers::Timers;
+use crate::tree::{ROOT, Row, Scope};
+use domain::ids::Door;
+use ports::{Listener, ShardedSource};
+use settings::edges::Shards;
+
+impl Wiring {
+    pub(super) fn outbox(&self, record: &DoorRecord) -> Outbox {
+        let Pacing { requests_per_second, refusals } = record.pacing;
+        Outbox {
+            door: record.door.clone(),
+            board: Arc::clone(&self.parts.board),
+            poster: Arc::clone(&record.poster),
+            pacer: Arc::new(Mutex::new(Pacer::new(requests_per_second, refusals))),
+            closed: Arc::clone(&self.turn_parts.closed),
+            live: self.parts.live.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            renderer: Arc::clone(&self.parts.renderer),
+            journal: self.handles.journal.clone(),
+            events: self.parts.events.clone(),
+            timeline: Arc::clone(&self.parts.timeline),
+        }
+    }
+
+    /// The actor that keeps the connection of a door, if it has one connection.
+    pub(super) fn source(&self, row: &'static Row, record: &DoorRecord) -> Option<ChildSpec> {
+        let Source::Connection(source) = &record.source else { return None };
+        let actor = SourceActor {
+            door: record.door.clone(),
+            source: Arc::clone(source),
+            intake: Arc::new(self.handles.intake()),
+            dice: Arc::clone(&self.parts.dice),
+            board: Arc::clone(&self.parts.board),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Some(ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Door(record.door.clone())), actor, Vec::new()))
+    }
+
+    /// An actor for each further address.
+    pub(super) fn listeners(&self, row: &'static Row) -> Vec<ChildSpec> {
+        let listening = |(number, listener): (u32, &Arc<dyn Listener>)| {
+            let actor = Listening { listener: Arc::clone(listener) };
+            ChildSpec::new(row, &Handle::new(row, ROOT, Scope::Number(number)), actor, Vec::new())
+        };
+        (0..).zip(&self.parts.listeners).map(listening).collect()
+    }
+
+    /// The door that has shards, and their source.
+    fn sharded(&self) -> Option<(&Door, &Arc<dyn ShardedSource>)> {
+        self.parts.doors.iter().find_map(|record| Some((&record.door, record.shards()?)))
+    }
+
+    pub(super) fn discord(&self, row: &'static Row) -> Option<Discord> {
+        let (door, source) = self.sharded()?;
+        let parts = ShardParts {
+            door: door.clone(),
+            source: Arc::clone(source),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            began: self.parts.clock.now(),
+            dice: Arc::clone(&self.parts.dice),
+            live: self.parts.live.clone(),
+            presence: self.presence.subscribe(),
+            board: Arc::clone(&self.parts.board),
+            gateway: self.handles.gateway.clone(),
+            outbox: self.handles.outboxes.of(door).clone(),
+            identify_queue: self.handles.identify_queue.clone(),
+            exit: Arc::clone(&self.parts.exit),
+        };
+        Some(Discord { template: template(row), parts })
+    }
+
+    pub(super) fn identify_queue(&self) -> Option<IdentifyQueue> {
+        let (door, source) = self.sharded()?;
+        Some(IdentifyQueue {
+            door: door.clone(),
+            source: Arc::clone(source),
+            shards: match self.parts.live.now().settings.discord.shards {
+                Shards::Auto => None,
+                Shards::Count(count) => Some(count),
+            },
+            discord: self.handles.discord.clone(),
+            dice: Arc::clone(&self.parts.dice),
+            board: Arc::clone(&self.parts.board),
+            exit: Arc::clone(&self.parts.exit),
+        })
+    }
+
+    pub(super) fn presence_scheduler(&self) -> PresenceScheduler {
+        PresenceScheduler {
+            door: self.parts.home.clone(),
+            live: self.parts.live.clone(),
+            clock: Arc::clone(&self.parts.clock),
+            board: Arc::clone(&self.parts.board),
+            store: Arc::clone(&self.parts.store),
+            dispatcher: self.handles.llm_dispatcher.clone(),
+            slot: Arc::clone(&self.presence),
+        }
+    }
+
+    pub(super) fn timers(&self) -> Timers {
+        Timers {
+            live: self.parts.live.clone(),
+            store: Arc::clone(&self.parts.store),
+            clock: Arc::clone(&self.parts.clock),
+            intake: Arc::new(self.handles.intake()),
+            process: format!("{:016x}", self.parts.dice.roll().to_bits()).into(),
+        }
+    }
+}

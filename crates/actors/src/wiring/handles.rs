@@ -1,0 +1,110 @@
+//! The addresses of all actors.
+
+use std::convert::Infallible;
+
+use crate::door::Doors;
+use crate::handle::Handle;
+use crate::intake::GatewayIntake;
+use crate::messages::approvals::ApprovalsMsg;
+use crate::messages::commands::CommandsMsg;
+use crate::messages::config_watcher::ConfigWatcherMsg;
+use crate::messages::conversations::ConversationsMsg;
+use crate::messages::discord::DiscordMsg;
+use crate::messages::gateway::GatewayMsg;
+use crate::messages::identify_queue::IdentifyQueueMsg;
+use crate::messages::journal::JournalMsg;
+use crate::messages::llm_dispatcher::LlmDispatcherMsg;
+use crate::messages::presence_scheduler::PresenceMsg;
+use crate::messages::rate_limiter::RateLimiterMsg;
+use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::messages::tool_cache::ToolCacheMsg;
+use crate::messages::tools::ToolsMsg;
+use crate::outbox::Outboxes;
+use crate::tree::{ActorKind, Scope, TREE};
+
+/// The addresses of all actors that are not made while the program runs.
+#[derive(Clone)]
+pub struct Handles {
+    pub(super) root: Handle<Infallible>,
+    pub(super) ops: Handle<Infallible>,
+    pub(super) journal: Handle<JournalMsg>,
+    pub(super) outboxes: Outboxes,
+    pub(super) rate_limiter: Handle<RateLimiterMsg>,
+    pub(super) restriction_sweeper: Handle<SweeperMsg>,
+    pub(super) tools: Handle<ToolsMsg>,
+    pub(super) tool_cache: Handle<ToolCacheMsg>,
+    pub(super) approvals: Handle<ApprovalsMsg>,
+    pub(super) providers: Handle<Infallible>,
+    pub(super) llm_dispatcher: Handle<LlmDispatcherMsg>,
+    pub(super) conversations: Handle<ConversationsMsg>,
+    pub(super) presence_scheduler: Handle<PresenceMsg>,
+    pub(super) commands: Handle<CommandsMsg>,
+    pub(super) reporter: Handle<Infallible>,
+    pub(super) timers: Handle<Infallible>,
+    pub(super) config_watcher: Handle<ConfigWatcherMsg>,
+    pub(super) gateway: Handle<GatewayMsg>,
+    pub(super) discord: Handle<DiscordMsg>,
+    pub(super) identify_queue: Handle<IdentifyQueueMsg>,
+}
+
+impl Handles {
+    /// Addresses of actors that do not run yet, with an outbox for each door.
+    #[must_use]
+    pub fn new(doors: &Doors) -> Self {
+        let outboxes = doors.names(|_| true).into_iter().map(|door| {
+            let outbox = of(ActorKind::Outbox, Scope::Door(door.clone()));
+            (door, outbox)
+        });
+        Self {
+            outboxes: Outboxes::new(outboxes.collect()),
+            root: one(ActorKind::Root),
+            ops: one(ActorKind::Ops),
+            journal: one(ActorKind::Journal),
+            rate_limiter: one(ActorKind::RateLimiter),
+            restriction_sweeper: one(ActorKind::RestrictionSweeper),
+            tools: one(ActorKind::Tools),
+            tool_cache: one(ActorKind::ToolCache),
+            approvals: one(ActorKind::Approvals),
+            providers: one(ActorKind::Providers),
+            llm_dispatcher: one(ActorKind::LlmDispatcher),
+            conversations: one(ActorKind::Conversations),
+            presence_scheduler: one(ActorKind::PresenceScheduler),
+            commands: one(ActorKind::Commands),
+            reporter: one(ActorKind::Reporter),
+            timers: one(ActorKind::Timers),
+            config_watcher: one(ActorKind::ConfigWatcher),
+            gateway: one(ActorKind::Gateway),
+            discord: one(ActorKind::Discord),
+            identify_queue: one(ActorKind::IdentifyQueue),
+        }
+    }
+
+    /// Who knows how members stand against their limits.
+    #[must_use]
+    pub fn rate_limiter(&self) -> Handle<RateLimiterMsg> {
+        self.rate_limiter.clone()
+    }
+
+    /// Where those ask for a permit who call models beside turns.
+    #[must_use]
+    pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
+        self.llm_dispatcher.clone()
+    }
+
+    /// The way in for doors that are asked.
+    #[must_use]
+    pub fn intake(&self) -> GatewayIntake {
+        GatewayIntake { gateway: self.gateway.clone() }
+    }
+}
+
+fn one<M: Send + 'static>(kind: ActorKind) -> Handle<M> {
+    of(kind, Scope::One)
+}
+
+/// The address of one actor of this kind, below supervisors that are the only ones of theirs.
+fn of<M: Send + 'static>(kind: ActorKind, scope: Scope) -> Handle<M> {
+    // Every kind has a row: a test holds it.
+    let (row, above) = TREE.locate(kind).unwrap_or((&TREE, String::new()));
+    Handle::new(row, &above, scope)
+}

@@ -1,0 +1,243 @@
+//! The whole tree on ports in memory: a question comes in as an event and goes out as a post, whoever fails on the way.
+
+mod failures;
+mod simulation;
+mod third_door;
+mod two_processes;
+
+use std::collections::BTreeSet;
+use std::sync::atomic::AtomicUsize;
+
+use parking_lot::Mutex;
+
+use self::third_door::{CLUB, Club};
+use super::*;
+use crate::audit::Audit;
+use crate::config_watcher::{FileFingerprints, Files};
+use crate::door::{Pacing, Source};
+use crate::running::Running;
+use crate::testing::log::Log;
+use crate::testing::pictures::Sketches;
+use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};
+use crate::testing::{DOOR, mention, place, settle};
+use crate::tree::{Instances, Scope};
+use domain::incoming::{Incoming, Posted};
+use ports::testing::{
+    Connection, Connections, FixedDice, ManualClock, MemoryStore, NoVitals, ScriptedListener, ScriptedModels,
+    ScriptedPoster, ScriptedSource,
+};
+use ports::tools::ServerEntries;
+use ports::{NoFaults, NoFiles, Session, StreamEvent};
+
+/// Files that never change.
+struct Still;
+
+impl Files for Still {
+    fn looks(&self) -> FileFingerprints {
+        FileFingerprints::new()
+    }
+
+    fn read(&self) -> (FileFingerprints, Result<Running, Vec<String>>) {
+        (FileFingerprints::new(), Err(Vec::new()))
+    }
+}
+
+/// What several lives of one process share.
+struct Outside {
+    poster: Arc<ScriptedPoster>,
+    store: Arc<MemoryStore>,
+    /// What people said, in the order of the platform's session; the first is number two.
+    said: Mutex<Vec<Posted>>,
+    /// What others say is for us: each is another member, in another place than that of the question.
+    others_ask: bool,
+}
+
+impl Outside {
+    fn new() -> Self {
+        let (poster, store) = (Arc::new(ScriptedPoster::new()), Arc::new(MemoryStore::new()));
+        Self { poster, store, said: Mutex::default(), others_ask: false }
+    }
+
+    /// What we said in the channel of the question.
+    fn answers(&self) -> Vec<String> {
+        self.poster.ours(&place("42"))
+    }
+}
+
+struct World {
+    tree: Tree,
+    models: Arc<ScriptedModels>,
+    store: Arc<MemoryStore>,
+    roster: Arc<Roster>,
+    connections: Connections,
+    events: TurnEvents,
+    handles: Handles,
+}
+
+async fn life(outside: &Outside, faults: Arc<dyn Faults>) -> World {
+    life_with(outside, faults, &[], Arc::new(Club::default())).await
+}
+
+async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&str, &str)], club: Arc<Club>) -> World {
+    let (source, connections) = ScriptedSource::new();
+    let models = Arc::new(ScriptedModels::new(&["main"]));
+    let roster = Arc::new(Roster::default());
+    let platform = DoorRecord {
+        door: DOOR,
+        source: Source::Shards(Arc::new(source)),
+        poster: Arc::clone(&outside.poster) as _,
+        attachments: Arc::new(NoFiles),
+        pacing: Pacing { requests_per_second: 50, refusals: 1_000 },
+        registers_commands: true,
+    };
+    let mut running = crate::testing::running(variables, Arc::clone(&models) as _);
+    running.doors.insert(CLUB, third_door::rules());
+    running.servers = Arc::new(ServerEntries { entries: vec![entry("time", "program")], ..ServerEntries::default() });
+    let doors = Doors::new(vec![platform, third_door::record(&club)]).unwrap();
+    let clock = Arc::new(ManualClock::new());
+    let events = TurnEvents::new(vec![CLUB], Arc::clone(&clock) as _);
+    let live = Live::new(running);
+    let bounds = live.clone();
+    let facts = FactKeeper::new(Arc::clone(&outside.store) as _, Arc::clone(&clock) as _, move || {
+        bounds.now().settings.memory.bounds()
+    });
+    let parts = Parts {
+        renderer: Arc::new(Sketches),
+        handles: Handles::new(&doors),
+        timeline: Arc::default(),
+        toolbox: Arc::default(),
+        built_in: nothing_built_in(),
+        servers: Arc::new(ScriptedServers::default()),
+        providers: Some(Arc::new(NoProviders)),
+        events: events.clone(),
+        audit: Arc::new(Audit::new(
+            Arc::clone(&outside.store) as _,
+            Arc::clone(&clock) as _,
+            live.clone(),
+            facts.forgotten(),
+        )),
+        live,
+        facts: Arc::new(facts),
+        files: Arc::new(Still),
+        clock,
+        dice: Arc::new(FixedDice::new(0.5)),
+        faults,
+        store: Arc::clone(&outside.store) as _,
+        doors,
+        home: DOOR,
+        listener: Arc::new(ScriptedListener::default()),
+        // Its address is taken at first.
+        listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
+        vitals: Arc::new(NoVitals),
+        roster: Arc::clone(&roster),
+        tooling: Arc::default(),
+        board: Arc::new(Board::default()),
+        exit: Arc::new(tokio::sync::watch::channel(None).0),
+    };
+    let handles = parts.handles.clone();
+    let tree = Tree::start(parts).await.unwrap();
+    World { tree, models, store: Arc::clone(&outside.store), roster, connections, events, handles }
+}
+
+impl World {
+    async fn connected(&mut self) -> Connection {
+        let connection = self.connections.next().await;
+        assert_eq!((connection.shard.number, connection.shard.total), (0, 1));
+        greet(&connection);
+        connection
+    }
+
+    fn paths(&self) -> BTreeSet<String> {
+        self.roster.all().iter().map(|stats| stats.path.to_string()).collect()
+    }
+}
+
+/// The platform begins a session, unless one goes on.
+fn greet(connection: &Connection) {
+    if connection.session.is_none() {
+        let session = Session { id: "s".into(), sequence: 1, resume_url: None, service: None, total: 1 };
+        connection.events.send(StreamEvent::Ready(session)).unwrap();
+    }
+}
+
+fn ask(connection: &Connection, sequence: u64, id: &str) {
+    let incoming = Box::new(Incoming::Posted(mention(id, "7", "42")));
+    connection.events.send(StreamEvent::Incoming { sequence, incoming }).unwrap();
+}
+
+/// The paths of a row's actors that run from the start.
+fn from_start(row: &'static Row, above: &str) -> Vec<String> {
+    let of = |scope: Scope| row.path(above, &scope);
+    match row.name {
+        Name::Fixed(_) => vec![of(Scope::One)],
+        Name::Template { of: Instances::Door, .. } if row.kind == ActorKind::Source => vec![of(Scope::Door(CLUB))],
+        Name::Template { .. } if row.kind == ActorKind::Listener => vec![of(Scope::Number(0))],
+        Name::Template { of: Instances::Door, .. } => [DOOR, CLUB].map(|door| of(Scope::Door(door))).into(),
+        Name::Template { of: Instances::Place | Instances::Server | Instances::Number, .. } => Vec::new(),
+    }
+}
+
+/// Whoever supervises is there when those below it are, and goes after them.
+fn starts(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above) {
+        row.children.iter().for_each(|child| starts(child, &path, found));
+        found.push(path);
+    }
+}
+
+fn stops(row: &'static Row, above: &str, found: &mut Vec<String>) {
+    for path in from_start(row, above).into_iter().rev() {
+        row.children.iter().rev().for_each(|child| stops(child, &path, found));
+        found.push(path);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_row_that_is_known_before_lives_after_the_start() {
+    let world = life(&Outside::new(), Arc::new(NoFaults)).await;
+    settle().await;
+    let mut expected = vec!["staffai/discord/shard:0".to_owned(), "staffai/tools/mcp:time".to_owned()];
+    starts(&TREE, "", &mut expected);
+    assert_eq!(world.paths(), expected.into_iter().collect());
+}
+
+#[tokio::test(start_paused = true)]
+async fn actors_start_as_the_tree_says_and_stop_in_reverse() {
+    let log = Log::capture();
+    let world = life(&Outside::new(), Arc::new(NoFaults)).await;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    starts(&TREE, "", &mut up);
+    stops(&TREE, "", &mut down);
+    let mut started = log.column("actor.started", "actor");
+    started.retain(|path| !path.contains("/mcp:"));
+    assert_eq!(started, up);
+    settle().await;
+    world.tree.stop().await;
+    let stopped = log.column("actor.stopped", "actor");
+    let later = |path: &String| path.contains("/shard:") || path.contains("/mcp:");
+    let (later, stopped): (Vec<String>, Vec<String>) = stopped.into_iter().partition(later);
+    let expected = ["staffai/discord/shard:0", "staffai/tools/mcp:time"].map(str::to_owned).to_vec();
+    assert_eq!((later, stopped), (expected, down));
+    let reasons = log.column("actor.stopped", "reason");
+    assert!(reasons.iter().all(|reason| reason.is_empty() || reason == "stopped in order"), "{reasons:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_drain_finishes_what_runs_and_leaves_the_rest_in_the_journal() {
+    let outside = Outside::new();
+    let mut world = life(&outside, Arc::new(NoFaults)).await;
+    let connection = world.connected().await;
+    world.models.takes(Duration::from_secs(10));
+    ask(&connection, 2, "10");
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    ask(&connection, 3, "11");
+    settle().await;
+    let begun = Instant::now();
+    assert_eq!(world.tree.drain(Duration::from_secs(25)).await, Drained { finished: true, left: Some(1) });
+    assert_eq!(begun.elapsed().as_secs(), 9);
+    assert_eq!(outside.answers(), ["fine"]);
+    world.tree.stop().await;
+    let state = |id: &str| world.store.json(&format!("staffai:turn:discord:{id}")).unwrap()["state"].clone();
+    assert_eq!((state("10"), state("11")), ("closed".into(), "open".into()));
+    assert!(world.roster.all().iter().all(|stats| stats.kind == ActorKind::Root), "nobody is left");
+}

@@ -1,0 +1,206 @@
+//! For tests: what a parser costs, in instructions of the processor, for inputs of doubling size.
+//!
+//! No code that reads outside bytes may cost more than linear time. A test of that rule counts instructions, because time depends
+//! on the machine and its load. The counting is done by valgrind: [`grows_linearly`] runs the test that calls it once more in a
+//! process of its own under `callgrind`, with the counters on only while the parser reads. Libraries below the parser are counted
+//! like its own code, and the parser itself holds nothing for this.
+//!
+//! A test for a parser is one call:
+//!
+//! ```ignore
+//! #[test]
+//! fn a_frame_costs_no_more_than_its_length() {
+//!     // Inputs of 4, 8, 16 and 32 KiB: the first argument is the smallest size, the largest is eight times as long. Choose the
+//!     // largest near the parser's cap, and an input that is as bad as one can be: nested, unclosed, repeated.
+//!     cost::grows_linearly(4 * 1024, |size| "[".repeat(size), |input| drop(parse(&input)));
+//! }
+//! ```
+//!
+//! | call | for what is read |
+//! |---|---|
+//! | [`grows_linearly`] | in slices, or on a thread for blocking work: the cost follows the size |
+//! | [`fits_a_slice`] | in one go on a task: the same, and the largest input, which is the cap, takes a core no longer than 10 ms |
+//! | [`stays_flat`] | only up to a bound: what is behind it costs nothing |
+//!
+//! Each call leaves a line in `target/cost/`, which `./test` prints as one table.
+//!
+//! - The last argument must be a closure that is written in the test function itself: its type names the test to run again.
+//! - One call for each test function.
+//! - Only the last closure is counted. What it returns late (destructors of its argument included) is counted as well.
+//! - A reader that waits is driven inside it, on a runtime of one thread.
+
+use std::any::type_name_of_val;
+use std::path::Path;
+use std::process::Command;
+
+/// Set in the process whose instructions are counted.
+const COUNTED: &str = "COST_IS_COUNTED";
+
+/// The sizes of the inputs, as multiples of the smallest.
+const SIZES: [usize; 4] = [1, 2, 4, 8];
+
+/// The most that the largest input may cost, as a multiple of the smallest: linear cost makes it 8, `n log n` about 10, the
+/// square 64.
+const MOST: f64 = 12.0;
+
+/// The most that an input of eight times the size may cost where only its beginning is read.
+const FLAT: f64 = 1.2;
+
+/// Below so many instructions the largest input was not read at all.
+const LEAST: u64 = 10_000;
+
+/// The instructions that a task may take in one go. Tests are built without optimisation, which takes 3 to 10 times the
+/// instructions of a release; that one runs about 4 in a nanosecond, so this is 10 ms of a core at most.
+const SLICE: u64 = 100_000_000;
+
+/// Fails unless `read` costs at most in proportion to the size of what `input` makes, which is `smallest` and then twice, four
+/// and eight times that.
+///
+/// # Panics
+/// The cost grows faster, or valgrind is not installed.
+pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
+    if let Some(cost) = cost(smallest, input, read) {
+        assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
+    }
+}
+
+/// The same for what a task reads in one go: `cap` is the size of the largest input, and that one fits into 10 ms of a core.
+///
+/// # Panics
+/// The cost grows faster, the largest input costs too much, or valgrind is not installed.
+pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read: R) {
+    if let Some(cost) = cost(cap / SIZES[SIZES.len() - 1], input, read) {
+        assert!(cost.growth <= MOST, "{:.1} times the cost for an input of 8 times the size", cost.growth);
+        assert!(cost.largest <= SLICE, "{} instructions are more than the {SLICE} of a slice", cost.largest);
+    }
+}
+
+/// Fails unless `read` costs about the same whatever the size of what `input` makes.
+///
+/// # Panics
+/// The cost grows, or valgrind is not installed.
+pub fn stays_flat<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
+    if let Some(cost) = cost(smallest, input, read) {
+        assert!(cost.growth <= FLAT, "{:.1} times the cost for what is not read", cost.growth);
+    }
+}
+
+/// What was counted.
+#[derive(Debug)]
+struct Cost {
+    /// Instructions for the largest input.
+    largest: u64,
+    /// How many times more the largest input costs than the smallest.
+    growth: f64,
+}
+
+/// Counts; none in the process that is being counted.
+fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<Cost> {
+    #[expect(clippy::disallowed_methods, reason = "the process that is counted is told so by its parent")]
+    let is_counted = std::env::var_os(COUNTED).is_some();
+    if is_counted {
+        for size in SIZES {
+            let mut input = Some(input(smallest * size));
+            counted(&mut || input.take().into_iter().for_each(&mut read));
+        }
+        return None;
+    }
+    let closure = type_name_of_val(&read);
+    let test = test_of(closure);
+    let costs = costs_of(test);
+    let (first, largest) = (costs[0], costs[SIZES.len() - 1]);
+    let cost = Cost { largest, growth: float(largest) / float(first) };
+    note(name_of(closure), smallest * SIZES[SIZES.len() - 1], &cost);
+    assert!(largest > LEAST, "{test}: nothing was read: {costs:?} instructions");
+    Some(cost)
+}
+
+/// Leaves the figures for the table. Where that fails, the test goes on.
+fn note(test: &str, size: usize, cost: &Cost) {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/cost");
+    let each = float(cost.largest) / float(size as u64);
+    let line = format!("{test}\t{size}\t{}\t{each:.0}\t{:.1}\n", cost.largest, cost.growth);
+    eprint!("{line}");
+    let _ = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(test.replace("::", ".")), line));
+}
+
+/// The counters are on while this runs, and are written down and set to zero at its end.
+#[inline(never)]
+fn counted(work: &mut dyn FnMut()) {
+    work();
+    // Something after the call, so that this frame stays until the work is done.
+    std::hint::black_box(());
+}
+
+/// The crate and the path of the test that a closure was written in.
+fn name_of(closure: &'static str) -> &'static str {
+    closure.split("::{{closure}}").next().unwrap_or(closure).trim_start_matches("staffai_")
+}
+
+/// The path of the test that a closure was written in, as the test runner knows it.
+fn test_of(closure: &'static str) -> &'static str {
+    let name = name_of(closure);
+    name.split_once("::").map_or(name, |(_, path)| path)
+}
+
+/// Runs a test under valgrind and reads what it counted for each size.
+fn costs_of(test: &str) -> Vec<u64> {
+    let folder = tempfile::tempdir().expect("a folder can be made");
+    let out = folder.path().join("counts");
+    let output = Command::new("valgrind")
+        .args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*cost::counted*"])
+        .args(["--dump-after=staffai_cost::counted", &format!("--callgrind-out-file={}", out.display())])
+        .arg(std::env::current_exe().expect("a test knows its program"))
+        .args(["--exact", test, "--test-threads=1"])
+        .env(COUNTED, "1")
+        .output()
+        .unwrap_or_else(|error| panic!("cannot run valgrind ({error}): install it, or run ./test, which does it"));
+    let said = || String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{test} under valgrind: {}", said());
+    let dump = |number: usize| {
+        let text = std::fs::read_to_string(folder.path().join(format!("counts.{number}"))).ok()?;
+        text.lines().find_map(|line| line.strip_prefix("totals: ")?.trim().parse().ok())
+    };
+    let costs: Vec<u64> = (1..=SIZES.len()).filter_map(dump).collect();
+    assert_eq!(costs.len(), SIZES.len(), "{test} was counted {costs:?}: {}", said());
+    costs
+}
+
+#[expect(clippy::cast_precision_loss, reason = "counts are far below 2^52")]
+fn float(count: u64) -> f64 {
+    count as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reading_once_is_linear() {
+        grows_linearly(
+            1_000,
+            |size| vec![1_u8; size],
+            |input| {
+                assert!(std::hint::black_box(&input).iter().map(|byte| u64::from(*byte)).sum::<u64>() > 0);
+            },
+        );
+    }
+
+    #[test]
+    fn reading_again_for_each_byte_is_noticed() {
+        let cost = cost(
+            100,
+            |size| vec![1_u8; size],
+            |input| {
+                let sum = |end: usize| input[..end].iter().map(|byte| u64::from(*byte)).sum::<u64>();
+                assert!(std::hint::black_box((0..input.len()).map(sum).max()).is_some());
+            },
+        );
+        assert!(cost.is_none_or(|cost| cost.growth > MOST), "the square of the size");
+    }
+
+    #[test]
+    fn a_closure_names_its_test() {
+        assert_eq!(test_of("staffai_llm::tests::a_frame::{{closure}}"), "tests::a_frame");
+    }
+}

@@ -1,0 +1,457 @@
+//! Discord's messages turned into neutral facts. Only the fields that matter are read, and each of them as tolerantly as
+//! its meaning allows: an embed, component or sticker of an unknown kind must not hide a question.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serenity::model::Timestamp as WireTime;
+use serenity::model::channel::{ChannelType, MessageType};
+use serenity::model::id::{ChannelId, GuildId, MessageId as WireMessageId, RoleId, UserId};
+
+use super::DOOR;
+use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen, WantedModels};
+
+/// The first millisecond of Discord's ids, since the Unix epoch.
+const DISCORD_EPOCH: u64 = 1_420_070_400_000;
+
+/// The longest name of a file and of its media type, in bytes: more than Discord allows.
+const MAX_FILE_NAME: usize = 2_048;
+
+/// The longest address of a file, in bytes; a signed one has some 300.
+const MAX_FILE_ADDRESS: usize = 4_096;
+
+/// The most messages of one bulk deletion that count; Discord deletes at most 100 at once.
+const BULK_MAX: usize = 1_000;
+
+/// The longest tag of a language, in bytes.
+const MAX_LOCALE: usize = 16;
+
+/// A message of the gateway or of the request API. Messages of the request API name no guild and no member:
+/// `guild` is what the caller knows of it.
+///
+/// # Errors
+/// It is no message. The error names the field.
+pub fn posted(json: &str, me: UserId, guild: Option<&str>) -> Result<Posted, serde_json::Error> {
+    let wire: WireMessage<'_> = serde_json::from_str(json)?;
+    Ok(wire.into_posted(me, guild))
+}
+
+/// The message that `MESSAGE_DELETE` names.
+///
+/// # Errors
+/// It names none.
+pub fn deleted(json: &str) -> Result<MessageId, serde_json::Error> {
+    let wire: HasId = serde_json::from_str(json)?;
+    Ok(message_id(wire.id))
+}
+
+/// The messages that `MESSAGE_DELETE_BULK` names, in order, at most [`BULK_MAX`].
+///
+/// # Errors
+/// It names none.
+pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Bulk {
+        ids: Vec<WireMessageId>,
+    }
+    let wire: Bulk = serde_json::from_str(json)?;
+    Ok(wire.ids.into_iter().take(BULK_MAX).map(message_id).collect())
+}
+
+/// The place of a reaction to a message of ours, read from `MESSAGE_REACTION_ADD`; none when it is about the message of another
+/// account, or we reacted ourselves.
+///
+/// # Errors
+/// It names no place.
+pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Reaction {
+        #[serde(rename = "channel_id")]
+        channel: ChannelId,
+        #[serde(rename = "user_id")]
+        by: UserId,
+        #[serde(default, rename = "message_author_id")]
+        author: Option<UserId>,
+    }
+    let wire: Reaction = serde_json::from_str(json)?;
+    let ours = wire.author == Some(me) && wire.by != me;
+    Ok(ours.then(|| place(wire.channel)))
+}
+
+/// A guild, and the places in it where people write with the moment of the newest message. None for a guild that is
+/// not available. Places that cannot be read are left out; whether we may read there is not looked at.
+///
+/// # Errors
+/// It is no guild at all.
+pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Guild<'a> {
+        id: GuildId,
+        #[serde(default)]
+        unavailable: Option<bool>,
+        #[serde(default, deserialize_with = "tolerant", borrow)]
+        preferred_locale: Tolerant<'a>,
+        #[serde(default, borrow)]
+        channels: Option<Vec<&'a RawValue>>,
+        #[serde(default, borrow)]
+        threads: Option<Vec<&'a RawValue>>,
+    }
+    let guild: Guild<'_> = serde_json::from_str(json)?;
+    if guild.unavailable == Some(true) {
+        return Ok(None);
+    }
+    let locale = guild.preferred_locale.read::<String>().filter(|tag| tag.len() <= MAX_LOCALE);
+    let mut places = GuildPlaces { guild: guild.id.to_string(), locale, newest: Vec::new(), threads: Vec::new() };
+    let channels = [guild.channels, guild.threads].into_iter().flatten().flatten();
+    for channel in channels.filter_map(|raw| serde_json::from_str::<Channel<'_>>(raw.get()).ok()) {
+        places.threads.extend(channel.thread());
+        if has_messages(channel.kind) {
+            places.newest.push((place(channel.id), channel.newest()));
+        }
+    }
+    Ok(Some(places))
+}
+
+/// The thread of a `THREAD_CREATE`, and the channel it belongs to. None when that is left out.
+///
+/// # Errors
+/// It is no channel.
+pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
+    serde_json::from_str::<Channel<'_>>(json).map(|channel| channel.thread())
+}
+
+/// The threads of a `THREAD_LIST_SYNC`, each with the channel it belongs to. Those that cannot be read are left out.
+///
+/// # Errors
+/// It lists none.
+pub fn threads(json: &str) -> Result<Vec<(Place, Place)>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Synced<'a> {
+        #[serde(borrow)]
+        threads: Vec<&'a RawValue>,
+    }
+    let Synced { threads } = serde_json::from_str(json)?;
+    Ok(threads.iter().filter_map(|raw| thread(raw.get()).ok().flatten()).collect())
+}
+
+#[derive(Deserialize)]
+struct Channel<'a> {
+    id: ChannelId,
+    #[serde(rename = "type")]
+    kind: ChannelType,
+    #[serde(default)]
+    last_message_id: Option<WireMessageId>,
+    #[serde(default)]
+    parent_id: Option<ChannelId>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    thread_metadata: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+struct ThreadTimes {
+    /// A thread that begins with a message has the id of that message, which may be much older.
+    #[serde(default)]
+    create_timestamp: Option<WireTime>,
+}
+
+impl Channel<'_> {
+    /// Returns the moment of the newest message as far as Discord says: not before the place itself began.
+    fn newest(&self) -> Timestamp {
+        let made = time_of(WireMessageId::new(self.id.get()));
+        let begun =
+            self.thread_metadata.read::<ThreadTimes>().and_then(|times| times.create_timestamp).map(milliseconds);
+        self.last_message_id.map(time_of).into_iter().chain(begun).fold(made, Timestamp::max)
+    }
+
+    fn thread(&self) -> Option<(Place, Place)> {
+        let is_thread =
+            matches!(self.kind, ChannelType::NewsThread | ChannelType::PublicThread | ChannelType::PrivateThread);
+        is_thread.then_some(self.parent_id).flatten().map(|parent| (place(self.id), place(parent)))
+    }
+}
+
+/// A guild's places.
+#[derive(Debug, PartialEq, Eq)]
+pub struct GuildPlaces {
+    /// The guild's id.
+    pub guild: String,
+    /// The tag of the language that it prefers.
+    pub locale: Option<String>,
+    /// Its places with the moment of the newest message, which Discord calls a hint; not before the moment when the place began.
+    pub newest: Vec<(Place, Timestamp)>,
+    /// Its threads, each with the channel it belongs to.
+    pub threads: Vec<(Place, Place)>,
+}
+
+/// The fields of `READY` that are used.
+#[derive(Debug, Deserialize)]
+pub struct Ready {
+    /// The id to resume by.
+    pub session_id: String,
+    /// Where to resume.
+    #[serde(default)]
+    pub resume_gateway_url: Option<String>,
+    /// Who we are.
+    pub user: Me,
+}
+
+/// Our own account.
+#[derive(Debug, Deserialize)]
+pub struct Me {
+    /// Our id.
+    pub id: UserId,
+}
+
+pub(super) fn message_id(id: WireMessageId) -> MessageId {
+    MessageId::new(DOOR, id.to_string())
+}
+
+pub(super) fn place(id: ChannelId) -> Place {
+    Place::new(DOOR, id.to_string())
+}
+
+pub(super) fn person(id: UserId) -> Person {
+    Person::new(DOOR, id.to_string())
+}
+
+const fn has_messages(kind: ChannelType) -> bool {
+    matches!(
+        kind,
+        ChannelType::Text
+            | ChannelType::News
+            | ChannelType::Voice
+            | ChannelType::Stage
+            | ChannelType::NewsThread
+            | ChannelType::PublicThread
+            | ChannelType::PrivateThread
+    )
+}
+
+#[derive(Deserialize)]
+struct HasId {
+    id: WireMessageId,
+}
+
+#[derive(Deserialize)]
+struct WireMessage<'a> {
+    id: WireMessageId,
+    channel_id: ChannelId,
+    #[serde(default)]
+    guild_id: Option<GuildId>,
+    author: WireUser,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    member: Tolerant<'a>,
+    #[serde(default)]
+    content: String,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    timestamp: Tolerant<'a>,
+    #[serde(default, rename = "type")]
+    kind: MessageType,
+    #[serde(default, borrow)]
+    mentions: Vec<&'a RawValue>,
+    #[serde(default)]
+    webhook_id: Option<serde::de::IgnoredAny>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    message_reference: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    referenced_message: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+pub(super) struct WireUser {
+    pub(super) id: UserId,
+    username: String,
+    #[serde(default)]
+    global_name: Option<String>,
+    #[serde(default)]
+    bot: bool,
+    #[serde(default)]
+    system: bool,
+}
+
+#[derive(Default, Deserialize)]
+struct WireMember<'a> {
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    joined_at: Tolerant<'a>,
+    #[serde(default)]
+    nick: Option<String>,
+    #[serde(default)]
+    roles: Vec<RoleId>,
+}
+
+#[derive(Deserialize)]
+struct WireReference {
+    /// 0 is a reply, 1 a forwarded message.
+    #[serde(default, rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    message_id: Option<WireMessageId>,
+}
+
+#[derive(Deserialize)]
+struct WireQuoted<'a> {
+    id: WireMessageId,
+    author: WireUser,
+    #[serde(default)]
+    content: String,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    message_reference: Tolerant<'a>,
+    #[serde(default, deserialize_with = "tolerant", borrow)]
+    attachments: Tolerant<'a>,
+}
+
+#[derive(Deserialize)]
+struct WireAttachment {
+    filename: String,
+    #[serde(default)]
+    content_type: Option<String>,
+    size: u64,
+    url: String,
+    #[serde(default)]
+    width: Option<u32>,
+    #[serde(default)]
+    height: Option<u32>,
+}
+
+impl WireReference {
+    /// The message that a reply replies to.
+    fn answered(self) -> Option<WireMessageId> {
+        if self.kind == 0 { self.message_id } else { None }
+    }
+}
+
+/// A part that is looked at on its own: when it is odd, it counts as missing and the rest of the message still stands.
+#[derive(Clone, Copy, Default)]
+struct Tolerant<'a>(Option<&'a RawValue>);
+
+impl<'a> Tolerant<'a> {
+    fn read<T: Deserialize<'a>>(self) -> Option<T> {
+        self.0.and_then(|raw| serde_json::from_str::<Option<T>>(raw.get()).ok().flatten())
+    }
+}
+
+fn tolerant<'de: 'a, 'a, D: Deserializer<'de>>(deserializer: D) -> Result<Tolerant<'a>, D::Error> {
+    <&RawValue>::deserialize(deserializer).map(|raw| Tolerant(Some(raw)))
+}
+
+impl WireMessage<'_> {
+    fn into_posted(self, me: UserId, guild: Option<&str>) -> Posted {
+        let reply_to = self.quoted(me);
+        let kind = self.author_kind(me);
+        let mentions_us =
+            self.mentions.iter().any(|raw| serde_json::from_str::<Me>(raw.get()).is_ok_and(|user| user.id == me));
+        let member: WireMember<'_> = self.member.read().unwrap_or_default();
+        let at = self.timestamp.read::<WireTime>().map_or_else(|| time_of(self.id), milliseconds);
+        Posted {
+            id: message_id(self.id),
+            place: place(self.channel_id),
+            parent: None,
+            guild: self.guild_id.map(|id| id.to_string()).or_else(|| guild.map(str::to_owned)),
+            author: Author {
+                person: person(self.author.id),
+                joined: member.joined_at.read::<WireTime>().map(milliseconds),
+                roles: member.roles.iter().map(ToString::to_string).collect(),
+                name: member.nick.filter(|nick| !nick.is_empty()).unwrap_or_else(|| self.author.into_name()),
+                kind,
+            },
+            text: self.content,
+            mentions_us,
+            reply_to,
+            attachments: attachments(self.attachments),
+            locale: None,
+            may_answer: true,
+            at,
+            draw: None,
+            tools: true,
+            given: None,
+            models: WantedModels::default(),
+            lineage: None,
+        }
+    }
+
+    fn author_kind(&self, me: UserId) -> AuthorKind {
+        if self.author.id == me {
+            AuthorKind::Ourselves
+        } else if self.author.system || !is_written(self.kind) {
+            AuthorKind::System
+        } else if self.webhook_id.is_some() {
+            AuthorKind::Webhook
+        } else if self.author.bot {
+            AuthorKind::Bot
+        } else {
+            AuthorKind::Member
+        }
+    }
+
+    /// Pins, crossposts and forwards carry references too; only replies count.
+    fn quoted(&self, me: UserId) -> Option<Quoted> {
+        if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
+            return None;
+        }
+        let seen: Option<WireQuoted<'_>> = self.referenced_message.read();
+        let reference: Option<WireReference> = self.message_reference.read();
+        if reference.as_ref().is_some_and(|reference| reference.kind != 0) {
+            return None;
+        }
+        let id = reference.and_then(WireReference::answered).or(seen.as_ref().map(|seen| seen.id))?;
+        let seen = seen.filter(|seen| seen.id == id).map(|seen| Seen {
+            author: person(seen.author.id),
+            ours: seen.author.id == me,
+            name: seen.author.into_name(),
+            text: seen.content,
+            attachments: attachments(seen.attachments),
+            answers: seen.message_reference.read::<WireReference>().and_then(WireReference::answered).map(message_id),
+        });
+        Some(Quoted { id: message_id(id), seen })
+    }
+}
+
+/// The files of a message; those that cannot be read are left out. Names and addresses come from members in part, so none may
+/// be longer than Discord allows.
+fn attachments(raw: Tolerant<'_>) -> Vec<Attachment> {
+    let files: Vec<&RawValue> = raw.read().unwrap_or_default();
+    let read = |raw: &&RawValue| serde_json::from_str::<WireAttachment>(raw.get()).ok();
+    let files = files.iter().filter_map(read).filter(|file| {
+        let mime = file.content_type.as_deref().unwrap_or_default();
+        file.filename.len() <= MAX_FILE_NAME && file.url.len() <= MAX_FILE_ADDRESS && mime.len() <= MAX_FILE_NAME
+    });
+    let neutral = files.map(|WireAttachment { filename: name, content_type: mime, size, url, width, height }| {
+        Attachment { name, mime, size, url, width, height }
+    });
+    neutral.take(MAX_ATTACHMENTS).collect()
+}
+
+impl WireUser {
+    pub(super) fn name(&self) -> &str {
+        self.global_name.as_deref().filter(|name| !name.is_empty()).unwrap_or(&self.username)
+    }
+
+    fn into_name(self) -> String {
+        self.name().to_owned()
+    }
+}
+
+/// An account wrote it, in contrast to what Discord itself posts about joins, pins and boosts.
+const fn is_written(kind: MessageType) -> bool {
+    matches!(
+        kind,
+        MessageType::Regular
+            | MessageType::InlineReply
+            | MessageType::ChatInputCommand
+            | MessageType::ContextMenuCommand
+    )
+}
+
+fn milliseconds(time: WireTime) -> Timestamp {
+    Timestamp(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))
+}
+
+/// An id holds the moment when it was made.
+pub(super) fn time_of(id: WireMessageId) -> Timestamp {
+    Timestamp((id.get() >> 22) + DISCORD_EPOCH)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,253 @@
+//! One text frame of the gateway, read without trust: for any content the outcome is a value.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use serenity::model::id::UserId;
+
+use super::events::{self, GuildPlaces, Ready};
+use super::interactions::{self, Interaction};
+use super::prefilter::{self, Filter};
+use super::rights::{self, Change};
+use domain::ids::{MessageId, Place};
+use domain::incoming::Posted;
+use domain::manners::Draw;
+
+/// The largest frame that is looked into, in bytes. A guild's first frame can be large; nothing else comes near.
+pub(super) const MAX_FRAME: usize = 4 * 1024 * 1024;
+/// The longest reason that is logged, in characters.
+const MAX_REASON: usize = 200;
+
+/// What a frame says.
+#[derive(Debug)]
+pub(super) enum Reading {
+    /// HELLO: the interval of heartbeats.
+    Hello(Duration),
+    /// The session is invalid; true when it may be resumed.
+    InvalidSession(bool),
+    /// The peer asks us to reconnect.
+    Reconnect,
+    /// A heartbeat, its answer, or an operation without a meaning for us.
+    Control,
+    /// An event of the session.
+    Dispatch {
+        /// Its sequence in the session.
+        sequence: u64,
+        /// The label of its kind.
+        kind: &'static str,
+        /// What it says.
+        event: Event,
+    },
+}
+
+/// What an event of the session says.
+#[derive(Debug)]
+pub(super) enum Event {
+    Ready(Box<Ready>),
+    Resumed,
+    Posted(Box<Posted>),
+    Deleted(Vec<MessageId>),
+    /// The places of a community, and what we may do in them.
+    Places(GuildPlaces, Option<Box<Change>>),
+    /// What we may do somewhere changed.
+    Rights(Box<Change>),
+    /// Threads, each with the channel it belongs to.
+    Threads(Vec<(Place, Place)>),
+    /// A community, its language, its owner or its roles changed.
+    GuildChanged(GuildPlaces, Box<Change>),
+    /// A reaction to a message of ours in this place.
+    Reacted(Place),
+    /// A member ran or types a command.
+    Interaction(Interaction),
+    /// Nothing for us.
+    Other,
+}
+
+/// A frame that could not be used.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Dropped {
+    /// Its sequence in the session; none when it could not be read.
+    pub(super) sequence: Option<u64>,
+    /// The label that it is counted under.
+    pub(super) kind: &'static str,
+    /// Why it could not be used: names the field, never holds the content of messages.
+    pub(super) reason: String,
+    /// It was READY, which begins a session.
+    pub(super) begins: bool,
+}
+
+/// Reads a frame. Frames that are not for us are passed over without being parsed where that is safe.
+///
+/// # Errors
+/// It is too large, or malformed.
+pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+    let head = prefilter::head(text);
+    if text.len() > MAX_FRAME {
+        let reason = format!("{} bytes are too many", text.len());
+        return Err(dropped(head.map(|head| head.sequence), "giant", reason));
+    }
+    // Each message is drawn for once, before it is known what it says.
+    let draw = if head.is_none_or(|head| head.kind == "MESSAGE_CREATE") { filter.draw() } else { None };
+    if let Some(head) = head
+        && (!is_read(head.kind) || !is_for_us(head.kind, text, filter, draw))
+    {
+        return Ok(Reading::Dispatch { sequence: head.sequence, kind: label(head.kind), event: Event::Other });
+    }
+    let envelope: Envelope<'_> =
+        serde_json::from_str(text).map_err(|error| malformed(head.map(|head| head.sequence), &error))?;
+    match envelope.op {
+        0 => dispatch(&envelope, text, filter, draw),
+        7 => Ok(Reading::Reconnect),
+        // Unless it says plainly that the session lives, it is gone.
+        9 => Ok(Reading::InvalidSession(envelope.data() == "true")),
+        10 => {
+            let hello: Hello = serde_json::from_str(envelope.data()).map_err(|error| malformed(None, &error))?;
+            Ok(Reading::Hello(Duration::from_millis(hello.heartbeat_interval)))
+        }
+        _ => Ok(Reading::Control),
+    }
+}
+
+/// Why something could not be read, without the words of members in it: the names of fields stand in
+/// backticks, values in quotation marks.
+pub(super) fn reason(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let mut reason = String::with_capacity(text.len().min(MAX_REASON));
+    // Only the outermost marks are sure to be the parser's own, so everything between the first and the last goes.
+    match (text.find('"'), text.rfind('"')) {
+        (Some(first), Some(last)) if first < last => {
+            reason.push_str(&text[..first]);
+            reason.push('…');
+            reason.push_str(&text[last + 1..]);
+        }
+        _ => reason.push_str(&text),
+    }
+    reason.chars().take(MAX_REASON).collect()
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    op: u8,
+    #[serde(default)]
+    s: Option<u64>,
+    #[serde(default, borrow)]
+    t: Option<Cow<'a, str>>,
+    #[serde(default, borrow)]
+    d: Option<&'a RawValue>,
+}
+
+impl Envelope<'_> {
+    fn data(&self) -> &str {
+        self.d.map_or("null", RawValue::get)
+    }
+}
+
+#[derive(Deserialize)]
+struct Hello {
+    heartbeat_interval: u64,
+}
+
+/// Whether an event of this kind has to be parsed.
+fn is_for_us(kind: &str, text: &str, filter: &Filter, draw: Option<Draw>) -> bool {
+    match kind {
+        "MESSAGE_CREATE" => draw.is_some() || filter.may_be_ours(text),
+        "MESSAGE_REACTION_ADD" => filter.may_be_about_ours(text),
+        _ => true,
+    }
+}
+
+fn dispatch(envelope: &Envelope<'_>, text: &str, filter: &Filter, draw: Option<Draw>) -> Result<Reading, Dropped> {
+    let Some(sequence) = envelope.s else {
+        return Err(dropped(None, "malformed", "missing field `s`".to_owned()));
+    };
+    let Some(kind) = envelope.t.as_deref() else {
+        return Err(dropped(Some(sequence), "malformed", "missing field `t`".to_owned()));
+    };
+    let data = envelope.data();
+    let event = match kind {
+        "READY" => serde_json::from_str(data).map(|ready| Event::Ready(Box::new(ready))),
+        "RESUMED" => Ok(Event::Resumed),
+        _ if !is_for_us(kind, text, filter, draw) => Ok(Event::Other),
+        "MESSAGE_CREATE" => posted(data, filter.me(), draw),
+        "MESSAGE_REACTION_ADD" => {
+            events::reacted(data, filter.me()).map(|place| place.map_or(Event::Other, Event::Reacted))
+        }
+        "MESSAGE_DELETE" => events::deleted(data).map(|message| Event::Deleted(vec![message])),
+        "MESSAGE_DELETE_BULK" => events::deleted_bulk(data).map(Event::Deleted),
+        "GUILD_CREATE" => events::places(data).map(|places| {
+            let rights = || rights::wire::guild(data, filter.me()).ok().map(Box::new);
+            places.map_or(Event::Other, |places| Event::Places(places, rights()))
+        }),
+        "INTERACTION_CREATE" => interactions::read(data).map(|known| known.map_or(Event::Other, Event::Interaction)),
+        "THREAD_CREATE" | "THREAD_UPDATE" => {
+            events::thread(data).map(|thread| Event::Threads(thread.into_iter().collect()))
+        }
+        "THREAD_LIST_SYNC" => events::threads(data).map(Event::Threads),
+        "GUILD_UPDATE" => events::places(data).and_then(|places| {
+            let change = rights::wire::guild_update(data, filter.me())?;
+            Ok(places.map_or(Event::Other, |places| Event::GuildChanged(places, Box::new(change))))
+        }),
+        _ => rights::wire::change(kind, data, filter.me())
+            .map(|change| change.map_or(Event::Other, |change| Event::Rights(Box::new(change)))),
+    };
+    match event {
+        Ok(event) => Ok(Reading::Dispatch { sequence, kind: label(kind), event }),
+        Err(error) => Err(Dropped { begins: kind == "READY", ..malformed(Some(sequence), &error) }),
+    }
+}
+
+fn posted(data: &str, me: UserId, draw: Option<Draw>) -> Result<Event, serde_json::Error> {
+    events::posted(data, me, None).map(|posted| Event::Posted(Box::new(Posted { draw, ..posted })))
+}
+
+fn malformed(sequence: Option<u64>, error: &serde_json::Error) -> Dropped {
+    dropped(sequence, "malformed", reason(error))
+}
+
+fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped {
+    Dropped { sequence, kind, reason, begins: false }
+}
+
+/// The kinds of events that are known: the name, the label, and whether the event is looked into.
+const KINDS: [(&str, &str, bool); 22] = [
+    ("READY", "ready", true),
+    ("RESUMED", "resumed", true),
+    ("MESSAGE_CREATE", "message_create", true),
+    ("MESSAGE_UPDATE", "message_update", false),
+    ("MESSAGE_DELETE", "message_delete", true),
+    ("MESSAGE_DELETE_BULK", "message_delete_bulk", true),
+    ("MESSAGE_REACTION_ADD", "message_reaction_add", true),
+    ("GUILD_CREATE", "guild_create", true),
+    ("GUILD_UPDATE", "guild_update", true),
+    ("GUILD_DELETE", "guild_delete", true),
+    ("CHANNEL_CREATE", "channel_create", true),
+    ("CHANNEL_UPDATE", "channel_update", true),
+    ("CHANNEL_DELETE", "channel_delete", true),
+    ("GUILD_ROLE_CREATE", OTHER, true),
+    ("GUILD_ROLE_UPDATE", OTHER, true),
+    ("GUILD_ROLE_DELETE", OTHER, true),
+    ("GUILD_MEMBER_UPDATE", OTHER, true),
+    ("THREAD_CREATE", "thread_create", true),
+    ("THREAD_UPDATE", "thread_update", true),
+    ("THREAD_DELETE", "thread_delete", false),
+    ("THREAD_LIST_SYNC", "thread_list_sync", true),
+    ("INTERACTION_CREATE", "interaction_create", true),
+];
+
+/// The label of all other kinds.
+const OTHER: &str = "other";
+
+/// Whether events of this kind are looked into.
+fn is_read(kind: &str) -> bool {
+    KINDS.iter().any(|(known, _, read)| *read && *known == kind)
+}
+
+/// The label of a kind of event: a closed set, so that a peer cannot fill the metrics with names.
+fn label(kind: &str) -> &'static str {
+    KINDS.iter().find(|(known, ..)| *known == kind).map_or(OTHER, |(_, label, _)| label)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,492 @@
+//! The gateway: one stream is one connection. The library below keeps the heartbeats and the handshake; it is never
+//! allowed to reconnect by itself, because it does so without pause. After the end of a stream the caller decides
+//! what follows.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use parking_lot::Mutex;
+use serenity::model::id::UserId;
+use tokio::task::JoinHandle;
+
+use super::events::{GuildPlaces, Ready};
+use super::frame::{self, Dropped, Event, Reading};
+use super::interactions::Interaction;
+use super::prefilter::{Filter, Lottery};
+use super::rest::Rest;
+use super::{Access, DOOR, address, close};
+use domain::ids::Person;
+use domain::incoming::{Incoming, Posted};
+use domain::rejection::Rejection;
+use ports::{
+    Advice, AfterClose, Closed, EventStream, IdentifyPermit, PostError, PresenceUpdates, Session, Shard, ShardedSource,
+    SourceError, StreamEvent,
+};
+
+mod connection;
+mod display;
+
+use connection::{Connection, Frame};
+use display::{Display, Displays};
+
+/// The longest frame that is read on the task of its connection, in bytes. Longer ones, such as a large guild's first, are read on
+/// a thread for blocking work: no task holds a core for as long as that may take.
+pub(super) const IN_PLACE_MAX: usize = 64 * 1024;
+/// The most frames that are passed over before the sequence of the last of them is reported.
+const MAX_PASSED: u32 = 64;
+
+/// What the gateway needs to know besides how to reach Discord.
+#[derive(Debug, Clone, Default)]
+pub struct Interests {
+    /// Names that we listen to, compared without regard to case.
+    pub names: Vec<String>,
+    /// Direct messages are subscribed to and passed on.
+    pub direct_messages: bool,
+    /// Reactions to messages of ours are subscribed to and passed on.
+    pub reactions: bool,
+    /// Draws for messages that are not for us; none never draws.
+    pub lottery: Option<Lottery>,
+}
+
+/// Discord's gateway as a source of events.
+#[derive(Debug)]
+pub struct Gateway {
+    shared: Arc<Shared>,
+}
+
+/// What all connections share.
+#[derive(Debug)]
+struct Shared {
+    rest: Arc<Rest>,
+    access: Access,
+    interests: Interests,
+    /// The gateway's address; none until Discord was asked for it.
+    address: Mutex<Option<String>>,
+    /// What each shard shows of us.
+    displays: Arc<Displays>,
+}
+
+impl Gateway {
+    /// A source of events for this bot. Nothing is sent yet.
+    #[must_use]
+    pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
+        Self {
+            shared: Arc::new(Shared { rest, access, interests, address: Mutex::new(None), displays: Arc::default() }),
+        }
+    }
+}
+
+#[async_trait]
+impl ShardedSource for Gateway {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        let advice = self.shared.ask().await?;
+        self.shared.me().await?;
+        Ok(advice)
+    }
+
+    fn us(&self) -> Option<Person> {
+        self.shared.rest.known_me().map(|me| Person::new(DOOR, me.to_string()))
+    }
+
+    fn complete(&self, posted: &mut Posted) -> bool {
+        let rest = &self.shared.rest;
+        posted.parent = rest.threads.parent(&posted.place);
+        posted.locale = posted.guild.as_deref().and_then(|guild| rest.threads.locale(guild));
+        let (guild, parent) = (posted.guild.as_deref(), posted.parent.as_ref());
+        posted.may_answer = rest.rights.may_answer(guild, &posted.place, parent, posted.at);
+        guild.is_none_or(|guild| rest.rights.knows(guild))
+    }
+
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        shown: PresenceUpdates,
+    ) -> Box<dyn EventStream> {
+        Box::new(Stream {
+            shared: Arc::clone(&self.shared),
+            shard,
+            session: session.and_then(|session| self.shared.resumable(session, shard)),
+            permit: Some(permit),
+            display: Display::new(Arc::clone(&self.shared.displays), shard.number, shown),
+            live: None,
+            reading: None,
+            told: VecDeque::new(),
+            passed: None,
+            end: None,
+        })
+    }
+}
+
+impl Shared {
+    /// Asks for advice and takes note of the gateway's address.
+    async fn ask(&self) -> Result<Advice, SourceError> {
+        let told = self.rest.gateway().await.map_err(refusal)?;
+        let address = address::gateway(&told.url, self.access.allow_insecure)
+            .map_err(|error| SourceError::Unreachable(format!("the gateway's address is unusable: {error}")))?;
+        *self.address.lock() = Some(address);
+        let limit = told.session_start_limit;
+        Ok(Advice {
+            shards: told.shards.max(1),
+            max_concurrency: u32::try_from(limit.max_concurrency).unwrap_or(u32::MAX).max(1),
+            remaining: u32::try_from(limit.remaining).unwrap_or(u32::MAX),
+            reset_after: Duration::from_millis(limit.reset_after),
+        })
+    }
+
+    async fn me(&self) -> Result<UserId, SourceError> {
+        self.rest.me().await.map_err(refusal)
+    }
+
+    /// The gateway's address, from Discord; asked for once. There is no other address to fall back on:
+    /// a program that was pointed at another service must never reach the real one by accident.
+    async fn address(&self) -> Result<String, SourceError> {
+        let known = self.address.lock().clone();
+        if let Some(address) = known {
+            return Ok(address);
+        }
+        self.ask().await?;
+        let told = self.address.lock().clone();
+        told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
+    }
+
+    /// The session, if it can be one of this shard with the configured service. Another service must not get our token.
+    fn resumable(&self, session: Session, shard: Shard) -> Option<Session> {
+        let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
+        let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
+        (here && session.total == shard.total).then_some(Session { resume_url, ..session })
+    }
+
+    /// An address to resume at that can be dialled; others are as good as none.
+    fn resume_address(&self, told: Option<&str>) -> Option<String> {
+        told.and_then(|told| address::gateway(told, self.access.allow_insecure).ok())
+    }
+}
+
+fn refusal(error: PostError) -> SourceError {
+    match error {
+        PostError::Rejected { reason: Rejection::Credentials, .. } => SourceError::Refused(
+            "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
+                .to_owned(),
+        ),
+        error => SourceError::Unreachable(format!("discord could not be asked: {error}")),
+    }
+}
+
+/// One connection as the caller sees it.
+struct Stream {
+    shared: Arc<Shared>,
+    shard: Shard,
+    /// The session to resume.
+    session: Option<Session>,
+    /// Goes to the connection when that is opened.
+    permit: Option<IdentifyPermit>,
+    display: Display,
+    live: Option<Live>,
+    /// A long frame that is being read elsewhere; whether the library below understood it.
+    reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
+    /// Events to return, in order. One frame at most fills it.
+    told: VecDeque<StreamEvent>,
+    /// The sequence of the last frame that was passed over and not reported, and how many there were.
+    passed: Option<(u64, u32)>,
+    end: Option<Closed>,
+}
+
+/// An open connection and what is looked for in its frames.
+struct Live {
+    connection: Connection,
+    filter: Arc<Filter>,
+}
+
+#[async_trait]
+impl EventStream for Stream {
+    async fn next(&mut self) -> StreamEvent {
+        loop {
+            if let Some(event) = self.told.pop_front() {
+                return event;
+            }
+            if let Some(end) = &self.end {
+                return StreamEvent::Closed(end.clone());
+            }
+            if let Err(end) = self.step().await {
+                // The socket closes here, without a code, so that the session stays resumable.
+                (self.live, self.reading) = (None, None);
+                self.tell_passed();
+                self.end = Some(end);
+            }
+        }
+    }
+}
+
+impl Stream {
+    /// Takes one frame. Dropping this future loses nothing.
+    async fn step(&mut self) -> Result<(), Closed> {
+        if let Some((reading, understood)) = &mut self.reading {
+            let understood = *understood;
+            let read = reading.await.unwrap_or_else(|_| Err(panicked()));
+            self.reading = None;
+            return self.act(read, understood);
+        }
+        if self.live.is_none() {
+            self.open().await?;
+        }
+        let Some(live) = &mut self.live else {
+            return Ok(());
+        };
+        let frame = match self.passed {
+            None => tokio::select! {
+                frame = live.connection.frame() => Some(frame),
+                presence = self.display.due() => {
+                    live.connection.send(display::operation(&presence));
+                    return Ok(());
+                }
+            },
+            Some((_, many)) if many >= MAX_PASSED => None,
+            // Frames that wait already are taken first; before a real wait the sequence is reported.
+            Some(_) => live.connection.frame().now_or_never(),
+        };
+        let Some(frame) = frame else {
+            self.tell_passed();
+            return Ok(());
+        };
+        self.take(frame?)
+    }
+
+    async fn open(&mut self) -> Result<(), Closed> {
+        let me = self.shared.me().await.map_err(unopened)?;
+        let address = self.shared.address().await.map_err(unopened)?;
+        let Some(permit) = self.permit.take() else {
+            return Err(close::closed(AfterClose::Resume, "the stream is spent"));
+        };
+        let interests = &self.shared.interests;
+        let resume_address =
+            self.session.as_ref().and_then(|session| self.shared.resume_address(session.resume_url.as_deref()));
+        let connection = connection::Plan {
+            shard: self.shard,
+            address,
+            resume_address,
+            session: self.session.clone(),
+            intents: connection::intents(interests.direct_messages, interests.reactions),
+            presence: self.display.first(),
+        }
+        .open(&self.shared.access, permit)?;
+        let filter = Filter::new(me, &interests.names, interests.direct_messages);
+        let filter = filter.with_lottery(interests.lottery.clone());
+        self.live = Some(Live { connection, filter: Arc::new(filter) });
+        Ok(())
+    }
+
+    fn take(&mut self, frame: Frame) -> Result<(), Closed> {
+        let Some(live) = &self.live else {
+            return Ok(());
+        };
+        let Frame { text, understood } = frame;
+        if text.len() > IN_PLACE_MAX {
+            let filter = Arc::clone(&live.filter);
+            self.reading = Some((tokio::task::spawn_blocking(move || read(&text, &filter)), understood));
+            return Ok(());
+        }
+        let read = read(&text, &live.filter);
+        self.act(read, understood)
+    }
+
+    fn act(&mut self, read: Result<Reading, Dropped>, understood: bool) -> Result<(), Closed> {
+        let reading = match read {
+            Ok(reading) => reading,
+            Err(dropped) => return self.drop_frame(&dropped),
+        };
+        match reading {
+            Reading::Hello(interval) => {
+                count("hello");
+                if let Some(live) = &mut self.live {
+                    live.connection.hello(interval);
+                }
+                Ok(())
+            }
+            Reading::InvalidSession(resumable) => {
+                count("invalid_session");
+                Err(close::invalid_session(resumable))
+            }
+            Reading::Reconnect => {
+                count("reconnect");
+                Err(close::reconnect())
+            }
+            Reading::Control => {
+                count("control");
+                Ok(())
+            }
+            Reading::Dispatch { sequence, kind, event } => {
+                count(kind);
+                if let Some(live) = &mut self.live {
+                    live.connection.event(matches!(event, Event::Ready(_) | Event::Resumed));
+                }
+                self.tell(sequence, event, understood)
+            }
+        }
+    }
+
+    fn learn_threads(&self, threads: Vec<(domain::ids::Place, domain::ids::Place)>) {
+        for (thread, parent) in threads {
+            self.shared.rest.threads.learn(thread, parent);
+        }
+    }
+
+    fn interacted(&self, interaction: Interaction) -> Incoming {
+        match interaction {
+            Interaction::Command(mut command) => {
+                command.parent = command.parent.or_else(|| self.shared.rest.threads.parent(&command.place));
+                Incoming::Command(command)
+            }
+            Interaction::Typing(typing) => Incoming::Typing(typing),
+            Interaction::Decision(click) => Incoming::Decision(click),
+        }
+    }
+
+    fn tell(&mut self, sequence: u64, event: Event, understood: bool) -> Result<(), Closed> {
+        match event {
+            // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
+            Event::Ready(_) if !understood => return Err(unreadable_ready("its resume address is missing")),
+            Event::Ready(ready) => {
+                self.display.began();
+                self.tell_now(StreamEvent::Ready(self.begun(sequence, *ready)));
+            }
+            Event::Resumed => {
+                self.display.resumed();
+                self.tell_now(StreamEvent::Resumed);
+                self.pass(sequence);
+            }
+            Event::Posted(posted) => {
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Posted(*posted)) });
+            }
+            Event::Deleted(messages) => {
+                let last = messages.len().saturating_sub(1);
+                if messages.is_empty() {
+                    self.pass(sequence);
+                }
+                for (index, message) in messages.into_iter().enumerate() {
+                    self.tell_now(StreamEvent::Incoming {
+                        // Only with the last of them the event is taken as a whole.
+                        sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
+                        incoming: Box::new(Incoming::Deleted(message)),
+                    });
+                }
+            }
+            Event::Interaction(interaction) => {
+                let incoming = Box::new(self.interacted(interaction));
+                self.tell_now(StreamEvent::Incoming { sequence, incoming });
+            }
+            Event::Places(GuildPlaces { guild, locale, newest, threads }, rights) => {
+                let access = rights.is_some();
+                if let Some(rights) = rights {
+                    self.shared.rest.rights.learn(*rights);
+                }
+                self.shared.rest.threads.prefers(&guild, locale);
+                self.learn_threads(threads);
+                let newest = self.shared.rest.rights.answerable(&guild, newest, &self.shared.rest.threads);
+                self.tell_now(StreamEvent::Places { sequence, guild, newest });
+                if access {
+                    self.tell_now(StreamEvent::AccessChanged(None));
+                }
+            }
+            Event::Threads(threads) => {
+                self.learn_threads(threads);
+                self.pass(sequence);
+            }
+            Event::GuildChanged(GuildPlaces { guild, locale, .. }, change) => {
+                self.shared.rest.threads.prefers(&guild, locale);
+                self.shared.rest.rights.learn(*change);
+                self.pass(sequence);
+            }
+            Event::Reacted(place) => {
+                self.tell_now(StreamEvent::Incoming { sequence, incoming: Box::new(Incoming::Reacted(place)) });
+            }
+            Event::Rights(change) => {
+                if let Some(access) = change.may_open() {
+                    self.tell_now(StreamEvent::AccessChanged(access));
+                }
+                self.shared.rest.rights.learn(*change);
+                self.pass(sequence);
+            }
+            Event::Other => self.pass(sequence),
+        }
+        Ok(())
+    }
+
+    /// The sequence of a returned event covers those that were passed over before it.
+    fn tell_now(&mut self, event: StreamEvent) {
+        self.passed = None;
+        self.told.push_back(event);
+    }
+
+    fn pass(&mut self, sequence: u64) {
+        let many = self.passed.map_or(0, |(_, many)| many);
+        self.passed = Some((sequence, many.saturating_add(1)));
+    }
+
+    fn tell_passed(&mut self) {
+        if let Some((sequence, _)) = self.passed.take() {
+            self.told.push_back(StreamEvent::Passed { sequence });
+        }
+    }
+
+    fn begun(&self, sequence: u64, ready: Ready) -> Session {
+        self.shared.rest.know_me(ready.user.id);
+        Session {
+            id: ready.session_id,
+            sequence,
+            resume_url: self.shared.resume_address(ready.resume_gateway_url.as_deref()),
+            service: Some(self.shared.access.api_url.clone()),
+            total: self.shard.total,
+        }
+    }
+
+    fn drop_frame(&mut self, dropped: &Dropped) -> Result<(), Closed> {
+        count(dropped.kind);
+        tracing::debug!(
+            event = "gateway.dropped",
+            kind = dropped.kind,
+            sequence = dropped.sequence,
+            reason = dropped.reason,
+            "a frame was dropped"
+        );
+        if dropped.begins {
+            return Err(unreadable_ready(&dropped.reason));
+        }
+        if let Some(sequence) = dropped.sequence {
+            self.pass(sequence);
+        }
+        Ok(())
+    }
+}
+
+/// The parsers do not panic as far as anybody knows. If one does, it costs this frame only.
+fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
+    catch_unwind(AssertUnwindSafe(|| frame::read(text, filter))).unwrap_or_else(|_| Err(panicked()))
+}
+
+fn panicked() -> Dropped {
+    Dropped { sequence: None, kind: "panicked", reason: "the parser panicked".to_owned(), begins: false }
+}
+
+fn unreadable_ready(why: &str) -> Closed {
+    close::closed(AfterClose::Identify, format!("the beginning of the session could not be read: {why}"))
+}
+
+fn unopened(error: SourceError) -> Closed {
+    match error {
+        SourceError::Refused(reason) => close::closed(AfterClose::Fatal, reason),
+        SourceError::Unreachable(reason) => close::closed(AfterClose::Resume, reason),
+    }
+}
+
+fn count(kind: &'static str) {
+    metrics::counter!("staffai_gateway_events_total", "kind" => kind).increment(1);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Commands over the request API: what is offered, and how one is answered. Discord counts answers against no budget.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::super::message::{self, AllowedMentions, Body};
+use super::{Rest, foreign, number};
+use domain::command::{CHOICES_MAX, Callback, Choice, OptionKind, Spec};
+use domain::locale::{InEach, Locale};
+use domain::outgoing::Piece;
+use ports::{PostError, PostReply, PostResult};
+
+/// The flag of an answer that only the caller of the command sees.
+const EPHEMERAL: u32 = 1 << 6;
+/// The longest name or value of a choice, in characters.
+const CHOICE_MAX: usize = 100;
+/// Discord's number for the permission to do everything, as it is written for commands.
+const ADMINISTRATOR: &str = "8";
+/// Discord's code when a first answer was given before.
+const ACKNOWLEDGED: u32 = 40_060;
+
+/// A command as Discord keeps it, as far as we say it.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WireCommand {
+    name: String,
+    #[serde(default)]
+    description: String,
+    /// The same for clients in other languages, by Discord's tags for them.
+    #[serde(default)]
+    description_localizations: BTreeMap<String, String>,
+    #[serde(default = "chat_input", rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    options: Vec<WireOption>,
+    #[serde(default)]
+    default_member_permissions: Option<String>,
+    /// Where it is offered: 0 in guilds, 1 in direct messages to us.
+    #[serde(default)]
+    contexts: Option<Vec<u8>>,
+}
+
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct WireOption {
+    name: String,
+    #[serde(default)]
+    description: String,
+    #[serde(default)]
+    description_localizations: BTreeMap<String, String>,
+    #[serde(rename = "type")]
+    kind: u8,
+    #[serde(default)]
+    required: bool,
+    #[serde(default)]
+    autocomplete: bool,
+}
+
+const fn chat_input() -> u8 {
+    1
+}
+
+impl From<&Spec> for WireCommand {
+    fn from(spec: &Spec) -> Self {
+        let option = spec.option.map(|option| WireOption {
+            name: option.name.to_owned(),
+            description: everywhere(&option.descriptions),
+            description_localizations: translated(&option.descriptions),
+            kind: match option.kind {
+                OptionKind::Suggested | OptionKind::Text => 3,
+                OptionKind::Member => 6,
+            },
+            required: false,
+            autocomplete: option.kind == OptionKind::Suggested,
+        });
+        Self {
+            name: spec.name.to_owned(),
+            description: everywhere(&spec.descriptions),
+            description_localizations: translated(&spec.descriptions),
+            kind: chat_input(),
+            options: option.into_iter().collect(),
+            default_member_permissions: spec.administrators.then(|| ADMINISTRATOR.to_owned()),
+            contexts: Some(if spec.direct { vec![0, 1] } else { vec![0] }),
+        }
+    }
+}
+
+/// What clients show whose language is not listed.
+fn everywhere(descriptions: &InEach) -> String {
+    descriptions[0].1.to_owned()
+}
+
+/// What clients in the other languages show.
+fn translated(descriptions: &InEach) -> BTreeMap<String, String> {
+    let tags = |locale: Locale| -> &[&str] {
+        match locale {
+            Locale::English => &[],
+            Locale::Spanish => &["es-ES", "es-419"],
+            Locale::German => &["de"],
+        }
+    };
+    let text = |(locale, text): &(Locale, &str)| {
+        tags(*locale).iter().map(|tag| ((*tag).to_owned(), (*text).to_owned())).collect::<Vec<_>>()
+    };
+    descriptions.iter().flat_map(text).collect()
+}
+
+/// The order in which Discord lists commands is its own.
+fn sorted(mut commands: Vec<WireCommand>) -> Vec<WireCommand> {
+    commands.sort_by(|one, other| one.name.cmp(&other.name));
+    commands
+}
+
+impl Rest {
+    /// Replaces all commands, unless they are offered as they should be.
+    pub(super) async fn register(&self, specs: &[Spec]) -> Result<PostReply, PostError> {
+        let path = format!("/applications/{}/commands", self.application().await?);
+        let wanted = sorted(specs.iter().map(WireCommand::from).collect());
+        let whole = format!("{path}?with_localizations=true");
+        let listed = self.send(Method::GET, &whole, None).await?;
+        // What cannot be read is replaced.
+        if listed.json().is_ok_and(|offered| sorted(offered) == wanted) {
+            return Ok(listed.reply(PostResult::Already));
+        }
+        let body = serde_json::to_vec(&wanted).map_err(|error| PostError::Transient(error.to_string()))?;
+        Ok(self.send(Method::PUT, &path, Some(Body::json(body))).await?.reply(PostResult::Done))
+    }
+
+    /// The id of our application; asked once. It need not be that of our account.
+    async fn application(&self) -> Result<String, PostError> {
+        #[derive(Deserialize)]
+        struct Application {
+            id: String,
+        }
+        if let Some(application) = self.application.get() {
+            return Ok(application.clone());
+        }
+        let told: Application = self.send(Method::GET, "/applications/@me", None).await?.json()?;
+        let id = number(&told.id).ok_or_else(|| foreign("the application"))?;
+        Ok(self.application.get_or_init(|| id.to_string()).clone())
+    }
+
+    pub(super) async fn defer(&self, callback: &Callback) -> Result<PostReply, PostError> {
+        self.call_back(callback, &json!({"type": 5, "data": {"flags": EPHEMERAL}})).await
+    }
+
+    pub(super) async fn suggest(&self, to: &Callback, choices: &[Choice]) -> Result<PostReply, PostError> {
+        let short = |text: &str| text.chars().take(CHOICE_MAX).collect::<String>();
+        let choice = |choice: &Choice| json!({"name": short(&choice.name), "value": short(&choice.value)});
+        let choices: Vec<Value> = choices.iter().take(CHOICES_MAX).map(choice).collect();
+        self.call_back(to, &json!({"type": 8, "data": {"choices": choices}})).await
+    }
+
+    /// The first answer to an interaction.
+    async fn call_back(&self, callback: &Callback, body: &Value) -> Result<PostReply, PostError> {
+        let id = number(&callback.id.id).ok_or_else(|| foreign("the command"))?;
+        let path = format!("/interactions/{id}/{}/callback", token(callback)?);
+        match self.send(Method::POST, &path, Some(Body::json(body.to_string().into_bytes()))).await {
+            Ok(answer) => Ok(answer.reply(PostResult::Done)),
+            Err(error) if error.code() == Some(ACKNOWLEDGED) => {
+                Ok(PostReply { result: PostResult::Already, bucket: None })
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// What stands in the place of the first answer from then on. Only its caller sees it, so it notifies no one.
+    pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
+        let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
+        let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);
+        let body = message::edit(piece, AllowedMentions::default())?;
+        Ok(self.send(Method::PATCH, &path, Some(body)).await?.reply(PostResult::Done))
+    }
+}
+
+/// A token becomes part of a path only as what tokens are made of.
+fn token(callback: &Callback) -> Result<&str, PostError> {
+    let token = callback.token.expose();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=');
+    let whole = !token.is_empty() && token.chars().all(fits) && !token.contains("..");
+    if whole { Ok(token) } else { Err(foreign("the token")) }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! What a session tells of a guild when it begins, read over the request API. A session that another process resumes tells
+//! nothing of it, and a message says neither which channel its thread belongs to, nor what we may do there.
+
+use http::Method;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{Rest, answer, foreign, number};
+use crate::events;
+use crate::rights::wire;
+use ports::{GuildField, PostError, PostReply, PostResult};
+
+impl Rest {
+    /// Reads one aspect of a guild and keeps it, as if it had come over the gateway.
+    ///
+    /// # Errors
+    /// See [`PostError`].
+    pub(super) async fn learn(&self, guild: &str, aspect: GuildField) -> Result<PostReply, PostError> {
+        let guild = number(guild).ok_or_else(|| foreign("the community"))?;
+        let me = self.me().await?;
+        let path = match aspect {
+            GuildField::Itself => format!("/guilds/{guild}"),
+            GuildField::Places => format!("/guilds/{guild}/channels"),
+            GuildField::Threads => format!("/guilds/{guild}/threads/active"),
+            GuildField::Ourselves => format!("/guilds/{guild}/members/{me}"),
+        };
+        let answer = self.send(Method::GET, &path, None).await?;
+        match aspect {
+            GuildField::Itself => {
+                let text = answer.json::<&RawValue>()?.get();
+                let told = events::places(text).map_err(|error| answer::undecodable(&error))?;
+                let rights = wire::guild(text, me).map_err(|error| answer::undecodable(&error))?;
+                self.rights.learn(rights);
+                if let Some(told) = told {
+                    self.threads.prefers(&told.guild, told.locale);
+                }
+            }
+            GuildField::Places => {
+                // What cannot be read is no channel of a kind that we know.
+                for change in
+                    answer.json::<Vec<&RawValue>>()?.iter().filter_map(|raw| wire::channel(raw.get(), guild).ok())
+                {
+                    self.rights.learn(change);
+                }
+            }
+            GuildField::Threads => {
+                #[derive(Deserialize)]
+                struct Active<'a> {
+                    #[serde(borrow)]
+                    threads: Vec<&'a RawValue>,
+                }
+                let Active { threads } = answer.json()?;
+                for (thread, parent) in threads.iter().filter_map(|raw| events::thread(raw.get()).ok().flatten()) {
+                    self.threads.learn(thread, parent);
+                }
+            }
+            GuildField::Ourselves => {
+                let text = answer.json::<&RawValue>()?.get();
+                let change = wire::ourselves(text, guild).map_err(|error| answer::undecodable(&error))?;
+                self.rights.learn(change);
+            }
+        }
+        Ok(answer.reply(PostResult::Done))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DOOR;
+    use crate::testing::{access, answer, serve};
+    use domain::ids::{Place, Timestamp};
+    use ports::{PostRequest, Poster};
+
+    const ME: &str = r#"{"id":"1","username":"bot"}"#;
+    /// Everyone may write, but not in channel 12, where a role of ours may.
+    const GUILD: &str = r#"{"id":"5","owner_id":"2","preferred_locale":"de","roles":[{"id":"5","permissions":"3072"},{"id":"9","permissions":"0"}]}"#;
+    const CHANNELS: &str = r#"[{"id":"11","type":0},{"id":"12","type":0,"permission_overwrites":[{"id":"5","type":0,"allow":"0","deny":"2048"},{"id":"9","type":0,"allow":"2048","deny":"0"}]},{"odd":1}]"#;
+    const THREADS: &str = r#"{"threads":[{"id":"20","type":11,"parent_id":"12"},{"id":"odd"}],"members":[]}"#;
+
+    fn learn(aspect: GuildField) -> PostRequest {
+        PostRequest::FetchGuild { community: "5".to_owned(), aspect }
+    }
+
+    fn place(id: &str) -> Place {
+        Place::new(DOOR, id)
+    }
+
+    #[tokio::test]
+    async fn what_is_read_is_known_as_if_the_gateway_had_told_it() {
+        let without = r#"{"user":{"id":"1"},"roles":[]}"#;
+        let with = r#"{"user":{"id":"1"},"roles":["9"]}"#;
+        let answers = [ME, GUILD, CHANNELS, THREADS, without, with].map(|body| answer(200, "", body)).to_vec();
+        let (base, mut seen) = serve(answers).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        assert!(!rest.rights.knows("5"));
+        for aspect in [GuildField::Itself, GuildField::Places, GuildField::Threads, GuildField::Ourselves] {
+            assert_eq!(rest.perform(&learn(aspect)).await.unwrap().result, PostResult::Done);
+        }
+        let mut lines = Vec::new();
+        while lines.len() < 5 {
+            lines.push(seen.recv().await.unwrap().line);
+        }
+        let paths = ["", "/channels", "/threads/active", "/members/1"];
+        assert_eq!(lines[1..], paths.map(|path| format!("GET /api/v10/guilds/5{path}")));
+
+        assert!(rest.rights.knows("5"));
+        assert_eq!(rest.threads.locale("5").as_deref(), Some("de"));
+        assert_eq!(rest.threads.parent(&place("20")), Some(place("12")));
+        let may = |channel| rest.rights.may_answer(Some("5"), &place(channel), None, Timestamp(0));
+        assert!(may("11"));
+        assert!(!may("12"));
+        rest.perform(&learn(GuildField::Ourselves)).await.unwrap();
+        assert!(may("12"), "a role of ours may");
+    }
+
+    #[tokio::test]
+    async fn what_makes_no_sense_changes_nothing() {
+        let answers = [ME, "[]", r#"{"threads":7}"#].map(|body| answer(200, "", body)).to_vec();
+        let (base, _seen) = serve(answers).await;
+        let rest = Rest::new(&access(&base)).unwrap();
+        for aspect in [GuildField::Itself, GuildField::Threads] {
+            assert!(matches!(rest.perform(&learn(aspect)).await, Err(PostError::Unsure(_))));
+        }
+        assert!(!rest.rights.knows("5"));
+    }
+}

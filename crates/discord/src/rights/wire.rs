@@ -1,0 +1,203 @@
+//! What the events of the gateway tell about permissions. Only a few fields are read; an odd channel or role is left out.
+
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+use serenity::model::Timestamp as WireTime;
+use serenity::model::channel::ChannelType;
+use serenity::model::id::{ChannelId, GuildId, RoleId, UserId};
+
+use super::{CHANNELS_MAX, Change, Guild, Ourselves, Overwrite, ROLES_MAX, compact, put};
+use domain::ids::Timestamp;
+
+/// The most changes of one channel that are kept; Discord allows 1,000, and only those that touch the bits that matter count.
+const OVERWRITES_MAX: usize = 300;
+
+#[derive(Deserialize)]
+struct WireGuild<'a> {
+    id: GuildId,
+    #[serde(default)]
+    owner_id: Option<UserId>,
+    #[serde(default, borrow)]
+    roles: Vec<&'a RawValue>,
+    #[serde(default, borrow)]
+    channels: Vec<&'a RawValue>,
+    #[serde(default, borrow)]
+    members: Vec<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct WireRole {
+    id: RoleId,
+    #[serde(deserialize_with = "bits")]
+    permissions: u64,
+}
+
+#[derive(Deserialize)]
+struct WireChannel {
+    id: ChannelId,
+    #[serde(default)]
+    guild_id: Option<GuildId>,
+    #[serde(rename = "type")]
+    kind: ChannelType,
+    #[serde(default)]
+    permission_overwrites: Vec<WireOverwrite>,
+}
+
+#[derive(Deserialize)]
+struct WireOverwrite {
+    /// Of a role or of a person; the two never share a number.
+    id: RoleId,
+    #[serde(deserialize_with = "bits")]
+    allow: u64,
+    #[serde(deserialize_with = "bits")]
+    deny: u64,
+}
+
+#[derive(Deserialize)]
+struct WireMember {
+    #[serde(default)]
+    guild_id: Option<GuildId>,
+    user: HasId,
+    #[serde(default)]
+    roles: Vec<RoleId>,
+    #[serde(default)]
+    communication_disabled_until: Option<WireTime>,
+}
+
+#[derive(Deserialize)]
+struct HasId {
+    id: UserId,
+}
+
+/// Discord writes permissions as text, since they need more bits than some languages have.
+fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+    let text = std::borrow::Cow::<'_, str>::deserialize(deserializer)?;
+    text.parse().map_err(serde::de::Error::custom)
+}
+
+/// Reads a `GUILD_CREATE`; `me` is our own id.
+///
+/// # Errors
+/// It is no guild.
+pub fn guild(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
+    let wire: WireGuild<'_> = serde_json::from_str(json)?;
+    let mut guild = Guild {
+        id: wire.id.get(),
+        owned: wire.owner_id == Some(me),
+        ourselves: None,
+        roles: Vec::new(),
+        channels: Vec::new(),
+    };
+    for role in wire.roles.iter().filter_map(|raw| serde_json::from_str::<WireRole>(raw.get()).ok()) {
+        put(&mut guild.roles, role.id.get(), compact(role.permissions), ROLES_MAX);
+    }
+    for channel in wire.channels.iter().filter_map(|raw| serde_json::from_str::<WireChannel>(raw.get()).ok()) {
+        if channel.kind != ChannelType::Category {
+            put(&mut guild.channels, channel.id.get(), channel.overwrites(), CHANNELS_MAX);
+        }
+    }
+    guild.roles.shrink_to_fit();
+    guild.channels.shrink_to_fit();
+    let mut members = wire.members.iter().filter_map(|raw| serde_json::from_str::<WireMember>(raw.get()).ok());
+    guild.ourselves = members.find(|member| member.user.id == me).map(WireMember::ourselves);
+    Ok(Change::Guild(guild))
+}
+
+/// What a `GUILD_UPDATE` changes, which has neither channels nor members; `me` is our own id.
+///
+/// # Errors
+/// It is no guild.
+pub fn guild_update(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
+    guild(json, me).map(|change| match change {
+        Change::Guild(guild) => Change::GuildUpdate(guild),
+        other => other,
+    })
+}
+
+/// What an event of this kind changes; none when that is nothing for us. `me` is our own id.
+///
+/// # Errors
+/// It is not what its kind says.
+pub fn change(kind: &str, json: &str, me: UserId) -> Result<Option<Change>, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct Gone {
+        id: GuildId,
+    }
+    #[derive(Deserialize)]
+    struct RoleEvent {
+        guild_id: GuildId,
+        role: WireRole,
+    }
+    #[derive(Deserialize)]
+    struct RoleGone {
+        guild_id: GuildId,
+        role_id: RoleId,
+    }
+    Ok(match kind {
+        "GUILD_DELETE" => Some(Change::GuildGone(serde_json::from_str::<Gone>(json)?.id.get())),
+        "CHANNEL_CREATE" | "CHANNEL_UPDATE" => {
+            let channel: WireChannel = serde_json::from_str(json)?;
+            channel.guild_id.map(|guild| Change::Channel(guild.get(), channel.id.get(), channel.overwrites()))
+        }
+        "CHANNEL_DELETE" => {
+            let channel: WireChannel = serde_json::from_str(json)?;
+            channel.guild_id.map(|guild| Change::ChannelGone(guild.get(), channel.id.get()))
+        }
+        "GUILD_ROLE_CREATE" | "GUILD_ROLE_UPDATE" => {
+            let RoleEvent { guild_id, role } = serde_json::from_str(json)?;
+            Some(Change::Role(guild_id.get(), role.id.get(), compact(role.permissions)))
+        }
+        "GUILD_ROLE_DELETE" => {
+            let RoleGone { guild_id, role_id } = serde_json::from_str(json)?;
+            Some(Change::RoleGone(guild_id.get(), role_id.get()))
+        }
+        "GUILD_MEMBER_UPDATE" => {
+            let member: WireMember = serde_json::from_str(json)?;
+            let guild = member.guild_id.filter(|_| member.user.id == me);
+            guild.map(|guild| Change::Ourselves(guild.get(), member.ourselves()))
+        }
+        _ => None,
+    })
+}
+
+/// What a channel of this guild changes, as the request API shows it.
+///
+/// # Errors
+/// It is no channel.
+pub fn channel(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
+    let channel: WireChannel = serde_json::from_str(json)?;
+    Ok(Change::Channel(guild, channel.id.get(), channel.overwrites()))
+}
+
+/// What we are in this guild, as the request API shows us as a member.
+///
+/// # Errors
+/// It is no member.
+pub fn ourselves(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
+    let member: WireMember = serde_json::from_str(json)?;
+    Ok(Change::Ourselves(guild, member.ourselves()))
+}
+
+impl WireChannel {
+    /// What it changes of the bits that matter.
+    fn overwrites(&self) -> Box<[Overwrite]> {
+        let compact = |wire: &WireOverwrite| Overwrite {
+            id: wire.id.get(),
+            allow: compact(wire.allow),
+            deny: compact(wire.deny),
+        };
+        let matter = |overwrite: &Overwrite| overwrite.allow | overwrite.deny != 0;
+        self.permission_overwrites.iter().map(compact).filter(matter).take(OVERWRITES_MAX).collect()
+    }
+}
+
+impl WireMember {
+    fn ourselves(self) -> Ourselves {
+        let until = self.communication_disabled_until.map_or(0, |until| until.unix_timestamp_nanos() / 1_000_000);
+        Ourselves {
+            id: self.user.id.get(),
+            roles: self.roles.iter().map(|role| role.get()).take(ROLES_MAX).collect(),
+            silenced_until: Timestamp(u64::try_from(until).unwrap_or(0)),
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! Commands that are typed in front of a message: lines that begin with `!`, and `@row` for one answer by another model. What is not
+//! understood is a mistake, and nothing of the message is done.
+
+use crate::api_key::Right;
+
+/// The most commands in one message.
+const MOST: usize = 10;
+/// The longest name that is told back.
+const TOLD_CHARS: usize = 40;
+
+/// What a typed command does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Typed {
+    /// Names the commands.
+    Help,
+    /// Shows or takes the model that answers from now on.
+    Model,
+    /// The conversation starts over.
+    Reset,
+    /// Shows sessions, or ends one.
+    Session,
+    /// Shows the tools.
+    Tools,
+    /// Shows or says how much of calls of tools is shown.
+    Preview,
+    /// Shows what the model is told about itself.
+    SystemPrompt,
+    /// Has a statement of SQL run by the tool for it.
+    Database,
+    /// Shows or says whether a model is offered tools.
+    CallsTools,
+    /// Shows or says how long a call of a model may take.
+    Timeout,
+}
+
+/// A typed command: how it is written, and what it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TypedSpec {
+    /// What it does.
+    pub kind: Typed,
+    /// Its name, behind the `!`.
+    pub name: &'static str,
+    /// What can be given with it.
+    pub given: &'static str,
+    /// What it does, in words.
+    pub about: &'static str,
+    /// What its caller must be allowed to do.
+    pub needs: Right,
+}
+
+/// All of them, in the order in which help names them.
+pub const ALL: [TypedSpec; 10] = [
+    TypedSpec { kind: Typed::Help, name: "help", given: "", about: "names the commands", needs: Right::Chat },
+    TypedSpec {
+        kind: Typed::Model,
+        name: "model",
+        given: "[row]",
+        about: "shows the models, or takes one from now on",
+        needs: Right::Chat,
+    },
+    TypedSpec {
+        kind: Typed::Reset,
+        name: "reset",
+        given: "",
+        about: "the conversation of this session starts over",
+        needs: Right::Chat,
+    },
+    TypedSpec {
+        kind: Typed::Session,
+        name: "session",
+        given: "[n | n delete]",
+        about: "shows the sessions, or one of them, or ends one",
+        needs: Right::Chat,
+    },
+    TypedSpec {
+        kind: Typed::Tools,
+        name: "tools",
+        given: "[category]",
+        about: "shows the tools, or those of a category",
+        needs: Right::Tools,
+    },
+    TypedSpec {
+        kind: Typed::Preview,
+        name: "tool_preview_length",
+        given: "[n | off]",
+        about: "shows or says how many characters of calls of tools are shown in this session; kept",
+        needs: Right::Chat,
+    },
+    TypedSpec {
+        kind: Typed::Database,
+        name: "db",
+        given: "statement",
+        about: "has a statement of SQL run by the tool for it, within its rules",
+        needs: Right::Tools,
+    },
+    TypedSpec {
+        kind: Typed::SystemPrompt,
+        name: "sysprompt",
+        given: "[sections | section [change]]",
+        about: "shows the assembled instructions of the model, the sections that they are made of, or one of them, or changes one",
+        needs: Right::Operate,
+    },
+    TypedSpec {
+        kind: Typed::CallsTools,
+        name: "llm_call",
+        given: "[row] [true | false]",
+        about: "shows or says whether a model is offered tools; kept",
+        needs: Right::Operate,
+    },
+    TypedSpec {
+        kind: Typed::Timeout,
+        name: "llm_timeout",
+        given: "[row] [seconds]",
+        about: "shows or says how long a call of a model may take; kept",
+        needs: Right::Operate,
+    },
+];
+
+/// A message as it was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TypedMessage {
+    /// The commands in front of it, in order, each with what was given.
+    pub commands: Vec<(TypedSpec, String)>,
+    /// The row that answers this one message; none leaves it as it is.
+    pub row: Option<String>,
+    /// What is left for the model.
+    pub text: String,
+}
+
+/// What of a message is not understood.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Misread {
+    /// There is no such command.
+    #[error("there is no command !{0}; !help names all")]
+    Unknown(String),
+    /// There are too many.
+    #[error("a message has at most {MOST} commands; send the others in another one")]
+    TooMany,
+}
+
+/// Reads the commands in front of a message, in any case: its first lines, as long as they begin with `!`. Then `@row` may follow.
+///
+/// # Errors
+/// See [`Misread`].
+pub fn read(message: &str) -> Result<TypedMessage, Misread> {
+    let mut commands = Vec::new();
+    let mut rest = message.trim_start();
+    while let Some((line, behind)) = first_line(rest) {
+        let (name, given) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let spec = ALL.into_iter().find(|spec| spec.name.eq_ignore_ascii_case(name));
+        let spec = spec.ok_or_else(|| Misread::Unknown(name.chars().take(TOLD_CHARS).collect()))?;
+        if commands.len() == MOST {
+            return Err(Misread::TooMany);
+        }
+        commands.push((spec, given.trim().to_owned()));
+        rest = behind.trim_start();
+    }
+    let (row, text) = match named(rest) {
+        Some((row, text)) => (Some(row.to_owned()), text),
+        None => (None, rest),
+    };
+    Ok(TypedMessage { commands, row, text: text.trim().to_owned() })
+}
+
+/// The first line behind its `!`, and what follows, where the text begins with a command.
+fn first_line(text: &str) -> Option<(&str, &str)> {
+    let behind = text.strip_prefix('!')?;
+    let named = behind.starts_with(|c: char| c.is_ascii_alphabetic());
+    named.then(|| behind.split_once('\n').unwrap_or((behind, "")))
+}
+
+/// The row that is named in front of a text, and the text behind it.
+fn named(text: &str) -> Option<(&str, &str)> {
+    let (row, text) = text.strip_prefix('@')?.split_once(char::is_whitespace)?;
+    let usable = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
+    (!row.is_empty() && row.chars().all(usable) && !text.trim().is_empty()).then_some((row, text))
+}
+
+/// A word for yes or no.
+#[must_use]
+pub fn yes_or_no(word: &str) -> Option<bool> {
+    match word.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" => Some(true),
+        "false" | "0" | "no" => Some(false),
+        _ => None,
+    }
+}
+
+/// What `!help` says to somebody with these rights.
+#[must_use]
+pub fn help(may: impl Fn(Right) -> bool) -> String {
+    let line = |spec: &TypedSpec| format!("!{} {} - {}", spec.name, spec.given, spec.about).replace("  ", " ");
+    let mut lines: Vec<String> = ALL.iter().filter(|spec| may(spec.needs)).map(line).collect();
+    lines.push("@row text - one answer by another model".to_owned());
+    lines.push("/help names further commands".to_owned());
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn told(message: &str) -> (Vec<(&'static str, String)>, Option<String>, String) {
+        let TypedMessage { commands, row, text } = read(message).unwrap();
+        (commands.into_iter().map(|(spec, given)| (spec.name, given)).collect(), row, text)
+    }
+
+    #[test]
+    fn commands_stand_in_front_in_order_and_the_rest_is_for_the_model() {
+        let of = |name: &'static str, given: &str| (name, given.to_owned());
+        for (message, commands, row, text) in [
+            ("hello", vec![], None, "hello"),
+            ("!reset", vec![of("reset", "")], None, ""),
+            (
+                " !RESET \n!model  deep \n\nwhat now?\n!important",
+                vec![of("reset", ""), of("model", "deep")],
+                None,
+                "what now?\n!important",
+            ),
+            ("!session 101 delete\n@deep why?", vec![of("session", "101 delete")], Some("deep"), "why?"),
+            ("@gpt-5.1 hi\nthere", vec![], Some("gpt-5.1"), "hi\nthere"),
+            ("! not a command", vec![], None, "! not a command"),
+            ("!!", vec![], None, "!!"),
+            ("@deep", vec![], None, "@deep"),
+            ("@<script> hi", vec![], None, "@<script> hi"),
+            ("mail @deep hi", vec![], None, "mail @deep hi"),
+        ] {
+            assert_eq!(told(message), (commands, row.map(str::to_owned), text.to_owned()), "{message}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_understood_is_a_mistake() {
+        assert_eq!(read("!reset\n!nonsense x\nhello"), Err(Misread::Unknown("nonsense".to_owned())));
+        assert_eq!(read(&"!reset\n".repeat(11)), Err(Misread::TooMany));
+        assert!(matches!(read(&format!("!{}", "x".repeat(1_000))), Err(Misread::Unknown(name)) if name.len() == 40));
+    }
+
+    #[test]
+    fn help_names_what_its_reader_may_run() {
+        let all = help(|_| true);
+        assert!(ALL.iter().all(|spec| all.contains(&format!("!{}", spec.name))));
+        assert!(!help(|right| right == Right::Chat).contains("!llm_timeout"));
+        assert_eq!((yes_or_no("YES"), yes_or_no("0"), yes_or_no("maybe")), (Some(true), Some(false), None));
+    }
+
+    #[test]
+    fn the_longest_message_fits_a_slice() {
+        let messages = |size: usize| {
+            vec!["!".repeat(size), "!a".repeat(size), " \n".repeat(size), format!("@{}", "a".repeat(size))]
+        };
+        cost::fits_a_slice(32 * 1024, messages, |messages| {
+            for message in &messages[..] {
+                drop(read(message));
+            }
+        });
+    }
+}

@@ -1,0 +1,119 @@
+//! An answer that broke off after some of it was shown: a fallback row writes the rest, so nothing that was read begins again.
+
+use super::{Asked, Dialogue, Offered, Step};
+use crate::completion::{Completion, Finish, Item, Request, Role};
+use crate::ending::Ending;
+use crate::model::{Row, ToolMode};
+use crate::reply::Reply;
+
+/// What the fallback row is told below the part that was shown. The demo model knows the words, too.
+pub const GO_ON: &str = "Your answer broke off there, and the member has read that part. Write only what follows it, starting with the \
+                         next word. Do not repeat any of it and do not mention the interruption. In the required form, the response \
+                         holds only what follows.";
+
+/// The most bytes at the seam that are compared, in case the row repeats the end of what was shown.
+const OVERLAP_BYTES: usize = 200;
+/// A repetition that is shorter than this many bytes may be chance.
+const OVERLAP_LEAST: usize = 12;
+
+/// The part of an answer that was shown, up to its last whole word.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Begun(String);
+
+impl Begun {
+    /// The part that can be gone on with; none when not even one word is whole.
+    #[must_use]
+    pub fn of(shown: &str) -> Option<Self> {
+        let (at, blank) = shown.char_indices().rfind(|(_, letter)| letter.is_whitespace())?;
+        let text = &shown[..at + blank.len_utf8()];
+        (!text.trim().is_empty()).then(|| Self(text.to_owned()))
+    }
+
+    /// The whole answer. What the rest repeats of the part that was shown is left out.
+    #[must_use]
+    pub fn with(&self, rest: &str) -> String {
+        let rest = rest.trim_start_matches('…').trim_start_matches("...").trim_start();
+        let shown = self.0.trim_end();
+        let repeated = if rest.starts_with(shown) { shown.len() } else { overlap(shown, rest) };
+        let rest = if repeated == 0 { rest } else { rest[repeated..].trim_start() };
+        if rest.is_empty() { shown.to_owned() } else { format!("{}{rest}", self.0) }
+    }
+
+    /// The same of a rest that still grows; none while it is too short to tell what it repeats.
+    #[must_use]
+    pub fn growing(&self, rest: &str) -> Option<String> {
+        (rest.len() > OVERLAP_BYTES.max(OVERLAP_LEAST) && !self.0.starts_with(rest)).then(|| self.with(rest))
+    }
+}
+
+/// The bytes at the beginning of the rest that the end of what was shown has as well.
+fn overlap(shown: &str, rest: &str) -> usize {
+    let most = OVERLAP_BYTES.min(shown.len()).min(rest.len());
+    let fits = |bytes: &usize| rest.is_char_boundary(*bytes) && shown.ends_with(&rest[..*bytes]);
+    (OVERLAP_LEAST..=most).rev().find(fits).unwrap_or(0)
+}
+
+impl Dialogue {
+    /// True if an answer that broke off can be gone on with. A conversation that its asker gave is theirs, and a repair replaces what
+    /// was shown in one step.
+    #[must_use]
+    pub const fn may_go_on(&self) -> bool {
+        self.schema.is_some() && self.given.is_none() && self.repairs == 0
+    }
+
+    /// The request for the rest of an answer. No tools are offered: what was shown is an answer already.
+    #[must_use]
+    pub fn rest(&self, row: &Row, begun: &Begun) -> (Request, Asked) {
+        let mut messages = self.transcript.items.clone();
+        for round in &self.rounds {
+            round.tell(row, row.tools == ToolMode::Native, &mut messages);
+        }
+        messages.push(Item::new(Role::Assistant, begun.0.trim_end()));
+        messages.push(Item::new(Role::User, GO_ON));
+        let form = self.schema.as_ref().map(|schema| schema.form());
+        let asked = Asked { row: row.key.clone(), offered: Offered::Nothing, tool_bytes: self.tool_bytes(0) };
+        (Request { messages, form, ..Request::default() }, asked)
+    }
+
+    /// Takes in the rest of an answer.
+    pub(super) fn went_on(&mut self, completion: &Completion, begun: &Begun) -> Step {
+        if completion.refusal.is_some() || completion.finish == Finish::Filtered {
+            return self.fall_back(Ending::Filtered);
+        }
+        let words = || self.words_of(&completion.content).map(Reply::text);
+        match self.read(&completion.content).ok().or_else(words) {
+            Some(reply) => self.finish(Reply { response: begun.with(&reply.response), ..reply }),
+            None => self.fall_back(Ending::Unusable),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_follows_on_the_last_whole_word() {
+        for (shown, rest, whole) in [
+            ("A wave took the pe", "pen and the ink.", "A wave took the pen and the ink."),
+            ("A wave took the pen ", "and the ink.", "A wave took the pen and the ink."),
+            ("One.\n\nTw", "Two.", "One.\n\nTwo."),
+            ("A wave took ", "… the pen.", "A wave took the pen."),
+            ("A wave took the pen and th", "A wave took the pen and the ink.", "A wave took the pen and the ink."),
+            ("A wave took the pen and th", "took the pen and the ink.", "A wave took the pen and the ink."),
+            ("It was the end. ", "", "It was the end."),
+        ] {
+            assert_eq!(Begun::of(shown).unwrap().with(rest), whole, "{shown:?} and {rest:?}");
+        }
+        assert_eq!((Begun::of(""), Begun::of("Half"), Begun::of("  Half")), (None, None, None));
+    }
+
+    #[test]
+    fn a_rest_is_shown_once_it_is_clear_what_it_repeats() {
+        let begun = Begun::of("A wave took the pen and th").unwrap();
+        assert_eq!((begun.growing("the ink"), begun.growing("A wave took")), (None, None));
+        let rest = "the ink and the table. ".repeat(20);
+        let shown = begun.growing(&rest[..300]).unwrap();
+        assert!(begun.with(&rest).starts_with(&shown), "it only grows");
+    }
+}

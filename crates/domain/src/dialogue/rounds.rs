@@ -1,0 +1,63 @@
+//! Rounds of calls, and how they are told to the row that is asked next.
+
+use serde_json::{Value, json};
+
+use super::Asked;
+use crate::completion::{Completion, Item, Role, ToolCall};
+use crate::model::Row;
+
+/// A result that is no longer than this, in bytes, is not shortened any more.
+const SHORT_BYTES: usize = 2_000;
+/// Stands where a result was shortened.
+const SHORTENED: &str = "\n[... left out: there is no room for it ...]\n</tool_result>";
+
+/// Calls that a model made at once, and what came of them.
+#[derive(Debug)]
+pub(super) struct Round {
+    /// The row that made them, where it made them in the form of its wire.
+    pub row: Option<String>,
+    pub echo: Item,
+    pub calls: Vec<ToolCall>,
+    pub results: Vec<String>,
+}
+
+impl Round {
+    pub fn new(completion: &Completion, calls: Vec<ToolCall>, asked: &Asked) -> Self {
+        let native = asked.offered.is_native() && !completion.calls.is_empty();
+        let row = native.then(|| asked.row.clone());
+        Self { row, echo: Item::echo(completion), calls, results: Vec::new() }
+    }
+
+    /// Adds the round to what a row is shown: as it came where the same row made the calls and takes them, in words elsewhere.
+    pub fn tell(&self, row: &Row, native: bool, messages: &mut Vec<Item>) {
+        if native && self.row.as_ref() == Some(&row.key) {
+            messages.push(self.echo.clone());
+            messages.extend(self.calls.iter().zip(&self.results).map(|(call, result)| Item::result(call, result)));
+            return;
+        }
+        let said = match (&self.row, self.echo.content.trim()) {
+            (None, said) if !said.is_empty() => said.to_owned(),
+            _ => self.calls.iter().map(written).collect::<Vec<_>>().join("\n"),
+        };
+        messages.push(Item::new(Role::Assistant, said));
+        let results = self.results.join("\n");
+        messages.push(Item::new(Role::User, format!("{results}\nUse these results, and go on with my question.")));
+    }
+
+    /// Leaves out the later half of its long results; false when it has none.
+    pub fn shorten(&mut self) -> bool {
+        let mut cut = false;
+        for result in self.results.iter_mut().filter(|result| result.len() > SHORT_BYTES) {
+            result.truncate(result.floor_char_boundary(result.len() / 2));
+            result.push_str(SHORTENED);
+            cut = true;
+        }
+        cut
+    }
+}
+
+/// A call as it would stand in a text.
+fn written(call: &ToolCall) -> String {
+    let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()));
+    json!({"tool": call.name, "arguments": arguments}).to_string()
+}

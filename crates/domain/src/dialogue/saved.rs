@@ -1,0 +1,159 @@
+//! A dialogue that waits in the middle of a round: what is written down of it, and how it goes on.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::rounds::Round;
+use super::{Dialogue, Stage};
+use crate::completion::{Item, Role, ToolCall};
+use crate::prompt::Transcript;
+use crate::reply::Schema;
+use crate::tool::round::Planned;
+use crate::tool::turn_tools::{Available, SavedTools, Told, TurnTools};
+use crate::turn::ReplyContract;
+
+/// All that has to be known to go on. Pictures are left out; the text says so.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Saved {
+    transcript: Vec<SavedItem>,
+    remembered: Vec<usize>,
+    tools: SavedTools,
+    rounds: Vec<SavedRound>,
+    running: SavedRound,
+    /// What came of the first calls of the running round.
+    done: Vec<SavedTold>,
+    /// The others, in order.
+    left: Vec<SavedCall>,
+    fallback: Option<String>,
+    /// How many calls were begun, those of clean calls included.
+    #[serde(default)]
+    called: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedItem {
+    role: Role,
+    content: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    raw: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    calls: Vec<ToolCall>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    result_of: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedRound {
+    row: Option<String>,
+    echo: SavedItem,
+    calls: Vec<ToolCall>,
+    results: Vec<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedTold {
+    text: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    whole: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct SavedCall {
+    call: ToolCall,
+    /// Its result, where it needs no tool.
+    told: Option<String>,
+}
+
+/// A dialogue that goes on with the calls that its round has left.
+pub struct Resumed {
+    /// The dialogue.
+    pub dialogue: Dialogue,
+    /// What came of the first calls of the round.
+    pub done: Vec<Told>,
+    /// The others, bound to the tools that there are now.
+    pub left: Vec<Planned>,
+    /// How many calls were begun, those of clean calls included.
+    pub called: usize,
+}
+
+impl Dialogue {
+    /// What has to be written down while a call of the running round waits: of the round's calls `done` are done, and `left` are
+    /// not; so many were `called` in all. None when no round runs.
+    #[must_use]
+    pub fn save(&self, done: &[Told], left: &[Planned], called: usize) -> Option<Saved> {
+        let Stage::Running(round) = &self.stage else { return None };
+        let tools = self.tools.as_ref()?;
+        let told =
+            |told: &Told| SavedTold { text: told.text.clone(), whole: told.whole.as_ref().map(ToString::to_string) };
+        let call = |planned: &Planned| SavedCall {
+            call: planned.call().clone(),
+            told: match planned {
+                Planned::Run(_) => None,
+                Planned::Answer(_, problem) => Some(problem.to_string()),
+                Planned::Told(_, text) => Some(text.clone()),
+            },
+        };
+        Some(Saved {
+            transcript: self.transcript.items.iter().map(SavedItem::of).collect(),
+            remembered: self.transcript.remembered.clone(),
+            tools: tools.save(),
+            rounds: self.rounds.iter().map(SavedRound::of).collect(),
+            running: SavedRound::of(round),
+            done: done.iter().map(told).collect(),
+            left: left.iter().map(call).collect(),
+            fallback: self.fallback.clone(),
+            called,
+        })
+    }
+
+    /// The dialogue that was written down. It waits for [`super::Event::Ran`] with what came of all calls of its round.
+    #[must_use]
+    pub fn resume(saved: Saved, contract: ReplyContract, schema: Arc<Schema>, available: Available) -> Resumed {
+        let tools = TurnTools::resume(available, saved.tools);
+        let plan = |saved: SavedCall| match saved.told {
+            Some(text) => Planned::Told(saved.call, text),
+            None => tools.plan_again(saved.call),
+        };
+        let left = saved.left.into_iter().map(plan).collect();
+        let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
+        let done: Vec<Told> = saved.done.into_iter().map(told).collect();
+        // What versions before wrote tells of none.
+        let called = saved.called.max(done.len());
+        let items = saved.transcript.into_iter().map(SavedItem::item).collect();
+        let transcript = Transcript { items, remembered: saved.remembered };
+        let mut dialogue = Self::new(transcript, contract, schema, Some(tools));
+        dialogue.rounds = saved.rounds.into_iter().map(SavedRound::round).collect();
+        dialogue.fallback = saved.fallback;
+        dialogue.stage = Stage::Running(saved.running.round());
+        Resumed { dialogue, done, left, called }
+    }
+}
+
+impl SavedItem {
+    fn of(item: &Item) -> Self {
+        Self {
+            role: item.role,
+            content: item.text_for(false).into_owned(),
+            raw: item.raw.clone(),
+            calls: item.calls.clone(),
+            result_of: item.result_of.clone(),
+        }
+    }
+
+    fn item(self) -> Item {
+        Item { raw: self.raw, calls: self.calls, result_of: self.result_of, ..Item::new(self.role, self.content) }
+    }
+}
+
+impl SavedRound {
+    fn of(round: &Round) -> Self {
+        let Round { row, echo, calls, results } = round;
+        Self { row: row.clone(), echo: SavedItem::of(echo), calls: calls.clone(), results: results.clone() }
+    }
+
+    fn round(self) -> Round {
+        Round { row: self.row, echo: self.echo.item(), calls: self.calls, results: self.results }
+    }
+}

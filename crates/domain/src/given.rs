@@ -1,0 +1,243 @@
+//! A conversation that its asker brings along: all that was said so far, and what may come back. Nothing else is remembered for it.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::attachment::PICTURE_TOKENS;
+use super::completion::{AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, estimated_tokens};
+
+/// A shared [`Conversation`]. Clones are the same one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Given(Arc<Conversation>);
+
+/// What was said, the oldest message first, and what the asker wants of the answer.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Conversation {
+    /// The messages; never empty.
+    pub messages: Vec<Message>,
+    /// Tools that the asker runs itself: a call of one is handed back as the answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<Arc<ToolSpec>>,
+    /// Whether the model has to call one of them.
+    #[serde(default)]
+    pub choice: ToolChoice,
+    /// The form that the answer shall have; none takes text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form: Option<AnswerForm>,
+    /// How the answer is sampled, where that differs from the row.
+    #[serde(default)]
+    pub sampling: Sampling,
+    /// The key of the model row; none leaves it to the door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The asker reads the answer in one piece, so a model that fails in the middle of it can be followed by another.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole: bool,
+    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rows: Vec<String>,
+}
+
+/// One message of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Message {
+    /// Who speaks.
+    pub role: Role,
+    /// The text, as it came.
+    pub text: String,
+    /// The calls that the model made in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<ToolCall>,
+    /// The id of the call that this is the result of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_of: Option<String>,
+    /// The pictures that belong to it, which stand behind the text.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "stored_pictures")]
+    pub pictures: Vec<Picture>,
+}
+
+impl Given {
+    /// Shares a conversation.
+    #[must_use]
+    pub fn new(conversation: Conversation) -> Self {
+        Self(Arc::new(conversation))
+    }
+}
+
+impl Deref for Given {
+    type Target = Conversation;
+
+    fn deref(&self) -> &Conversation {
+        &self.0
+    }
+}
+
+impl Serialize for Given {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.as_ref().serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Given {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Conversation::deserialize(deserializer).map(Self::new)
+    }
+}
+
+impl Message {
+    /// A message of text alone.
+    pub fn new(role: Role, text: impl Into<String>) -> Self {
+        Self { role, text: text.into(), calls: Vec::new(), result_of: None, pictures: Vec::new() }
+    }
+
+    /// The message as a model is told it.
+    #[must_use]
+    pub fn item(&self) -> Item {
+        let Self { role, text, calls, result_of, pictures } = self;
+        let (calls, result_of, pictures) = (calls.clone(), result_of.clone(), pictures.clone());
+        Item { pictures, calls, result_of, ..Item::new(*role, text.clone()) }
+    }
+
+    /// The bytes that it takes in memory, about.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
+        self.text.len() + calls + self.pictures.iter().map(|picture| picture.bytes.len()).sum::<usize>()
+    }
+}
+
+/// Pictures as records hold them: the bytes in base64. What kind a picture is, its bytes say.
+mod stored_pictures {
+    use std::sync::Arc;
+
+    use base64::Engine;
+    use base64::engine::general_purpose::STANDARD;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use crate::attachment::Pixels;
+    use crate::completion::Picture;
+
+    pub fn serialize<S: Serializer>(pictures: &[Picture], serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(pictures.iter().map(|picture| STANDARD.encode(&picture.bytes)))
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Picture>, D::Error> {
+        let read = |text: String| {
+            let bytes = STANDARD.decode(text).map_err(D::Error::custom)?;
+            let kind = Pixels::of(&bytes).map_err(|_| D::Error::custom("is no picture"))?;
+            Ok(Picture { about: String::new(), mime: kind.mime, bytes: Arc::from(bytes) })
+        };
+        Vec::<String>::deserialize(deserializer)?.into_iter().map(read).collect()
+    }
+}
+
+impl Conversation {
+    /// What the person said last; empty when none of it is theirs.
+    #[must_use]
+    pub fn question(&self) -> &str {
+        self.messages.iter().rev().find(|message| message.role == Role::User).map_or("", |message| &message.text)
+    }
+
+    /// It begins with instructions of the asker's own.
+    #[must_use]
+    pub fn has_instructions(&self) -> bool {
+        self.messages.first().is_some_and(|message| message.role == Role::System)
+    }
+
+    /// Whether tools of ours may be offered: not where the asker has tools of its own, or wants none to be called.
+    #[must_use]
+    pub fn takes_our_tools(&self) -> bool {
+        let called = |message: &Message| !message.calls.is_empty() || message.result_of.is_some();
+        self.tools.is_empty() && self.choice == ToolChoice::Auto && !self.messages.iter().any(called)
+    }
+
+    /// Whether the asker runs a tool of this name.
+    #[must_use]
+    pub fn runs(&self, tool: &str) -> bool {
+        self.tools.iter().any(|known| known.name == tool)
+    }
+
+    /// The pictures of all messages.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        self.messages.iter().flat_map(|message| &message.pictures)
+    }
+
+    /// The bytes of the text in its messages and tools.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
+        let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
+        messages + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>()
+    }
+
+    /// The tokens that its messages and tools take, about.
+    #[must_use]
+    pub fn tokens(&self) -> u64 {
+        let pictures = u64::try_from(self.pictures().count()).unwrap_or(u64::MAX);
+        estimated_tokens(self.text_bytes()).saturating_add(pictures.saturating_mul(PICTURE_TOKENS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::completion::WrittenJson;
+
+    fn look() -> Arc<ToolSpec> {
+        let parameters = WrittenJson::new(&serde_json::json!({"type": "object"}));
+        Arc::new(ToolSpec { name: "look".to_owned(), description: String::new(), parameters })
+    }
+
+    #[test]
+    fn tools_of_ours_stay_out_of_a_conversation_with_tools_of_its_own() {
+        let plain = Conversation { messages: vec![Message::new(Role::User, "hi")], ..Conversation::default() };
+        assert!(plain.takes_our_tools(), "plain");
+        assert!(!Conversation { choice: ToolChoice::None, ..plain.clone() }.takes_our_tools());
+        let with = Conversation { tools: vec![look()], ..plain.clone() };
+        assert!(!with.takes_our_tools() && with.tokens() > plain.tokens());
+        let mut found = Message::new(Role::Tool, "a boat");
+        found.result_of = Some("c1".to_owned());
+        assert!(!Conversation { messages: vec![found], ..plain }.takes_our_tools());
+    }
+
+    /// A picture of one pixel.
+    const GIF: &str = "R0lGODlhAQABAAAAACw=";
+
+    #[test]
+    fn pictures_are_stored_in_base64_and_records_without_them_are_read() {
+        let record = serde_json::json!({"role": "user", "text": "what is this?", "pictures": [GIF]});
+        let message: Message = serde_json::from_value(record.clone()).unwrap();
+        assert_eq!(message.pictures[0].mime, "image/gif");
+        assert_eq!(serde_json::to_value(&message).unwrap(), record);
+        assert_eq!(message.item().pictures, message.pictures);
+        let asks = Conversation { messages: vec![message], ..Conversation::default() };
+        assert!(asks.tokens() > PICTURE_TOKENS);
+        let before: Message = serde_json::from_value(serde_json::json!({"role": "user", "text": "hi"})).unwrap();
+        assert_eq!(before, Message::new(Role::User, "hi"));
+        let broken = serde_json::json!({"role": "user", "text": "hi", "pictures": ["AAAA"]});
+        assert!(serde_json::from_value::<Message>(broken).is_err());
+    }
+
+    #[test]
+    fn a_conversation_is_stored_and_read_again() {
+        let call = ToolCall { id: "c1".to_owned(), name: "look".to_owned(), arguments: "{\"at\":1}".to_owned() };
+        let mut said = Message::new(Role::Assistant, "");
+        said.calls.push(call);
+        let mut found = Message::new(Role::Tool, "a boat");
+        found.result_of = Some("c1".to_owned());
+        let given = Given::new(Conversation {
+            messages: vec![Message::new(Role::User, "look there"), said, found],
+            sampling: Sampling { temperature: serde_json::Number::from_f64(0.2), ..Sampling::default() },
+            choice: ToolChoice::Named("look".to_owned()),
+            tools: vec![look()],
+            ..Conversation::default()
+        });
+        let stored = serde_json::to_string(&given).unwrap();
+        assert_eq!(serde_json::from_str::<Given>(&stored).unwrap(), given);
+        assert_eq!(given.question(), "look there");
+        assert!(!given.has_instructions());
+    }
+}

@@ -1,0 +1,113 @@
+//! Pure decisions and plain data. Nothing in here awaits, logs, or knows a wire type; the clock and the dice are arguments.
+//!
+//! Read in this order: what comes in, what it becomes, how it is answered, what goes out; then the laws that actors apply.
+
+pub mod ids;
+
+pub mod incoming;
+
+pub mod attachment;
+
+pub mod triage;
+
+pub mod pairs;
+
+pub mod manners;
+pub mod restriction;
+
+pub mod ending;
+
+pub mod answer_end;
+
+pub mod given;
+
+pub mod fire;
+
+pub mod session_index;
+
+pub mod signature;
+
+pub mod lineage;
+
+pub mod timer;
+
+pub mod webhook;
+
+pub mod api_key;
+
+pub mod turn;
+
+pub mod turn_event;
+
+pub mod history;
+
+pub mod fact;
+
+pub mod audit;
+
+pub mod completion;
+pub mod embedding;
+
+pub mod tool;
+
+pub mod gate;
+
+pub mod prompt;
+pub mod proxies;
+
+pub mod dialogue;
+
+pub mod reply;
+
+pub mod partial;
+
+pub mod draft;
+
+pub mod command;
+
+pub mod delivery;
+pub mod outgoing;
+pub mod rejection;
+
+pub mod code;
+
+pub mod split;
+
+pub mod layout;
+pub mod locale;
+
+pub mod notice;
+
+pub mod presence;
+
+pub mod schedule;
+
+pub mod shed;
+
+pub mod model;
+
+pub mod counter;
+pub mod daily;
+pub mod keys;
+
+pub mod ledger;
+
+pub mod breaker;
+
+pub mod patience;
+
+pub mod near;
+pub mod network;
+
+pub mod refusals;
+
+pub mod budget;
+
+pub mod fair_queue;
+pub mod limits;
+
+pub mod latencies;
+pub mod restart;
+
+pub mod panic;
+pub mod unquoted;

@@ -1,0 +1,188 @@
+//! How entries are written down: the two lists of the Python bot, whose members begin `timestamp` and `timestamp:tokens`. The
+//! turn follows, and while it is not settled, the moment up to which it may be; the first moment there is stands for a turn that
+//! ended with its estimate. Moments are seconds with three decimals.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+
+use super::window_log::{Entry, EntryState, WindowLog};
+use super::{ENTRIES_MAX, TOKENS_MAX};
+use crate::ids::Timestamp;
+
+/// Numbers from here on are milliseconds, smaller ones seconds: the year 5138 in seconds, a day of 1973 in milliseconds.
+const MILLISECONDS_FROM: f64 = 1e11;
+
+/// Later moments are nonsense: the end of the year 9999.
+const LATEST_MILLIS: f64 = 253_402_300_799_999.0;
+
+/// Stands in place of a lease for a turn that ended with its estimate. Versions before this one take it for a lease that is
+/// over, which counts the same.
+const ESTIMATED: Timestamp = Timestamp(0);
+
+/// An entry as a member of the list of tokens.
+struct Tokens<'a>(&'a Entry);
+
+impl fmt::Display for Tokens<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Entry { at, tokens, turn, state, .. } = self.0;
+        write!(f, "{}:{tokens}", Moment(*at))?;
+        let Some(turn) = turn else { return Ok(()) };
+        write!(f, ":{turn}")?;
+        match state {
+            EntryState::Open(lease) => write!(f, ":{}", Moment(*lease)),
+            EntryState::Estimated => write!(f, ":{}", Moment(ESTIMATED)),
+            EntryState::Settled => Ok(()),
+        }
+    }
+}
+
+impl Serialize for Tokens<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// The entries that both lists tell of, the newest [`ENTRIES_MAX`] of each list. What cannot be read is left out.
+#[must_use]
+pub fn read<T: AsRef<str>, U: AsRef<str>>(messages: &[T], tokens: &[U]) -> WindowLog {
+    let newest = tokens.len().saturating_sub(ENTRIES_MAX);
+    let mut entries: Vec<Entry> = tokens[newest..].iter().filter_map(|member| read_tokens(member.as_ref())).collect();
+    let spent = entries.len();
+    let newest = messages.len().saturating_sub(ENTRIES_MAX);
+    for (index, member) in messages[newest..].iter().enumerate() {
+        let mut fields = member.as_ref().splitn(3, ':');
+        let Some(at) = fields.next().and_then(read_moment) else { continue };
+        let turn = fields.next().filter(|turn| !turn.is_empty());
+        // Both lists are written together, so what belongs together mostly stands at the same place.
+        let same = |entry: &Entry| turn.is_some() && entry.turn.as_deref() == turn;
+        let known = entries[..spent].get(index).is_some_and(same).then_some(index);
+        match known.or_else(|| entries[..spent].iter().position(same)) {
+            Some(index) => entries[index].message = true,
+            None => entries.push(Entry {
+                at,
+                tokens: 0,
+                turn: turn.map(Arc::from),
+                message: true,
+                state: EntryState::Settled,
+            }),
+        }
+    }
+    WindowLog::of(entries)
+}
+
+/// The entries as one text, for a store that keeps text: the list of tokens, which tells all there is of ours.
+#[must_use]
+pub fn to_json(log: &WindowLog) -> String {
+    let members: Vec<Tokens> = log.entries().iter().map(Tokens).collect();
+    // A list of strings always serialises.
+    serde_json::to_string(&members).unwrap_or_default()
+}
+
+/// The entries of such a text; none when it is no such text.
+#[must_use]
+pub fn from_json(text: &str) -> Option<WindowLog> {
+    let members: Vec<String> = serde_json::from_str(text).ok()?;
+    let newest = members.len().saturating_sub(ENTRIES_MAX);
+    let entries = members[newest..].iter().filter_map(|member| read_tokens(member));
+    Some(WindowLog::of(entries.map(|entry| Entry { message: true, ..entry }).collect()))
+}
+
+fn read_tokens(member: &str) -> Option<Entry> {
+    let mut fields = member.splitn(4, ':');
+    let at = fields.next().and_then(read_moment)?;
+    // The Python bot may have written a fraction.
+    let tokens = fields.next()?.parse::<f64>().ok().filter(|tokens| tokens.is_finite() && *tokens >= 0.0)?;
+    let turn = fields.next().filter(|turn| !turn.is_empty()).map(Arc::from);
+    let state = match fields.next().and_then(read_moment).filter(|_| turn.is_some()) {
+        None => EntryState::Settled,
+        Some(ESTIMATED) => EntryState::Estimated,
+        Some(lease) => EntryState::Open(lease),
+    };
+    Some(Entry { at, tokens: whole(tokens).min(TOKENS_MAX), turn, message: false, state })
+}
+
+/// A moment in seconds.
+struct Moment(Timestamp);
+
+impl fmt::Display for Moment {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:03}", self.0.0 / 1_000, self.0.0 % 1_000)
+    }
+}
+
+fn read_moment(field: &str) -> Option<Timestamp> {
+    let number: f64 = field.parse().ok()?;
+    let millis = if number < MILLISECONDS_FROM { number * 1_000.0 } else { number };
+    (millis.is_finite() && (0.0..=LATEST_MILLIS).contains(&millis)).then(|| Timestamp(whole(millis)))
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "it is finite and not negative")]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A member of the list of messages.
+    fn message(entry: &Entry) -> String {
+        match &entry.turn {
+            Some(turn) => format!("{}:{turn}", Moment(entry.at)),
+            None => Moment(entry.at).to_string(),
+        }
+    }
+
+    fn tokens(entry: &Entry) -> String {
+        Tokens(entry).to_string()
+    }
+
+    fn entry(at: u64, tokens: u64, turn: Option<&str>, lease: Option<u64>) -> Entry {
+        let state = lease.map_or(EntryState::Settled, |lease| EntryState::Open(Timestamp(lease)));
+        Entry { at: Timestamp(at), tokens, turn: turn.map(Arc::from), message: true, state }
+    }
+
+    #[test]
+    fn ours_are_written_and_read() {
+        let reserved = entry(1_700_000_000_025, 70, Some("discord%3A9"), Some(1_700_000_120_000));
+        let settled = entry(1_700_000_000_900, 12, Some("discord%3A10"), None);
+        assert_eq!(message(&reserved), "1700000000.025:discord%3A9");
+        assert_eq!(tokens(&reserved), "1700000000.025:70:discord%3A9:1700000120.000");
+        assert_eq!(tokens(&settled), "1700000000.900:12:discord%3A10");
+        let estimated = Entry { state: EntryState::Estimated, ..reserved.clone() };
+        assert_eq!(tokens(&estimated), "1700000000.025:70:discord%3A9:0.000");
+        assert_eq!(read::<&str, _>(&[], &[tokens(&estimated)]).entries()[0].state, EntryState::Estimated);
+        let log = WindowLog::of(vec![reserved.clone(), settled.clone()]);
+        let lists = ([message(&reserved), message(&settled)], [tokens(&reserved), tokens(&settled)]);
+        assert_eq!(read(&lists.0, &lists.1), log);
+        let swapped = ([message(&settled), message(&reserved)], lists.1);
+        assert_eq!(read(&swapped.0, &swapped.1), log);
+        assert_eq!(from_json(&to_json(&log)), Some(log));
+    }
+
+    #[test]
+    fn plain_members_of_the_python_bot_are_read() {
+        let log = read(&["1700000000.25", "1700000001"], &["1700000001.5:70", "1700000002123:8.0"]);
+        let spent = |at, tokens| Entry { message: false, ..entry(at, tokens, None, None) };
+        let wanted = vec![
+            entry(1_700_000_000_250, 0, None, None),
+            entry(1_700_000_001_000, 0, None, None),
+            spent(1_700_000_001_500, 70),
+            spent(1_700_000_002_123, 8),
+        ];
+        assert_eq!(log, WindowLog::of(wanted));
+    }
+
+    #[test]
+    fn nonsense_is_left_out() {
+        let bad = ["", "x", "-1", "nan", "inf", "1e300", ":", "1700000000.0::"];
+        assert_eq!(read(&bad, &bad).entries().len(), 1);
+        let bad = ["1700000000", "1700000000:x", "1700000000:-3", "1700000000:nan", "x:1", "1700000000:1e30:t:x"];
+        let log = read::<&str, _>(&[], &bad);
+        assert_eq!(log.entries(), [Entry { message: false, ..entry(1_700_000_000_000, TOKENS_MAX, Some("t"), None) }]);
+        assert_eq!(from_json("{}"), None);
+        assert_eq!(from_json("[\"x\"]"), Some(WindowLog::default()));
+    }
+}

@@ -1,0 +1,235 @@
+//! The law of the window, on the entries of one member. The moment is an argument.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{
+    Basis, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, estimate_max,
+};
+use crate::ids::{self, Timestamp, TurnId};
+use crate::keys;
+
+/// What one member did within the window, oldest first.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct WindowLog {
+    entries: Vec<Entry>,
+}
+
+/// One thing that counts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When it began to count.
+    pub at: Timestamp,
+    /// The tokens that it took, or is expected to take.
+    pub tokens: u64,
+    /// The turn that it belongs to, as keys write it; none for what another program wrote.
+    pub turn: Option<Arc<str>>,
+    /// It counts as a message; all of ours do.
+    pub message: bool,
+    /// What its tokens rest on.
+    pub state: EntryState,
+}
+
+/// What the tokens of an entry rest on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EntryState {
+    /// An estimate; the turn may be settled or cancelled. Up to this moment it is expected to be.
+    Open(Timestamp),
+    /// An estimate for good: the turn ended and nobody knows what it took.
+    Estimated,
+    /// What the turn took.
+    Settled,
+}
+
+impl EntryState {
+    /// The turn may still be settled or cancelled.
+    #[must_use]
+    pub const fn is_open(self) -> bool {
+        matches!(self, Self::Open(_))
+    }
+}
+
+impl WindowLog {
+    /// A log of these entries, in any order.
+    #[must_use]
+    pub fn of(mut entries: Vec<Entry>) -> Self {
+        entries.sort_by_key(|entry| entry.at);
+        Self { entries }
+    }
+
+    /// The entries, oldest first.
+    #[must_use]
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Nothing in it counts any more.
+    #[must_use]
+    pub fn is_over(&self, now: Timestamp, window: Duration) -> bool {
+        self.entries.iter().all(|entry| aged(entry, now, window))
+    }
+
+    /// Does one step; true with it when an entry came, changed or went by it.
+    pub fn step(&mut self, now: Timestamp, request: &Request) -> (Decision, bool) {
+        let window = request.window;
+        self.refresh(now, window);
+        match &request.step {
+            Step::Reserve(ask) => self.reserve(now, window, ask),
+            Step::Settle(turn, tokens) => (Decision::Done, self.settle(turn, *tokens)),
+            Step::Cancel(turn) => (Decision::Done, self.cancel(turn)),
+            Step::Read(limits) => {
+                let wait = self.refusal(now, window, 1, *limits).and_then(|refusal| refusal.retry_after);
+                (Decision::Used(self.used(wait)), false)
+            }
+        }
+    }
+
+    /// How much is in it, beside the time after which a message of one token is accepted.
+    #[must_use]
+    pub fn used(&self, wait: Option<Duration>) -> Used {
+        Used { messages: self.messages(), tokens: self.tokens(), wait }
+    }
+
+    /// The entry of a turn.
+    #[must_use]
+    pub fn entry(&self, turn: &str) -> Option<&Entry> {
+        self.position(turn).map(|at| &self.entries[at])
+    }
+
+    /// Takes over what another place knows of a turn: none when it was cancelled there. What is settled stays settled.
+    pub fn merge(&mut self, turn: &str, known: Option<&Entry>) {
+        match (self.position(turn), known) {
+            (Some(at), None) => drop(self.entries.remove(at)),
+            (Some(at), Some(known)) if self.entries[at].state.is_open() && !known.state.is_open() => {
+                self.entries[at].tokens = known.tokens;
+                self.entries[at].state = known.state;
+            }
+            (None, Some(known)) => {
+                let at = self.entries.partition_point(|entry| entry.at <= known.at);
+                self.entries.insert(at, known.clone());
+                self.trim();
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    /// Drops what has aged out. What lies ahead of the clock, because that was set back, counts from now: nobody is let in
+    /// early, and nobody waits longer than the window.
+    fn refresh(&mut self, now: Timestamp, window: Duration) {
+        if self.entries.last().is_some_and(|newest| newest.at > now) {
+            self.entries.iter_mut().for_each(|entry| entry.at = entry.at.min(now));
+        }
+        let over = self.entries.partition_point(|entry| aged(entry, now, window));
+        self.entries.drain(..over);
+    }
+
+    fn reserve(&mut self, now: Timestamp, window: Duration, ask: &Reservation) -> (Decision, bool) {
+        let turn = keys::limits::limit_turn(&ask.turn);
+        if self.position(&turn).is_some() {
+            return (Decision::Admitted, false);
+        }
+        let mut tokens = ask.tokens.min(TOKENS_MAX);
+        if !ask.exempt {
+            tokens = tokens.min(estimate_max(ask.limits.tokens));
+            if let Some(refusal) = self.refusal(now, window, tokens, ask.limits) {
+                return (Decision::Refused(refusal), false);
+            }
+        }
+        let lease = Timestamp(now.0.saturating_add(ids::millis(ask.lease)));
+        if self.entries.is_empty() {
+            // Most members are heard of once within a window, and there may be fifty thousand of them.
+            self.entries.shrink_to(1);
+            self.entries.reserve_exact(1);
+        }
+        self.entries.push(Entry {
+            at: now,
+            tokens,
+            turn: Some(turn.into()),
+            message: true,
+            state: EntryState::Open(lease),
+        });
+        self.trim();
+        (Decision::Admitted, true)
+    }
+
+    fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
+        let Some(at) = self.position(&keys::limits::limit_turn(turn)) else { return false };
+        let entry = &mut self.entries[at];
+        if !entry.state.is_open() {
+            return false;
+        }
+        match tokens {
+            Some(tokens) => (entry.tokens, entry.state) = (tokens.min(TOKENS_MAX), EntryState::Settled),
+            None => entry.state = EntryState::Estimated,
+        }
+        true
+    }
+
+    fn cancel(&mut self, turn: &TurnId) -> bool {
+        let at = self.position(&keys::limits::limit_turn(turn));
+        let open = at.filter(|at| self.entries[*at].state.is_open());
+        open.map(|at| self.entries.remove(at)).is_some()
+    }
+
+    /// Why one message more of so many tokens does not fit; none when it does.
+    fn refusal(&self, now: Timestamp, window: Duration, tokens: u64, limits: Limits) -> Option<Refusal> {
+        let allowed = (limits.messages as usize).min(ENTRIES_MAX);
+        let held = self.entries.iter().filter(|entry| entry.message).count();
+        let many = held >= allowed;
+        let used = self.tokens();
+        let much = limits.tokens == 0 || used.saturating_add(tokens) > limits.tokens;
+        if !many && !much {
+            return None;
+        }
+        let retry_after = (allowed > 0 && limits.tokens > 0).then(|| {
+            let mut excess = (held + 1).saturating_sub(allowed);
+            let mut debt = used.saturating_add(tokens).saturating_sub(limits.tokens);
+            let mut last = now;
+            for entry in &self.entries {
+                if excess == 0 && debt == 0 {
+                    break;
+                }
+                excess -= usize::from(excess > 0 && entry.message);
+                debt = debt.saturating_sub(entry.tokens);
+                last = Timestamp(entry.at.0.saturating_add(ids::millis(window)));
+            }
+            last.since(now)
+        });
+        let settled = self.sum(|entry| entry.state == EntryState::Settled);
+        let basis = Basis::of(many, settled, tokens, limits.tokens);
+        let tier = if much && (!many || settled >= limits.tokens) { Tier::Tokens } else { Tier::Messages };
+        Some(Refusal { tier, retry_after, basis })
+    }
+
+    fn position(&self, turn: &str) -> Option<usize> {
+        // The newest are asked for most.
+        self.entries.iter().rposition(|entry| entry.turn.as_deref() == Some(turn))
+    }
+
+    fn messages(&self) -> u32 {
+        let held = self.entries.iter().filter(|entry| entry.message).count();
+        u32::try_from(held).unwrap_or(u32::MAX)
+    }
+
+    fn tokens(&self) -> u64 {
+        self.sum(|_| true)
+    }
+
+    fn sum(&self, counts: impl Fn(&Entry) -> bool) -> u64 {
+        self.entries.iter().filter(|entry| counts(entry)).fold(0, |sum, entry| sum.saturating_add(entry.tokens))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn room(&self) -> usize {
+        self.entries.capacity()
+    }
+
+    fn trim(&mut self) {
+        let over = self.entries.len().saturating_sub(ENTRIES_MAX);
+        self.entries.drain(..over);
+    }
+}
+
+fn aged(entry: &Entry, now: Timestamp, window: Duration) -> bool {
+    entry.at.0.saturating_add(ids::millis(window)) <= now.0
+}

@@ -1,0 +1,270 @@
+//! Every sentence that the bot says by itself, in each language. Plain and friendly words; nothing that only an operator
+//! understands. One table for each language stands in a file of its own; a sentence that one of them lacks does not compile.
+
+mod english;
+
+mod german;
+
+mod spanish;
+
+use super::ending::{Ending, ModelErrorKind};
+use super::locale::Locale;
+
+/// All sentences in one language.
+struct Words {
+    hint: &'static str,
+    not_served: &'static str,
+    model_down: &'static str,
+    timed_out: &'static str,
+    no_answer: &'static str,
+    too_long: &'static str,
+    filtered: &'static str,
+    not_posted: &'static str,
+    post_refused: &'static str,
+    interrupted: &'static str,
+    may_have_acted: &'static str,
+    internal: &'static str,
+    tools_at_work: &'static str,
+    busy: &'static str,
+    lane_full: &'static str,
+    lane_busy: &'static str,
+    /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
+    limit_over: &'static str,
+    /// The same where nobody is restricted.
+    limit_over_for_now: &'static str,
+    /// The same where restricted members have no channel.
+    limit_over_nowhere: &'static str,
+    limit_never: &'static str,
+    limit_wait: &'static str,
+    restricted: &'static str,
+    restricted_without_channel: &'static str,
+    /// Stands for `{until}` when nobody knows the moment.
+    until_lifted: &'static str,
+    /// Stands for `{retry_at}` when nobody knows the moment.
+    later: &'static str,
+}
+
+const fn words(locale: Locale) -> &'static Words {
+    match locale {
+        Locale::English => &english::WORDS,
+        Locale::Spanish => &spanish::WORDS,
+        Locale::German => &german::WORDS,
+    }
+}
+
+pub mod commands;
+
+pub mod gate;
+
+pub mod limit;
+
+pub mod report;
+
+pub mod restriction;
+
+pub mod template;
+
+/// Why somebody gets an apology instead of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Apology {
+    /// No model could answer.
+    ModelDown,
+    /// It took too long.
+    TimedOut,
+    /// The model gave nothing that can be shown.
+    NoWords,
+    /// The question does not fit any model: waiting does not help.
+    TooLong,
+    /// The provider's content filter refused it: waiting does not help.
+    Filtered,
+    /// Nothing could be posted in that place when it was asked.
+    NotPosted,
+    /// The platform refused to take the answer.
+    PostRefused,
+    /// The bot was stopped while it worked on the answer.
+    Interrupted,
+    /// The bot was stopped while it worked on the answer, and what it was to do may be done.
+    MayHaveActed,
+    /// Something on our side broke.
+    Internal,
+}
+
+impl Apology {
+    /// The apology for a turn that ended like this.
+    #[must_use]
+    pub const fn of(why: Ending) -> Self {
+        match why {
+            Ending::Model(ModelErrorKind::Timeout) | Ending::Deadline | Ending::WaitedTooLong | Ending::Stalled => {
+                Self::TimedOut
+            }
+            Ending::Model(ModelErrorKind::ContextOverflow) => Self::TooLong,
+            Ending::Model(ModelErrorKind::Filtered) | Ending::Filtered => Self::Filtered,
+            Ending::Model(
+                ModelErrorKind::Connection
+                | ModelErrorKind::RateLimited
+                | ModelErrorKind::Provider
+                | ModelErrorKind::Unsupported
+                | ModelErrorKind::ToolsRefused
+                | ModelErrorKind::Malformed
+                | ModelErrorKind::Refused
+                | ModelErrorKind::OutOfQuota
+                | ModelErrorKind::BadRequest,
+            )
+            | Ending::NoModel
+            | Ending::BreakersOpen => Self::ModelDown,
+            Ending::Unusable => Self::NoWords,
+            Ending::Interrupted => Self::Interrupted,
+            Ending::MayHaveActed => Self::MayHaveActed,
+            Ending::PlaceClosed => Self::NotPosted,
+            Ending::PostRefused => Self::PostRefused,
+            Ending::NoPermit
+            | Ending::LaneFull
+            | Ending::LaneBusy
+            | Ending::Panicked
+            | Ending::OffersExhausted
+            | Ending::TakenBack
+            | Ending::NotResumed
+            | Ending::PlaceUnreadable
+            | Ending::NothingHeard
+            | Ending::AlreadyOver
+            | Ending::Unknown => Self::Internal,
+        }
+    }
+}
+
+/// Answers somebody who addressed us without asking anything.
+#[must_use]
+pub const fn hint(locale: Locale) -> &'static str {
+    words(locale).hint
+}
+
+/// Says that the bot does not answer in a community that it was not opened to.
+#[must_use]
+pub const fn not_served(locale: Locale) -> &'static str {
+    words(locale).not_served
+}
+
+/// Says that there will be no answer, and why.
+#[must_use]
+pub const fn apology(why: Apology, locale: Locale) -> &'static str {
+    let words = words(locale);
+    match why {
+        Apology::ModelDown => words.model_down,
+        Apology::TimedOut => words.timed_out,
+        Apology::NoWords => words.no_answer,
+        Apology::TooLong => words.too_long,
+        Apology::Filtered => words.filtered,
+        Apology::NotPosted => words.not_posted,
+        Apology::PostRefused => words.post_refused,
+        Apology::Interrupted => words.interrupted,
+        Apology::MayHaveActed => words.may_have_acted,
+        Apology::Internal => words.internal,
+    }
+}
+
+/// Says that so many people are asking that this one cannot be served now.
+#[must_use]
+pub const fn busy(locale: Locale) -> &'static str {
+    words(locale).busy
+}
+
+/// Says that this person has more questions waiting than we keep.
+#[must_use]
+pub const fn lane_full(locale: Locale) -> &'static str {
+    words(locale).lane_full
+}
+
+/// Says that a second question is not taken while the first is being answered.
+#[must_use]
+pub const fn lane_busy(locale: Locale) -> &'static str {
+    words(locale).lane_busy
+}
+
+/// Says that tools are at work on an answer.
+#[must_use]
+pub const fn tools_at_work(locale: Locale) -> &'static str {
+    words(locale).tools_at_work
+}
+
+/// Says that a restart cut an answer short.
+#[must_use]
+pub const fn interrupted(locale: Locale) -> &'static str {
+    words(locale).interrupted
+}
+
+/// Stands for a file where files cannot be shown.
+#[must_use]
+pub fn file_not_shown(name: &str, bytes: usize) -> String {
+    format!("(file {name}, {bytes} bytes: it cannot be shown here)")
+}
+
+/// Our line of status while something is wrong with us.
+#[must_use]
+pub const fn unwell() -> &'static str {
+    "Not quite well: answers may be slow or missing."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_notice_is_one_plain_sentence_in_each_language() {
+        let apologies = [
+            Apology::ModelDown,
+            Apology::TimedOut,
+            Apology::NoWords,
+            Apology::TooLong,
+            Apology::Filtered,
+            Apology::NotPosted,
+            Apology::Interrupted,
+            Apology::MayHaveActed,
+            Apology::Internal,
+        ];
+        let mut notices: Vec<&str> = Vec::new();
+        for locale in Locale::ALL {
+            notices.extend(apologies.map(|why| apology(why, locale)));
+            notices.extend([
+                hint(locale),
+                not_served(locale),
+                busy(locale),
+                lane_full(locale),
+                lane_busy(locale),
+                tools_at_work(locale),
+                limit::wait(locale),
+            ]);
+        }
+        notices.push(unwell());
+        for (index, notice) in notices.iter().enumerate() {
+            assert!(notice.chars().count() < 120 && notice.ends_with('.'), "{notice}");
+            assert!(!notices[..index].contains(notice), "said twice: {notice}");
+            for word in ["error", "model", "timeout", "server", "token", "json", "@", "queue", "{"] {
+                assert!(!notice.to_lowercase().contains(word), "{word} in: {notice}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_operators_notices_are_ours_until_somebody_writes_others() {
+        let defaults = include_str!("../../../config/default.toml");
+        for sentence in [english::WORDS.limit_over, english::WORDS.restricted] {
+            assert!(defaults.contains(&format!("notice = \"{sentence}\"")), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn endings_find_their_apology() {
+        for (why, apology) in [
+            (Ending::Model(ModelErrorKind::Timeout), Apology::TimedOut),
+            (Ending::Deadline, Apology::TimedOut),
+            (Ending::Model(ModelErrorKind::RateLimited), Apology::ModelDown),
+            (Ending::BreakersOpen, Apology::ModelDown),
+            (Ending::Unusable, Apology::NoWords),
+            (Ending::Model(ModelErrorKind::ContextOverflow), Apology::TooLong),
+            (Ending::Filtered, Apology::Filtered),
+            (Ending::Panicked, Apology::Internal),
+        ] {
+            assert_eq!(Apology::of(why), apology, "{why:?}");
+        }
+    }
+}

@@ -1,0 +1,478 @@
+//! What the answers to commands say, in the language of whoever ran them. One table for each language stands in a file of its own;
+//! a sentence that one of them lacks, or a fact that it leaves out, does not compile.
+
+mod approvals;
+
+mod english;
+
+mod german;
+
+mod memories;
+
+mod spanish;
+
+mod words;
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+pub use self::approvals::{approvals, withdrawn};
+pub use self::memories::{fact_forgotten, memories, remembered};
+use self::words::Words;
+use super::report;
+use super::template::countdown;
+use crate::command::kept::Wiped;
+use crate::command::overview::{Overview, Usage};
+use crate::command::{CommandKind, Tooling};
+use crate::daily::{DayUse, ToolUse};
+use crate::ledger::Tally;
+use crate::locale::Locale;
+
+const fn words(locale: Locale) -> &'static Words {
+    match locale {
+        Locale::English => &english::WORDS,
+        Locale::Spanish => &spanish::WORDS,
+        Locale::German => &german::WORDS,
+    }
+}
+
+/// What a command does, in at most 100 characters.
+#[must_use]
+pub fn description(kind: CommandKind, locale: Locale) -> &'static str {
+    (words(locale).describe)(kind)
+}
+
+/// What the option of `/model` means, in at most 100 characters.
+#[must_use]
+pub const fn row(locale: Locale) -> &'static str {
+    words(locale).row
+}
+
+/// What the option of `/approvals` means, in at most 100 characters.
+#[must_use]
+pub const fn withdraw(locale: Locale) -> &'static str {
+    words(locale).withdraw
+}
+
+/// What the option of `/usage` means, in at most 100 characters.
+#[must_use]
+pub const fn user(locale: Locale) -> &'static str {
+    words(locale).user
+}
+
+/// What the option of `/memories` means, in at most 100 characters.
+#[must_use]
+pub const fn fact(locale: Locale) -> &'static str {
+    words(locale).fact
+}
+
+/// What the option of `/tools` means, in at most 100 characters.
+#[must_use]
+pub const fn category(locale: Locale) -> &'static str {
+    words(locale).category
+}
+
+/// What the option of `/remember` means, in at most 100 characters.
+#[must_use]
+pub const fn remember(locale: Locale) -> &'static str {
+    words(locale).remember
+}
+
+/// Says that only operators may run a command.
+#[must_use]
+pub fn operators_only(kind: CommandKind, locale: Locale) -> String {
+    (words(locale).operators_only)(kind.name())
+}
+
+/// Says that only operators may look at somebody else's usage.
+#[must_use]
+pub const fn usage_of_others(locale: Locale) -> &'static str {
+    words(locale).usage_of_others
+}
+
+/// Says that there is no such command any more.
+#[must_use]
+pub const fn unknown(locale: Locale) -> &'static str {
+    words(locale).unknown
+}
+
+/// Says that a command broke.
+#[must_use]
+pub const fn broken(locale: Locale) -> &'static str {
+    words(locale).broken
+}
+
+/// Says that a command took too long.
+#[must_use]
+pub const fn too_slow(locale: Locale) -> &'static str {
+    words(locale).too_slow
+}
+
+/// Says that too many commands run.
+#[must_use]
+pub const fn busy(locale: Locale) -> &'static str {
+    words(locale).busy
+}
+
+/// Says that the same person's earlier command still runs.
+#[must_use]
+pub const fn still_running(locale: Locale) -> &'static str {
+    words(locale).still_running
+}
+
+/// Says at the terminal, which speaks English, that no answer came.
+#[must_use]
+pub const fn unanswered() -> &'static str {
+    "Sorry, no answer to this came. Please run it again."
+}
+
+/// Says that a conversation begins anew.
+#[must_use]
+pub const fn new_conversation(remembered: bool, sound: bool, locale: Locale) -> &'static str {
+    match (remembered, sound) {
+        (true, true) => words(locale).begun_anew,
+        (false, true) => words(locale).fresh_already,
+        (_, false) => words(locale).begun_unsure,
+    }
+}
+
+/// Lists what was wiped and what is kept.
+#[must_use]
+pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
+    let words = words(locale);
+    let mut lines = Vec::new();
+    if wiped.conversations > 0 {
+        lines.push((words.conversations)(wiped.conversations, wiped.messages));
+    }
+    if wiped.answers > 0 {
+        lines.push((words.asked_behind)(wiped.answers));
+    }
+    if wiped.quotes > 0 {
+        lines.push((words.quoted_in)(wiped.quotes));
+    }
+    if wiped.facts > 0 {
+        lines.push((words.facts)(wiped.facts));
+    }
+    if wiped.audit > 0 {
+        lines.push((words.audit)(wiped.audit));
+    }
+    if wiped.preferences {
+        lines.push(words.choice.to_owned());
+    }
+    if wiped.usage {
+        lines.push(words.tokens_used.to_owned());
+    }
+    let mut parts = vec![if lines.is_empty() { words.nothing_kept.to_owned() } else { list(words.forgotten, &lines) }];
+    if wiped.in_flight > 0 {
+        parts.push((words.still_answered)(wiped.in_flight));
+    }
+    let [headline, kept @ ..] = words.kept;
+    parts.push(list(headline, kept));
+    if !sound {
+        parts.push(words.forget_again.to_owned());
+    }
+    parts.join("\n\n")
+}
+
+/// Says what is in the file of an export.
+#[must_use]
+pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
+    let words = words(locale);
+    let mut items =
+        vec![(words.conversations)(counts.conversations, counts.messages), (words.kept_for_replies)(counts.answers)];
+    if counts.facts > 0 {
+        items.push((words.facts)(counts.facts));
+    }
+    if counts.audit > 0 {
+        items.push((words.audit)(counts.audit));
+    }
+    if counts.usage {
+        items.push(words.tokens_used.to_owned());
+    }
+    if counts.preferences {
+        items.push(words.choice.to_owned());
+    }
+    let text = (words.exported)(&items.join(", "));
+    if sound { text } else { format!("{text}\n{}", words.export_again) }
+}
+
+/// The name of the file of an export.
+#[must_use]
+pub const fn export_name() -> &'static str {
+    "what-staffai-keeps-about-you.json"
+}
+
+/// Shows the present choice and what can be chosen. `chosen` is none for the default.
+#[must_use]
+pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>, locale: Locale) -> String {
+    let words = words(locale);
+    let mut text = match chosen {
+        None => (words.default_answers)(default),
+        Some(chosen) if rows.iter().any(|(row, _)| *row == chosen) => (words.chose)(chosen),
+        Some(chosen) => format!("{} {}", (words.choice_gone)(chosen), (words.default_answers)(default)),
+    };
+    text.push(' ');
+    if rows.iter().all(|(row, _)| *row == default) {
+        text.push_str(words.no_other);
+        return text;
+    }
+    let mark = |(row, about): &(&str, Option<&str>)| {
+        let mark = if *row == default { format!(" ({})", words.default_mark) } else { String::new() };
+        let about = about.map(|about| format!(": {about}")).unwrap_or_default();
+        format!("`{row}`{mark}{about}")
+    };
+    let rows: Vec<String> = rows.iter().map(mark).collect();
+    text + &list(words.can_choose, &rows)
+}
+
+/// Says that a choice was taken.
+#[must_use]
+pub fn model_chosen(row: &str, sound: bool, locale: Locale) -> String {
+    let words = words(locale);
+    let text = (words.model_chosen)(row);
+    if sound { text } else { format!("{text} {}", words.may_be_lost) }
+}
+
+/// Says that a choice was taken back.
+#[must_use]
+pub fn model_default(row: &str, locale: Locale) -> String {
+    (words(locale).model_default)(row)
+}
+
+/// Says that there is no such model, and which there are.
+#[must_use]
+pub fn no_such_model(asked: &str, rows: &[&str], locale: Locale) -> String {
+    let asked: String = asked.chars().filter(|c| *c != '`').take(40).collect();
+    let rows: Vec<String> = rows.iter().map(|row| format!("`{row}`")).collect();
+    (words(locale).no_such_model)(&asked, &rows.join(", "))
+}
+
+/// What somebody used; `whose` is none for the caller's own.
+#[must_use]
+pub fn usage(usage: &Usage, whose: Option<&str>, locale: Locale) -> String {
+    let words = words(locale);
+    let mut lines = Vec::new();
+    if let Some(standing) = &usage.standing {
+        let [messages, messages_max] = [standing.messages.0, standing.messages.1].map(|all| number(all.into(), words));
+        let [tokens, tokens_max] = [standing.tokens.0, standing.tokens.1].map(|all| number(all, words));
+        let window = span(standing.window);
+        lines.push((words.window)(whose, [&messages, &messages_max], [&tokens, &tokens_max], &window));
+        if standing.exempt {
+            lines.push(words.exempt.to_owned());
+        } else if let Some(at) = standing.frees_at {
+            lines.push((words.accepted)(&countdown(at)));
+        }
+    } else {
+        lines.push(words.standing_unknown.to_owned());
+    }
+    let sums = [&usage.sums.today, &usage.sums.week, &usage.sums.total];
+    for (when, tally) in words.sums.iter().zip(sums) {
+        lines.push(format!("{when}: {}", used(tally, words)));
+    }
+    lines.join("\n")
+}
+
+/// The most members and tools that [`usage_of_all`] names.
+const NAMED_OF_ALL: usize = 5;
+
+/// What all members and tools of a day took, for operators.
+#[must_use]
+pub fn usage_of_all(day: &DayUse, locale: Locale) -> String {
+    let words = words(locale);
+    let mut text = format!("{}: {}", words.all_today, used(&day.ledger.total, words));
+    for (person, tally) in day.ledger.members.iter().take(NAMED_OF_ALL) {
+        let _ = write!(text, "\n- <@{}>: {}", person.id, used(tally, words));
+    }
+    if !day.tools.is_empty() {
+        let count = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let line =
+            |tool: &ToolUse| format!("`{}`: {}", tool.tool, (words.calls)(count(tool.calls), count(tool.failed)));
+        let lines: Vec<String> = day.tools.iter().take(NAMED_OF_ALL).map(line).collect();
+        text.push('\n');
+        text.push_str(&list(words.tools_today, &lines));
+    }
+    text
+}
+
+fn used(tally: &Tally, words: &Words) -> String {
+    if tally.is_empty() {
+        return words.nothing.to_owned();
+    }
+    let mut text = (words.tokens)(&number(tally.tokens, words));
+    if tally.messages > 0 {
+        text.push_str(&(words.for_messages)(usize::try_from(tally.messages).unwrap_or(usize::MAX)));
+    }
+    if tally.micros > 0 {
+        let more = if tally.unpriced > 0 { words.unpriced } else { "" };
+        let cost: String = report::dollars(tally.micros).chars().map(words.digit).collect();
+        let _ = write!(text, ", {cost}{more}");
+    }
+    text
+}
+
+/// The title of the card of `/status`.
+#[must_use]
+pub fn status_title(overview: &Overview) -> String {
+    format!("staffai {}: {}", overview.version, overview.status)
+}
+
+/// The text of the card of `/status`: what is wrong, if anything.
+#[must_use]
+pub fn status_text(overview: &Overview, locale: Locale) -> String {
+    let words = words(locale);
+    let mut lines: Vec<String> = overview.down.iter().map(|(part, why)| (words.down)(part, &brief(why))).collect();
+    lines.extend(overview.rejected.as_ref().map(|why| (words.rejected)(&brief(why))));
+    if lines.is_empty() { words.all_up.to_owned() } else { lines.join("\n") }
+}
+
+/// The facts of the card of `/status`.
+#[must_use]
+pub fn status_facts(overview: &Overview, locale: Locale) -> Vec<(&'static str, String)> {
+    let words = words(locale);
+    let (up, shards) = overview.shards;
+    let (answering, resting) = &overview.models;
+    let mut models = answering.join(", ");
+    if !resting.is_empty() {
+        let resting = (words.left_alone)(&resting.join(", "));
+        let _ = write!(models, "{}{resting}", if models.is_empty() { "" } else { "; " });
+    }
+    let listed = |pairs: &[(String, u64)]| {
+        let all: Vec<String> = pairs.iter().map(|(name, count)| format!("{name} {count}")).collect();
+        all.join(", ")
+    };
+    let queues = if overview.queues.is_empty() { words.empty.to_owned() } else { listed(&overview.queues) };
+    let restarts = match overview.restarts {
+        0 => words.none.to_owned(),
+        all => format!("{all} ({})", listed(&overview.restarted)),
+    };
+    let bounds: Vec<String> =
+        overview.bounds.iter().map(|(what, used, most)| format!("{what} {used}/{most}")).collect();
+    let (messages, tokens, window) = overview.limits;
+    let limits = (words.limits_are)(&number(messages, words), &number(tokens, words), &span(window));
+    let store = if overview.store { words.store_works } else { words.store_fails };
+    let mut facts = vec![
+        (words.up_for, span(overview.uptime)),
+        (words.configuration, overview.configuration.clone()),
+        (words.shards, (words.connected)(up, shards)),
+        (words.models, models),
+        (words.store, store.to_owned()),
+        (words.turns, (words.turns_so_far)(overview.in_flight, &number(overview.accepted, words))),
+        (words.in_use, bounds.join(", ")),
+        (words.queues, queues),
+        (words.restarts, restarts),
+        (words.limits, limits),
+    ];
+    facts.extend(overview.memory.map(|bytes| (words.memory, format!("{} MiB", bytes >> 20))));
+    facts.retain(|(_, fact)| !fact.is_empty());
+    facts
+}
+
+/// The tools that there are.
+#[must_use]
+pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
+    let words = words(locale);
+    let mut lines = Vec::with_capacity(tooling.servers.len() + 1);
+    if !own.is_empty() {
+        lines.push(format!("**{}**: {}", words.own_tools, some_names(own, words)));
+    }
+    for server in &tooling.servers {
+        let tools =
+            if server.tools.is_empty() { words.without_tools.to_owned() } else { some_names(&server.tools, words) };
+        let about = server.about.as_deref().map(|about| format!(", {about}")).unwrap_or_default();
+        let progress = server.progress.as_deref().map(|progress| format!(": {progress}")).unwrap_or_default();
+        let mut line = format!("**{}** ({}{progress}{about}): {tools}", server.name, server.state.as_str());
+        if !server.changed.is_empty() {
+            let _ = write!(line, "; {}", (words.held_back)(&some_names(&server.changed, words)));
+        }
+        lines.push(line);
+    }
+    if lines.is_empty() { words.no_tools.to_owned() } else { list(words.tools, &lines) }
+}
+
+/// The first of these names, and how many more there are. Names are the servers' own words, so they stand as code.
+fn some_names(names: &[String], words: &Words) -> String {
+    const SHOWN: usize = 30;
+    let plain = |name: &String| format!("`{}`", name.replace(['`', '\n'], " "));
+    let shown: Vec<String> = names.iter().take(SHOWN).map(plain).collect();
+    let shown = shown.join(", ");
+    match names.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => (words.more_names)(&shown, more),
+    }
+}
+
+/// What came of reading the lists of tools again.
+#[must_use]
+pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
+    match tooling.servers.len() {
+        0 => words(locale).no_lists.to_owned(),
+        servers => (words(locale).reading_lists)(servers),
+    }
+}
+
+/// Says that prompts and settings are being read again.
+#[must_use]
+pub fn refreshed(version: &str, locale: Locale) -> String {
+    (words(locale).refreshed)(version)
+}
+
+/// What the bot does and what this person may run.
+#[must_use]
+pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
+    let words = words(locale);
+    let mut text = words.help.to_owned();
+    if direct {
+        let _ = write!(text, " {}", words.help_direct);
+    }
+    let line = |kind: &CommandKind| format!("`/{}`: {}", kind.name(), description(*kind, locale));
+    let commands: Vec<String> = may_run.iter().map(line).collect();
+    [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
+}
+
+/// A headline and a line for each thing below it.
+fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {
+    let mut text = headline.to_owned();
+    for line in lines {
+        let _ = write!(text, "\n- {}", line.as_ref());
+    }
+    text
+}
+
+/// One of a thing, or many.
+fn many(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// A number with its thousands apart, as the language writes it.
+fn number(number: u64, words: &Words) -> String {
+    report::grouped(number).chars().map(words.digit).collect()
+}
+
+/// In its two largest units.
+fn span(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let mut rest = seconds;
+    let mut parts = Vec::new();
+    for (length, unit) in units {
+        let count = rest / length;
+        rest %= length;
+        if count > 0 {
+            parts.push(format!("{count} {unit}"));
+        } else if !parts.is_empty() {
+            break;
+        }
+        if parts.len() == 2 {
+            break;
+        }
+    }
+    if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
+}
+
+/// The beginning of a failure, without marks that would change the text around it.
+fn brief(why: &str) -> String {
+    why.chars().filter(|c| !matches!(c, '`' | '*' | '\n')).take(200).collect()
+}
+
+#[cfg(test)]
+mod tests;

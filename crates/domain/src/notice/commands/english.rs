@@ -1,0 +1,187 @@
+//! The answers to commands in English.
+
+use super::many;
+use super::words::Words;
+use crate::command::CommandKind;
+
+pub(super) const WORDS: Words = Words {
+    describe: |kind| match kind {
+        CommandKind::Help => "What I do, how to talk to me, and what you may run",
+        CommandKind::New => "Start our conversation in this channel over",
+        CommandKind::Model => "See or choose the model that answers you",
+        CommandKind::Usage => "What you have used, and what is left",
+        CommandKind::Forget => "Forget everything that I keep about you",
+        CommandKind::Export => "Get everything that I keep about you as a file",
+        CommandKind::Remember => "Tell me something about you that I shall remember here",
+        CommandKind::Memories => "What you told me to remember, and forget some of it",
+        CommandKind::Tools => "The tools that I can use",
+        CommandKind::Status => "How I am: parts, models, queues, limits",
+        CommandKind::Approvals => "What waits for somebody's yes or no",
+        CommandKind::RefreshTools => "Read the lists of all tools again",
+        CommandKind::RefreshStatus => "Read my prompts and settings again, and write a status line",
+    },
+    row: "The model that answers you from now on; default takes your choice back",
+    user: "Somebody else; only for operators",
+    withdraw: "The id of something allowed for a while that is to be taken back",
+    fact: "What I shall forget",
+    category: "The category whose tools are shown, such as search",
+    remember: "What I shall remember, in one short sentence",
+    digit: |c| c,
+
+    operators_only: |name| format!("`/{name}` is for those who run this bot."),
+    usage_of_others: "Only operators can see what somebody else used. Run `/usage` without a name to see your own.",
+    unknown: "I do not know this command. The list that you see may be an old one; `/help` names all that I know.",
+    broken: "Sorry, something went wrong on my side, and I cannot say how far this got. Please run it again.",
+    too_slow: "Sorry, this took too long, and I stopped before the end. Please run it again in a minute.",
+    busy: "Sorry, too many people are asking me things right now. Nothing was done; please run it again in a minute.",
+    still_running: "Your last commands are still running. Nothing was done; please wait for their answers first.",
+
+    begun_anew: "We start over here: I no longer know what we said in this channel. If you reply to one of my older messages I see that one again.",
+    fresh_already: "There was nothing to leave behind: our conversation in this channel is a fresh one already.",
+    begun_unsure: "We start over here, as far as I can see. My memory does not answer at the moment; if I still know something later, run this again.",
+
+    conversations: |count, messages| {
+        format!("{} with {}", many(count, "conversation", "conversations"), many(messages, "message", "messages"))
+    },
+    facts: |count| format!("{} that you told me to remember", many(count, "fact", "facts")),
+    audit: |count| format!("{} about your calls of tools and your decisions", many(count, "line", "lines")),
+    choice: "your choice of a model",
+    tokens_used: "how many tokens you used",
+    forgotten: "**Forgotten**",
+    nothing_kept: "I kept nothing about you that could be forgotten.",
+    asked_behind: |answers| format!("what you asked behind {} of mine", many(answers, "message", "messages")),
+    quoted_in: |count| {
+        format!(
+            "your words in {} of others who replied to my answers to you",
+            many(count, "conversation", "conversations")
+        )
+    },
+    still_answered: |count| {
+        format!("{} from before this will still be answered, but not remembered.", many(count, "question", "questions"))
+    },
+    kept: &[
+        "**Kept, and why**",
+        "your limits and any restriction, with their times: forgetting is no way around them",
+        "for an hour, the bare ids of messages that I answered: so that none is answered twice",
+        "the messages in the channels: they stay where they were said, and yours are yours to delete",
+    ],
+    forget_again: "**My memory does not answer at the moment.** I forgot all that I can see and what I hold in mind is gone, but there may be more. Please run `/forget` again later.",
+    kept_for_replies: |answers| format!("{} kept for replies", many(answers, "answer", "answers")),
+    exported: |items| {
+        format!("Everything that I keep about you: {items}. Your limits count in windows that end by themselves.")
+    },
+    export_again: "**My memory does not answer at the moment**, so there may be more. Please run `/export` again later.",
+
+    memories: "**What you told me to remember**",
+    memories_how: "Each is used where you told it, and in the threads below, for your questions alone. `/memories forget:` takes one back; you can also ask me to.",
+    memories_more: |count| format!("and {count} more, which `/export` has"),
+    no_memories: "You told me nothing to remember. Ask me to remember something when you talk to me, or run `/remember`.",
+    remembered: [
+        "I will remember that here, for your questions alone. `/memories` shows all and takes one back.",
+        "I remember that already; `/memories` shows all and takes one back.",
+    ],
+    remember_what: "Write what I shall remember: `/remember fact:` and one short sentence.",
+    remember_off: "I keep nothing of that kind here.",
+    remember_too_long: |bytes| {
+        format!("That is too long for me to remember: at most {bytes} bytes. Say it in fewer words.")
+    },
+    remember_full: |count| {
+        format!(
+            "I remember {} for you, which is all there is room for. `/memories forget:` makes room.",
+            many(count, "thing", "things")
+        )
+    },
+    remember_no_room: "There is no room for more memories at the moment.",
+    fact_forgotten: "It is forgotten.",
+    no_such_fact: "There is no such fact of yours. `/memories` shows what there is.",
+    memory_away: "My memory does not answer at the moment. Please run this again in a minute.",
+
+    default_answers: |row| format!("You are answered by the default model, `{row}`."),
+    chose: |row| format!("You chose `{row}`."),
+    choice_gone: |row| format!("You chose `{row}`, which is not there any more."),
+    no_other: "There is no other to choose.",
+    can_choose: "You can choose with `/model row:`",
+    default_mark: "default",
+    model_chosen: |row| format!("From your next message on, `{row}` answers you, in every channel."),
+    may_be_lost: "My memory does not answer at the moment, so I may lose this when I am restarted.",
+    model_default: |row| format!("From your next message on, the default model answers you, which is `{row}` now."),
+    no_such_model: |asked, rows| format!("There is no model `{asked}` to choose. There is {rows}."),
+
+    window: |whose, messages, tokens, span| {
+        let who = whose.map_or_else(|| "You have".to_owned(), |whose| format!("{whose} has"));
+        let ([messages, messages_max], [tokens, tokens_max]) = (messages, tokens);
+        format!(
+            "{who} used {messages} of {messages_max} messages and {tokens} of {tokens_max} tokens in the last {span}."
+        )
+    },
+    exempt: "These limits do not hold here: a super role is exempt.",
+    accepted: |moment| format!("The next message will be accepted {moment}."),
+    standing_unknown: "I cannot tell at the moment how much of the limits is used.",
+    sums: ["Today", "Seven days", "In all"],
+    nothing: "nothing",
+    tokens: |tokens| format!("{tokens} tokens"),
+    for_messages: |count| format!(" for {}", many(count, "message", "messages")),
+    unpriced: " and more that has no price",
+    all_today: "All members today",
+    tools_today: "Tools today",
+    calls: |calls, failed| {
+        let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
+        format!("{}{failed}", many(calls, "call", "calls"))
+    },
+
+    down: |part, why| format!("**{part} is down**: {why}"),
+    rejected: |why| format!("**The changed files are not in force**: {why}"),
+    all_up: "All parts are up.",
+    up_for: "Up for",
+    configuration: "Configuration",
+    shards: "Shards",
+    connected: |up, all| format!("{up} of {all} connected"),
+    models: "Models",
+    left_alone: |rows| format!("left alone: {rows}"),
+    store: "Store",
+    store_works: "works",
+    store_fails: "fails; memory serves",
+    turns: "Turns",
+    turns_so_far: |now, all| format!("{now} in flight, {all} since the start"),
+    in_use: "In use",
+    queues: "Queues",
+    empty: "empty",
+    restarts: "Restarts",
+    none: "none",
+    limits: "Limits for each member",
+    limits_are: |messages, tokens, span| format!("{messages} messages, {tokens} tokens in {span}"),
+    memory: "Memory",
+
+    no_tools: "No tool server is connected, so I answer from what I know and what we said.",
+    tools: "**Tools**",
+    without_tools: "no tools",
+    own_tools: "my own",
+    held_back: |tools| format!("changed, and held back until an operator runs `/refresh_tools`: {tools}"),
+    more_names: |tools, more| format!("{tools} and {more} more"),
+    no_lists: "No tool server is connected, so there is no list to read again.",
+    reading_lists: |servers| {
+        format!("Reading again, {}: `/tools` shows what comes of it.", many(servers, "tool server", "tool servers"))
+    },
+    nothing_waits: "Nothing waits for approval.",
+    waiting: "**Waiting for approval**",
+    waits: |tool, place, who, until| format!("`{tool}` in {place}, asked by {who}, ends {until}"),
+    nothing_allowed: "Nothing is allowed beyond a single call.",
+    allowed: "**Allowed for a while** (`/approvals withdraw:` and the id takes one back)",
+    allows: |id, tool, place, whose, until| {
+        let whose = whose.map_or_else(|| "everybody there".to_owned(), str::to_owned);
+        format!("`{id}`: `{tool}` in {place} for {whose}, ends {until}")
+    },
+    withdrawn: |id| format!("`{id}` is taken back: the call needs a yes again."),
+    no_such_allowance: |id| format!("There is no `{id}` that you could take back; `/approvals` shows what is allowed."),
+    refreshed: |version| {
+        format!(
+            "I am reading my prompts and settings again, and I think of another status line where those are switched on. If they \
+             changed and are right, `/status` shows another configuration than `{version}`."
+        )
+    },
+
+    help: "I answer when you mention me or reply to one of my messages. I know what you and I said in this channel lately, and nothing of what others said to me or of other channels, except a message that you reply to.",
+    help_direct: "You can also write to me directly.",
+    help_commands: "**What you can run** (only you see the answers)",
+    help_kept: "**What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.",
+};

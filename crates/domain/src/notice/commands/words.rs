@@ -1,0 +1,141 @@
+//! What a language must have to answer commands.
+
+use crate::command::CommandKind;
+
+/// All that the answers say in one language. What has a fact in it is a function of that fact.
+pub(super) struct Words {
+    /// What a command does, in at most 100 characters.
+    pub(super) describe: fn(CommandKind) -> &'static str,
+    /// What the option of `/model` means; then that of `/usage`.
+    pub(super) row: &'static str,
+    pub(super) user: &'static str,
+    pub(super) withdraw: &'static str,
+    /// What the option of `/memories` means.
+    pub(super) fact: &'static str,
+    /// What the option of `/tools` means.
+    pub(super) category: &'static str,
+    /// What the option of `/remember` means.
+    pub(super) remember: &'static str,
+    /// How a number is written: its English commas and points become these.
+    pub(super) digit: fn(char) -> char,
+
+    pub(super) operators_only: fn(&str) -> String,
+    pub(super) usage_of_others: &'static str,
+    pub(super) unknown: &'static str,
+    pub(super) broken: &'static str,
+    pub(super) too_slow: &'static str,
+    pub(super) busy: &'static str,
+    pub(super) still_running: &'static str,
+
+    pub(super) begun_anew: &'static str,
+    pub(super) fresh_already: &'static str,
+    pub(super) begun_unsure: &'static str,
+
+    pub(super) conversations: fn(usize, usize) -> String,
+    pub(super) facts: fn(usize) -> String,
+    pub(super) audit: fn(usize) -> String,
+    pub(super) choice: &'static str,
+    pub(super) tokens_used: &'static str,
+    pub(super) forgotten: &'static str,
+    pub(super) nothing_kept: &'static str,
+    pub(super) asked_behind: fn(usize) -> String,
+    pub(super) quoted_in: fn(usize) -> String,
+    pub(super) still_answered: fn(usize) -> String,
+    /// A headline and a line for each thing.
+    pub(super) kept: &'static [&'static str; 4],
+    pub(super) forget_again: &'static str,
+    pub(super) kept_for_replies: fn(usize) -> String,
+    pub(super) exported: fn(&str) -> String,
+    pub(super) export_again: &'static str,
+
+    pub(super) memories: &'static str,
+    pub(super) memories_how: &'static str,
+    pub(super) memories_more: fn(usize) -> String,
+    pub(super) no_memories: &'static str,
+    /// What is remembered from now on; then whether it was before.
+    pub(super) remembered: [&'static str; 2],
+    pub(super) remember_what: &'static str,
+    pub(super) remember_off: &'static str,
+    pub(super) remember_too_long: fn(usize) -> String,
+    pub(super) remember_full: fn(usize) -> String,
+    pub(super) remember_no_room: &'static str,
+    pub(super) fact_forgotten: &'static str,
+    pub(super) no_such_fact: &'static str,
+    pub(super) memory_away: &'static str,
+
+    pub(super) default_answers: fn(&str) -> String,
+    pub(super) chose: fn(&str) -> String,
+    pub(super) choice_gone: fn(&str) -> String,
+    pub(super) no_other: &'static str,
+    pub(super) can_choose: &'static str,
+    pub(super) default_mark: &'static str,
+    pub(super) model_chosen: fn(&str) -> String,
+    pub(super) may_be_lost: &'static str,
+    pub(super) model_default: fn(&str) -> String,
+    pub(super) no_such_model: fn(&str, &str) -> String,
+
+    /// Whose, or the caller's own; messages and tokens, each with their limit; the length of the window.
+    pub(super) window: fn(Option<&str>, [&str; 2], [&str; 2], &str) -> String,
+    pub(super) exempt: &'static str,
+    pub(super) accepted: fn(&str) -> String,
+    pub(super) standing_unknown: &'static str,
+    /// What was used today, in seven days, in all.
+    pub(super) sums: [&'static str; 3],
+    pub(super) nothing: &'static str,
+    pub(super) tokens: fn(&str) -> String,
+    pub(super) for_messages: fn(usize) -> String,
+    pub(super) unpriced: &'static str,
+    /// Headlines of what all members together used today, and of the tools that were called.
+    pub(super) all_today: &'static str,
+    pub(super) tools_today: &'static str,
+    /// Calls of a tool, and how many of them failed.
+    pub(super) calls: fn(usize, usize) -> String,
+
+    pub(super) down: fn(&str, &str) -> String,
+    pub(super) rejected: fn(&str) -> String,
+    pub(super) all_up: &'static str,
+    pub(super) up_for: &'static str,
+    pub(super) configuration: &'static str,
+    pub(super) shards: &'static str,
+    pub(super) connected: fn(usize, usize) -> String,
+    pub(super) models: &'static str,
+    pub(super) left_alone: fn(&str) -> String,
+    pub(super) store: &'static str,
+    pub(super) store_works: &'static str,
+    pub(super) store_fails: &'static str,
+    pub(super) turns: &'static str,
+    pub(super) turns_so_far: fn(usize, &str) -> String,
+    pub(super) in_use: &'static str,
+    pub(super) queues: &'static str,
+    pub(super) empty: &'static str,
+    pub(super) restarts: &'static str,
+    pub(super) none: &'static str,
+    pub(super) limits: &'static str,
+    pub(super) limits_are: fn(&str, &str, &str) -> String,
+    pub(super) memory: &'static str,
+
+    pub(super) no_tools: &'static str,
+    pub(super) tools: &'static str,
+    pub(super) without_tools: &'static str,
+    pub(super) own_tools: &'static str,
+    pub(super) held_back: fn(&str) -> String,
+    pub(super) more_names: fn(&str, usize) -> String,
+    pub(super) no_lists: &'static str,
+    pub(super) reading_lists: fn(usize) -> String,
+    pub(super) nothing_waits: &'static str,
+    pub(super) waiting: &'static str,
+    /// The tool, where, who asked, until when.
+    pub(super) waits: fn(&str, &str, &str, &str) -> String,
+    pub(super) nothing_allowed: &'static str,
+    pub(super) allowed: &'static str,
+    /// The id, the tool, where, whose calls (none: everybody's), until when.
+    pub(super) allows: fn(&str, &str, &str, Option<&str>, &str) -> String,
+    pub(super) withdrawn: fn(&str) -> String,
+    pub(super) no_such_allowance: fn(&str) -> String,
+    pub(super) refreshed: fn(&str) -> String,
+
+    pub(super) help: &'static str,
+    pub(super) help_direct: &'static str,
+    pub(super) help_commands: &'static str,
+    pub(super) help_kept: &'static str,
+}

@@ -1,0 +1,287 @@
+//! What people are asked and told about calls that wait for a decision. One table for each language.
+
+use sha2::{Digest, Sha256};
+
+use super::template::countdown;
+use crate::code;
+use crate::gate::{Choice, Decision, Gate, Refusal};
+use crate::locale::Locale;
+use crate::outgoing::{Button, ButtonStyle, Part};
+use crate::tool::name::hex;
+
+/// Longer arguments, in characters, are shown as an excerpt beside all of them.
+const EXCERPT_ABOVE: usize = 1_800;
+/// Characters of the beginning and of the end of longer arguments.
+const EXCERPT_EDGE: usize = 400;
+
+/// All of it in one language.
+struct Words {
+    /// Who asks (a mention), the tool, with what, until when.
+    asks: fn(&str, &str, &str, &str) -> String,
+    /// The same for whoever asked and reads along: the tool, with what, until when.
+    asks_you: fn(&str, &str, &str) -> String,
+    /// With what: the arguments that follow, or none.
+    with: [&'static str; 2],
+    /// Beside arguments that stand in a file: their characters, their SHA-256.
+    excerpt: fn(usize, &str) -> String,
+    /// Whose decision it is: one mention or several.
+    decides: fn(&str) -> String,
+    once: &'static str,
+    hour: &'static str,
+    deny: &'static str,
+    keys: &'static str,
+    approved: fn(&str) -> String,
+    denied: fn(&str) -> String,
+    somebody: &'static str,
+    expired: &'static str,
+    not_asked: &'static str,
+    withdrawn: &'static str,
+    withdrawn_for: &'static str,
+    /// What whoever decided is told, for each choice.
+    taken: [&'static str; 3],
+    unknown: &'static str,
+    wrong_place: &'static str,
+    not_yours: fn(&str) -> String,
+    decided: &'static str,
+    too_late: &'static str,
+    not_recorded: &'static str,
+}
+
+const ENGLISH: Words = Words {
+    asks: |who, tool, with, until| format!("{who} needs a yes for the tool `{tool}`, {with}. It ends {until}."),
+    asks_you: |tool, with, until| format!("The tool {tool} needs your yes, {with}. It ends {until}."),
+    with: ["with exactly these arguments", "without any arguments"],
+    excerpt: |characters, hash| {
+        format!(
+            "These are the beginning and the end of the arguments. All {characters} characters stand below; their SHA-256 is `{hash}`."
+        )
+    },
+    decides: |who| format!("Only {who} can decide."),
+    once: "Approve",
+    hour: "Allow for an hour",
+    deny: "Deny",
+    keys: "[a]pprove, allow for an [h]our, [r]efuse: ",
+    approved: |who| format!("Approved by {who}."),
+    denied: |who| format!("Denied by {who}."),
+    somebody: "the person who asked",
+    expired: "Nobody decided in time, so it was not done.",
+    not_asked: "Nobody could be asked, so it was not done.",
+    withdrawn: "This is no longer asked; it was not done.",
+    withdrawn_for: "What you had asked for waited for a yes; it was dropped and not done.",
+    taken: [
+        "Approved: it runs once, with exactly these arguments.",
+        "Approved; for an hour the very same call runs here without asking. `/approvals` takes that back.",
+        "Denied: it does not run.",
+    ],
+    unknown: "There is nothing to decide here any more.",
+    wrong_place: "This is decided in the channel in which it was asked.",
+    not_yours: |who| format!("Only {who} can decide this."),
+    decided: "This was decided already.",
+    too_late: "It is too late: this counts as denied.",
+    not_recorded: "Your decision could not be written down; please press it again in a moment.",
+};
+
+const SPANISH: Words = Words {
+    asks: |who, tool, with, until| {
+        format!("{who} necesita un sí para la herramienta `{tool}`, {with}. Termina {until}.")
+    },
+    asks_you: |tool, with, until| format!("La herramienta {tool} necesita tu sí, {with}. Termina {until}."),
+    with: ["con exactamente estos argumentos", "sin ningún argumento"],
+    excerpt: |characters, hash| {
+        format!(
+            "Esto es el principio y el final de los argumentos. Los {characters} caracteres están abajo; su SHA-256 es `{hash}`."
+        )
+    },
+    decides: |who| format!("Solo {who} puede decidir."),
+    once: "Aprobar",
+    hour: "Permitir una hora",
+    deny: "Denegar",
+    keys: "[a] aprobar, [h] permitir una hora, [r] rechazar: ",
+    approved: |who| format!("Aprobado por {who}."),
+    denied: |who| format!("Denegado por {who}."),
+    somebody: "quien lo pidió",
+    expired: "Nadie decidió a tiempo, así que no se hizo.",
+    not_asked: "No se pudo preguntar a nadie, así que no se hizo.",
+    withdrawn: "Esto ya no se pregunta; no se hizo.",
+    withdrawn_for: "Lo que habías pedido esperaba un sí; se descartó y no se hizo.",
+    taken: [
+        "Aprobado: se ejecuta una vez, con exactamente estos argumentos.",
+        "Aprobado; durante una hora la misma llamada se ejecuta aquí sin preguntar. `/approvals` lo retira.",
+        "Denegado: no se ejecuta.",
+    ],
+    unknown: "Aquí ya no hay nada que decidir.",
+    wrong_place: "Esto se decide en el canal en que se preguntó.",
+    not_yours: |who| format!("Solo {who} puede decidir esto."),
+    decided: "Esto ya se decidió.",
+    too_late: "Es demasiado tarde: esto cuenta como denegado.",
+    not_recorded: "No se pudo anotar tu decisión; pulsa otra vez dentro de un momento, por favor.",
+};
+
+const GERMAN: Words = Words {
+    asks: |who, tool, with, until| {
+        format!("{who} braucht ein Ja für das Werkzeug `{tool}`, {with}. Das endet {until}.")
+    },
+    asks_you: |tool, with, until| format!("Das Werkzeug {tool} braucht dein Ja, {with}. Das endet {until}."),
+    with: ["mit genau diesen Argumenten", "ohne Argumente"],
+    excerpt: |characters, hash| {
+        format!(
+            "Das sind Anfang und Ende der Argumente. Alle {characters} Zeichen stehen darunter; ihre SHA-256 ist `{hash}`."
+        )
+    },
+    decides: |who| format!("Entscheiden kann nur {who}."),
+    once: "Erlauben",
+    hour: "Eine Stunde lang erlauben",
+    deny: "Ablehnen",
+    keys: "[a] erlauben, [h] eine Stunde lang erlauben, [r] ablehnen: ",
+    approved: |who| format!("Erlaubt von {who}."),
+    denied: |who| format!("Abgelehnt von {who}."),
+    somebody: "wer gefragt hat",
+    expired: "Niemand hat rechtzeitig entschieden, darum wurde es nicht getan.",
+    not_asked: "Es konnte niemand gefragt werden, darum wurde es nicht getan.",
+    withdrawn: "Das wird nicht mehr gefragt; es wurde nicht getan.",
+    withdrawn_for: "Was du wolltest, wartete auf ein Ja; es wurde verworfen und nicht getan.",
+    taken: [
+        "Erlaubt: Es läuft einmal, mit genau diesen Argumenten.",
+        "Erlaubt; eine Stunde lang läuft genau dieser Aufruf hier ohne Frage. `/approvals` nimmt das zurück.",
+        "Abgelehnt: Es läuft nicht.",
+    ],
+    unknown: "Hier gibt es nichts mehr zu entscheiden.",
+    wrong_place: "Das wird in dem Kanal entschieden, in dem gefragt wurde.",
+    not_yours: |who| format!("Das kann nur {who} entscheiden."),
+    decided: "Das ist schon entschieden.",
+    too_late: "Dafür ist es zu spät: Das zählt als abgelehnt.",
+    not_recorded: "Deine Entscheidung konnte nicht notiert werden; drück bitte gleich noch einmal.",
+};
+
+const fn words(locale: Locale) -> &'static Words {
+    match locale {
+        Locale::English => &ENGLISH,
+        Locale::Spanish => &SPANISH,
+        Locale::German => &GERMAN,
+    }
+}
+
+/// Whose decision it is, as platforms show people and roles.
+fn deciders(gate: &Gate) -> String {
+    if gate.approvers.is_empty() {
+        return gate.asker();
+    }
+    gate.approvers.iter().map(|role| format!("<@&{role}>")).collect::<Vec<_>>().join(", ")
+}
+
+/// The sentence that asks for a decision.
+fn question(gate: &Gate) -> String {
+    let words = words(gate.locale());
+    let asks = (words.asks)(&gate.asker(), &gate.tool, with(gate), &countdown(gate.expires_at));
+    format!("{asks} {}", (words.decides)(&deciders(gate)))
+}
+
+/// The same for whoever asked and reads along by events; the arguments follow it.
+#[must_use]
+pub fn question_in_words(gate: &Gate) -> String {
+    (words(gate.locale()).asks_you)(&gate.tool, with(gate), &countdown(gate.expires_at))
+}
+
+fn with(gate: &Gate) -> &'static str {
+    let [arguments, none] = words(gate.locale()).with;
+    if is_bare(gate) { none } else { arguments }
+}
+
+/// Whether the call has no arguments.
+fn is_bare(gate: &Gate) -> bool {
+    gate.arguments.split_whitespace().collect::<String>() == "{}"
+}
+
+/// The arguments as a block that nothing in them can end; none where there are none.
+fn arguments(gate: &Gate) -> Option<Part> {
+    let text = gate.arguments.clone();
+    (!is_bare(gate)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
+}
+
+/// The beginning and the end of arguments that most platforms show as a file, with what that file can be told by.
+fn excerpt(gate: &Gate) -> Option<Part> {
+    let text = &gate.arguments;
+    let characters = text.chars().count();
+    if characters <= EXCERPT_ABOVE {
+        return None;
+    }
+    let at = |nth: usize| text.char_indices().nth(nth).map_or(text.len(), |(at, _)| at);
+    let (beginning, end) = (&text[..at(EXCERPT_EDGE)], &text[at(characters - EXCERPT_EDGE)..]);
+    let about = (words(gate.locale()).excerpt)(characters, &hex(&Sha256::digest(text.as_bytes())));
+    Some(Part::Text { text: format!("{}\n{}\n{about}", code::fence("", beginning), code::fence("", end)) })
+}
+
+/// The message that asks for a decision.
+#[must_use]
+pub fn asking(gate: &Gate) -> Vec<Part> {
+    let words = words(gate.locale());
+    let button = |choice: Choice| {
+        let (label, style) = match choice {
+            Choice::Once => (words.once, ButtonStyle::Good),
+            Choice::Hour => (words.hour, ButtonStyle::Plain),
+            Choice::Deny => (words.deny, ButtonStyle::Bad),
+        };
+        Button { name: choice.button(&gate.id), label: label.to_owned(), style }
+    };
+    let buttons = Choice::ALL.map(button).to_vec();
+    let question = Some(Part::Text { text: question(gate) });
+    let parts = [question, excerpt(gate), arguments(gate), Some(Part::Buttons { buttons })];
+    parts.into_iter().flatten().collect()
+}
+
+/// The same message once it is decided: who decided, and no buttons.
+#[must_use]
+pub fn decided(gate: &Gate, decision: &Decision) -> Vec<Part> {
+    let words = words(gate.locale());
+    let by = decision.by().map_or_else(|| words.somebody.to_owned(), |person| format!("<@{}>", person.id));
+    let outcome = match decision {
+        Decision::Approved { .. } => (words.approved)(&by),
+        Decision::Denied { .. } => (words.denied)(&by),
+        Decision::Expired => words.expired.to_owned(),
+        Decision::NotAsked => words.not_asked.to_owned(),
+        Decision::Withdrawn => words.withdrawn.to_owned(),
+    };
+    let text = format!("`{}`: {outcome}", gate.tool);
+    // What was asked of a person who wants to be forgotten is not shown any longer.
+    match decision {
+        Decision::Withdrawn => vec![Part::Text { text }],
+        _ => [Some(Part::Text { text }), arguments(gate)].into_iter().flatten().collect(),
+    }
+}
+
+/// What whoever decided is told.
+#[must_use]
+pub const fn taken(choice: Choice, locale: Locale) -> &'static str {
+    let [once, hour, deny] = words(locale).taken;
+    match choice {
+        Choice::Once => once,
+        Choice::Hour => hour,
+        Choice::Deny => deny,
+    }
+}
+
+/// What somebody is told whose click decides nothing. `gate`: the one that they meant, where there is one.
+#[must_use]
+pub fn refused(why: Refusal, gate: Option<&Gate>, locale: Locale) -> String {
+    let words = words(locale);
+    match (why, gate) {
+        (Refusal::NotTheirs, Some(gate)) => (words.not_yours)(&deciders(gate)),
+        (Refusal::Unknown | Refusal::NotTheirs, _) => words.unknown.to_owned(),
+        (Refusal::WrongPlace, _) => words.wrong_place.to_owned(),
+        (Refusal::Decided, _) => words.decided.to_owned(),
+        (Refusal::Expired, _) => words.too_late.to_owned(),
+        (Refusal::NotRecorded, _) => words.not_recorded.to_owned(),
+    }
+}
+
+/// Which keys decide at the terminal.
+#[must_use]
+pub const fn keys(locale: Locale) -> &'static str {
+    words(locale).keys
+}
+
+/// The answer to a turn that waited when its person wished to be forgotten.
+#[must_use]
+pub const fn dropped(locale: Locale) -> &'static str {
+    words(locale).withdrawn_for
+}

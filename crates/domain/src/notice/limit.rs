@@ -1,0 +1,96 @@
+//! What members hear of limits.
+
+use super::template::{Filling, fill};
+use super::words;
+use crate::ids::Timestamp;
+use crate::locale::Locale;
+
+/// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
+/// are any. Where those name a channel that there is not, or that is not theirs, or nothing is ever allowed, it says so in ours. `restricts` says that
+/// the breach restricts the member.
+#[must_use]
+pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
+    let (words, ours) = (words(filling.locale), template == words(Locale::English).limit_over);
+    if filling.retry_at.is_none() {
+        return words.limit_never.to_owned();
+    }
+    let names_none = filling.channel_id.is_none() && template.contains("{channel_id}");
+    let text = match (restricts, filling.channel_id) {
+        _ if !ours && !names_none => template,
+        (true, Some(_)) => words.limit_over,
+        (true, None) => words.limit_over_nowhere,
+        (false, _) => words.limit_over_for_now,
+    };
+    fill(text, filling)
+}
+
+/// Tells a member that their earlier messages may use up all that is left.
+#[must_use]
+pub const fn wait(locale: Locale) -> &'static str {
+    words(locale).limit_wait
+}
+
+/// Tells a member that their earlier messages leave too little for this one, and when it will be accepted.
+#[must_use]
+pub fn little_left(locale: Locale, retry_at: Option<Timestamp>) -> String {
+    fill(words(locale).limit_over_for_now, &Filling { locale, retry_at, ..Filling::default() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Timestamp;
+
+    #[test]
+    fn the_notice_that_nobody_wrote_is_in_the_language_of_the_place() {
+        let retry_at = Some(Timestamp(1_800_000_000_000));
+        let german =
+            Filling { channel_id: Some("42"), user: "Ada", retry_at, locale: Locale::German, ..Filling::default() };
+        let ours = words(Locale::English).limit_over;
+        let told = over(ours, &german, true);
+        assert!(
+            told.starts_with("Du hast das Limit") && told.contains("<#42>") && told.contains("<t:1800000000:R>"),
+            "{told}"
+        );
+        assert_eq!(over("My own, {user}.", &german, true), "My own, Ada.");
+    }
+
+    #[test]
+    fn members_hear_when_they_are_answered_again() {
+        let template = "Enough, {user}. Go to <#{channel_id}>; again {retry_at}.";
+        let retry_at = Some(Timestamp(1_800_000_000_000));
+        let known = Filling { channel_id: Some("42"), user: "Ada", retry_at, ..Filling::default() };
+        assert_eq!(over(template, &known, true), "Enough, Ada. Go to <#42>; again <t:1800000000:R>.");
+        let nowhere = Filling { channel_id: None, ..known };
+        let said = "You have reached the limit for now; I can answer again <t:1800000000:R>.";
+        assert_eq!(over(template, &nowhere, false), said);
+        assert_eq!(over("Enough, {user}.", &nowhere, true), "Enough, Ada.");
+        assert_eq!(over(template, &Filling { retry_at: None, ..known }, true), "I may not answer you here.");
+    }
+
+    #[test]
+    fn the_notice_that_nobody_wrote_promises_only_what_will_be() {
+        let ours = words(Locale::English).limit_over;
+        let (retry_at, until) = (Some(Timestamp(1_800_000_000_000)), Some(Timestamp(1_800_086_400_000)));
+        let confined = Filling { channel_id: Some("42"), user: "Ada", retry_at, until, ..Filling::default() };
+        let nowhere = Filling { channel_id: None, ..confined };
+        let moderator = Filling { until: None, ..confined };
+        for (filling, restricts, said) in [
+            (
+                &confined,
+                true,
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until 2027-01-16 08:00 UTC.",
+            ),
+            (
+                &moderator,
+                true,
+                "You have reached the limit for now. I can answer you again <t:1800000000:R>, but only in <#42>, until a moderator lifts it.",
+            ),
+            (&nowhere, true, "You have reached the limit; I cannot answer you until 2027-01-16 08:00 UTC."),
+            (&confined, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),
+            (&nowhere, false, "You have reached the limit for now; I can answer again <t:1800000000:R>."),
+        ] {
+            assert_eq!(over(ours, filling, restricts), said);
+        }
+    }
+}

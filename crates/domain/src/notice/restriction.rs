@@ -1,0 +1,85 @@
+//! What members and moderators hear of restrictions.
+
+use super::template::{Filling, fill, moment};
+use super::words;
+use crate::ids::Timestamp;
+use crate::locale::Locale;
+use crate::restriction::Member;
+
+/// Tells a restricted member where they are answered, or that they are not: in the operator's words where there are any and they
+/// fit.
+#[must_use]
+pub fn elsewhere(template: &str, filling: &Filling<'_>) -> String {
+    let (words, ours) = (words(filling.locale), words(Locale::English).restricted);
+    let template = if template == ours { words.restricted } else { template };
+    let names_none = filling.channel_id.is_none() && template.contains("{channel_id}");
+    fill(if names_none { words.restricted_without_channel } else { template }, filling)
+}
+
+/// Reports a restriction to moderators.
+#[must_use]
+pub fn added(member: &Member, name: Option<&str>, until: Option<Timestamp>) -> String {
+    let who = who(member, name);
+    let until = until.map_or_else(|| "a moderator lifts it".to_owned(), moment);
+    format!("{who} went over the limit and is restricted until {until}.")
+}
+
+/// Reports the end of a restriction to moderators.
+#[must_use]
+pub fn lifted(member: &Member, name: Option<&str>) -> String {
+    format!("The restriction of {} has ended.", who(member, name))
+}
+
+/// Reports to moderators that a restricted member is not there any more.
+#[must_use]
+pub fn left(member: &Member, name: Option<&str>) -> String {
+    format!("{} has left, so the restriction has ended.", who(member, name))
+}
+
+/// Reports to moderators that a role could not be given or taken.
+#[must_use]
+pub fn failed(member: &Member, name: Option<&str>, give: bool) -> String {
+    let what = if give { "given to" } else { "taken from" };
+    let who = who(member, name);
+    format!(
+        "The role for restrictions could not be {what} {who}. Please let me manage roles, and put my own role above that one; I try again."
+    )
+}
+
+fn who(member: &Member, name: Option<&str>) -> String {
+    let id = &member.person.id;
+    name.map_or_else(|| format!("Member {id}"), |name| format!("{name} ({id})"))
+}
+
+/// The reason in the platform's own audit log when a role is given.
+pub const REASON_ADDED: &str = "Rate limit exceeded";
+
+/// The reason in the platform's own audit log when it is taken again.
+pub const REASON_LIFTED: &str = "Restriction expired";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Door, Person};
+
+    #[test]
+    fn members_hear_where_and_until_when() {
+        let template = "Only in <#{channel_id}>, {user}.";
+        let known = Filling { channel_id: Some("42"), user: "Ada", ..Filling::default() };
+        assert_eq!(elsewhere(template, &known), "Only in <#42>, Ada.");
+        let none = Filling { user: "Ada", ..Filling::default() };
+        assert_eq!(elsewhere(template, &none), "I cannot answer you for now, until a moderator lifts it.");
+        assert_eq!(elsewhere("Not now, {user}.", &none), "Not now, Ada.");
+    }
+
+    #[test]
+    fn moderators_hear_who_and_why() {
+        let member = Member { guild: "5".into(), person: Person::new(Door::new("test"), "7") };
+        let until = Some(Timestamp(1_800_000_000_000));
+        let told = added(&member, Some("Ada"), until);
+        assert_eq!(told, "Ada (7) went over the limit and is restricted until 2027-01-15 08:00 UTC.");
+        assert_eq!(lifted(&member, None), "The restriction of Member 7 has ended.");
+        assert_eq!(left(&member, None), "Member 7 has left, so the restriction has ended.");
+        assert!(failed(&member, Some("Ada"), true).contains("could not be given to Ada (7)."));
+    }
+}

@@ -1,0 +1,161 @@
+//! Sections of prompts as operators and models see and change them.
+
+use serde::{Deserialize, Serialize};
+
+use super::sections::{Change, Section};
+use crate::ids::Timestamp;
+
+/// A change of a section, as a client or a model writes it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Edit {
+    operation: Operation,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    old: String,
+    #[serde(default)]
+    confirm_overwrite: bool,
+    #[serde(default)]
+    version: Option<u32>,
+}
+
+/// The kind of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Operation {
+    Append,
+    Prepend,
+    Replace,
+    Delete,
+    Overwrite,
+    RollBack,
+}
+
+impl Operation {
+    fn named(word: &str) -> Option<Self> {
+        Some(match word {
+            "append" => Self::Append,
+            "prepend" => Self::Prepend,
+            "replace" => Self::Replace,
+            "delete" => Self::Delete,
+            "overwrite" => Self::Overwrite,
+            "roll_back" => Self::RollBack,
+            _ => return None,
+        })
+    }
+}
+
+/// Separates the exact words from their replacement in a typed line.
+const BECOMES: &str = " => ";
+
+/// How a change is typed.
+pub const USAGE: &str =
+    "a change is append TEXT, prepend TEXT, replace OLD => NEW, delete WORDS, overwrite TEXT or roll_back NUMBER";
+
+impl Edit {
+    /// The change of a typed line, such as `append Be brief.`; `None` if the line is no change.
+    #[must_use]
+    pub fn typed(line: &str) -> Option<Self> {
+        let (word, text) = line.trim().split_once(char::is_whitespace)?;
+        let (operation, text) = (Operation::named(word)?, text.trim());
+        let mut edit =
+            Self { operation, text: text.to_owned(), old: String::new(), confirm_overwrite: true, version: None };
+        match operation {
+            Operation::Replace => {
+                let (old, new) = text.split_once(BECOMES)?;
+                (edit.old, edit.text) = (old.to_owned(), new.to_owned());
+            }
+            Operation::RollBack => edit.version = Some(text.parse().ok()?),
+            Operation::Append | Operation::Prepend | Operation::Delete | Operation::Overwrite => {}
+        }
+        Some(edit)
+    }
+
+    /// The change.
+    ///
+    /// # Errors
+    /// Why it is none, in words for the caller.
+    pub fn change(self) -> Result<Change, &'static str> {
+        match self.operation {
+            Operation::Append => Ok(Change::Append(self.text)),
+            Operation::Prepend => Ok(Change::Prepend(self.text)),
+            Operation::Replace => Ok(Change::Replace(self.old, self.text)),
+            Operation::Delete => Ok(Change::Delete(self.text)),
+            Operation::Overwrite if self.confirm_overwrite => Ok(Change::Overwrite(self.text)),
+            Operation::Overwrite => Err("overwrite replaces the whole section; it needs confirm_overwrite: true"),
+            Operation::RollBack => self.version.map(Change::RollBack).ok_or("roll_back needs the number of a version"),
+        }
+    }
+}
+
+/// The section of this name, or of this number in the list.
+#[must_use]
+pub fn find<'a>(all: &'a [Section], wanted: &str) -> Option<&'a Section> {
+    let at = || all.get(wanted.parse::<usize>().ok()?.checked_sub(1)?);
+    all.iter().find(|section| section.name == wanted).or_else(at)
+}
+
+/// All sections, a line each.
+#[must_use]
+pub fn list(all: &[Section]) -> String {
+    let line = |(number, section): (usize, &Section)| {
+        let kind = if section.container { "includes others" } else { "can be changed" };
+        let Section { name, text, versions, .. } = section;
+        format!("{number}. {name}: {} characters, version {}, {kind}", text.chars().count(), versions.number())
+    };
+    (1..).zip(all).map(line).collect::<Vec<_>>().join("\n")
+}
+
+/// A section with its text and its versions.
+#[must_use]
+pub fn whole(section: &Section) -> String {
+    let Section { name, text, versions, .. } = section;
+    let mut lines = vec![format!("{name}, version {}:", versions.number()), text.clone(), String::new()];
+    lines.push("Versions (0 is the file):".to_owned());
+    lines.extend(
+        versions.0.iter().rev().map(|version| {
+            format!("{}: {} by {} at {}", version.number, version.change, version.by, minute(version.at))
+        }),
+    );
+    lines.join("\n")
+}
+
+/// A moment to the minute, in UTC; empty for one that no calendar has.
+#[must_use]
+pub fn minute(at: Timestamp) -> String {
+    let at = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());
+    at.map(|at| at.strftime("%Y-%m-%d %H:%M UTC").to_string()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_typed_line_is_a_change_or_none() {
+        let typed = |line: &str| Edit::typed(line).map(|edit| edit.change().unwrap());
+        for (line, change) in [
+            ("append  Be brief. ", Some(Change::Append("Be brief.".into()))),
+            ("prepend Hello", Some(Change::Prepend("Hello".into()))),
+            ("replace softly => loudly", Some(Change::Replace("softly".into(), "loudly".into()))),
+            ("replace softly", None),
+            ("delete voice", Some(Change::Delete("voice".into()))),
+            ("overwrite Speak.", Some(Change::Overwrite("Speak.".into()))),
+            ("roll_back 0", Some(Change::RollBack(0))),
+            ("roll_back -1", None),
+            ("append", None),
+            ("improve it", None),
+            ("", None),
+        ] {
+            assert_eq!(typed(line), change, "{line}");
+        }
+    }
+
+    #[test]
+    fn an_overwrite_that_a_client_writes_is_confirmed() {
+        let edit = |text: &str| serde_json::from_str::<Edit>(text).unwrap().change();
+        assert!(edit(r#"{"operation": "overwrite", "text": "x"}"#).unwrap_err().contains("confirm_overwrite"));
+        assert!(edit(r#"{"operation": "roll_back"}"#).is_err());
+        assert_eq!(edit(r#"{"operation": "append", "text": "x"}"#), Ok(Change::Append("x".into())));
+    }
+}

@@ -1,0 +1,215 @@
+//! How one call ended, and what the model is told of it.
+
+use std::sync::Arc;
+
+use super::limits::Limited;
+use super::turn_tools::Told;
+use super::{CallError, CallErrorKind, Effect, Image, ResultLimits, ToolResult};
+use crate::gate::Decision;
+
+/// How a call ended.
+#[derive(Debug, Clone, PartialEq)]
+pub enum CallEnd {
+    /// The tool gave something, perhaps an error of its own.
+    Result(Finding),
+    /// A rule forbids it.
+    Denied,
+    /// A person would have to approve it, and none can be asked.
+    NotApproved(NotApproved),
+    /// It was called too often.
+    Limited(Limited),
+    /// It could not be recorded that the turn changes something.
+    NotRecorded,
+    /// Its source gave nothing.
+    Failed(CallError),
+}
+
+/// Why a call has not the approval that it needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotApproved {
+    /// Nobody can be asked at this door.
+    NoWay,
+    /// Nobody could be asked now.
+    NotAsked,
+    /// The call, or what was said so far, is too long to be asked about.
+    TooLong,
+    /// A person said no.
+    Denied,
+    /// Nobody decided in time.
+    Expired,
+    /// The tool, or who may approve it, is not what it was when it was asked.
+    Changed,
+    /// The tool is not there any more.
+    Gone,
+    /// Nobody could tell which roles the member has by now.
+    RolesUnknown,
+}
+
+impl NotApproved {
+    /// The label of the outcome in logs and metrics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NoWay => "not_approved",
+            Self::NotAsked => "not_asked",
+            Self::TooLong => "too_long_to_ask",
+            Self::Denied => "refused",
+            Self::Expired => "expired",
+            Self::Changed => "changed",
+            Self::Gone => "gone",
+            Self::RolesUnknown => "roles_unknown",
+        }
+    }
+
+    const fn told(self) -> &'static str {
+        match self {
+            Self::NoWay => {
+                "A person has to approve this call first, and there is no way to ask one now. It did not run."
+            }
+            Self::NotAsked => {
+                "A person has to approve this call first, and nobody could be asked now. It did not run. Do not call it \
+                 again; say that it was not done."
+            }
+            Self::TooLong => {
+                "A person has to approve this call first, and it is too long to be shown to one. It did not run."
+            }
+            Self::Denied => {
+                "A person was asked to approve this call and said no. It did not run. Do not call it again, with these or \
+                 other arguments; say that it was not done, and ask what to do instead."
+            }
+            Self::Expired => {
+                "A person was asked to approve this call, and nobody answered in time, which counts as a no. It did not \
+                 run. Do not call it again; say that it was not done."
+            }
+            Self::Changed => {
+                "This tool, or who may approve it, changed after a person was asked. It did not run. Do not call it again; \
+                 say that it was not done."
+            }
+            Self::Gone => {
+                "This call was approved, but its tool is not there any more. It did not run. Do not call it again; say that it \
+                 was not done, and that the tool is away."
+            }
+            Self::RolesUnknown => {
+                "This call was approved, but it could not be found out whether this member may still use the tool. It did not \
+                 run. Do not call it again; say that it was not done."
+            }
+        }
+    }
+}
+
+impl From<&Decision> for NotApproved {
+    /// What a decision other than a yes means for the call.
+    fn from(decision: &Decision) -> Self {
+        match decision {
+            Decision::Denied { .. } => Self::Denied,
+            Decision::Expired => Self::Expired,
+            Decision::NotAsked | Decision::Withdrawn => Self::NotAsked,
+            Decision::Approved { .. } => Self::Changed,
+        }
+    }
+}
+
+/// What a tool gave, within its bounds.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Finding {
+    text: String,
+    whole: Option<Arc<str>>,
+    images: Vec<Image>,
+    is_error: bool,
+}
+
+impl Finding {
+    /// A result, cut to its bounds.
+    #[must_use]
+    pub fn of(result: ToolResult, limits: ResultLimits) -> Self {
+        let result = result.within(limits);
+        let whole = result.cut.as_ref().and_then(|cut| cut.whole.clone());
+        let images = result.images().cloned().collect();
+        Self { text: result.to_text(), whole, images, is_error: result.is_error }
+    }
+}
+
+impl CallEnd {
+    /// The label of a call that did what it was asked to.
+    pub const OK: &'static str = "ok";
+    /// The label of a call that was cut off with its turn.
+    pub const CANCELLED: &'static str = "cancelled";
+
+    /// The tool did what it was asked to.
+    #[must_use]
+    pub const fn succeeded(&self) -> bool {
+        matches!(self, Self::Result(Finding { is_error: false, .. }))
+    }
+
+    /// The label of the outcome in logs and metrics.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self {
+            Self::Result(Finding { is_error: false, .. }) => Self::OK,
+            Self::Result(Finding { is_error: true, .. }) => "tool_error",
+            Self::Denied => "denied",
+            Self::NotApproved(why) => why.as_str(),
+            Self::Limited(Limited::Window(_)) => "limited",
+            Self::Limited(Limited::Cooldown(_)) => "cooldown",
+            Self::Limited(Limited::Disabled(_)) => "disabled",
+            Self::NotRecorded => "not_recorded",
+            Self::Failed(error) => error.kind.as_str(),
+        }
+    }
+
+    /// What an operator is told besides; none when the label says it all.
+    #[must_use]
+    pub fn reason(&self) -> Option<&str> {
+        match self {
+            Self::Failed(error) => Some(&error.message),
+            _ => None,
+        }
+    }
+
+    /// The pictures that the tool gave.
+    #[must_use]
+    pub fn images(&self) -> &[Image] {
+        match self {
+            Self::Result(finding) => &finding.images,
+            _ => &[],
+        }
+    }
+
+    /// What the model is told, which it tells the member in its own words.
+    #[must_use]
+    pub fn told(self, effect: Effect) -> Told {
+        let text = match self {
+            Self::Result(Finding { text, whole, is_error: false, .. }) => return Told { text, whole, pictures: 0 },
+            Self::Result(Finding { text, whole, is_error: true, .. }) => {
+                return Told { text: format!("The tool failed: {text}"), whole, pictures: 0 };
+            }
+            Self::Denied => "This member may not use this tool here. It did not run.".to_owned(),
+            Self::NotApproved(why) => why.told().to_owned(),
+            Self::Limited(limited) => {
+                let seconds = limited.retry_after().as_secs().max(1);
+                format!("This member called it too often: it can be called again in {seconds} seconds. It did not run.")
+            }
+            Self::NotRecorded => "It cannot run now, because nothing can be recorded. It did not run.".to_owned(),
+            Self::Failed(error) => failure(&error, effect),
+        };
+        Told::text(text)
+    }
+}
+
+/// A failure without what only an operator understands.
+fn failure(error: &CallError, effect: Effect) -> String {
+    let what = match error.kind {
+        CallErrorKind::Unavailable => "The tool is not available now.".to_owned(),
+        CallErrorKind::Lost => "The connection to the tool broke.".to_owned(),
+        CallErrorKind::Timeout => "The tool took too long.".to_owned(),
+        CallErrorKind::Unauthorized | CallErrorKind::Forbidden => "The tool does not let this bot in.".to_owned(),
+        CallErrorKind::NotFound => "The tool, or what it was asked for, was not found.".to_owned(),
+        CallErrorKind::RateLimited => "The tool takes no more calls for now.".to_owned(),
+        CallErrorKind::InvalidArguments => format!("The tool did not take the arguments: {}", error.message),
+        CallErrorKind::Failed | CallErrorKind::Malformed => "The tool failed.".to_owned(),
+        CallErrorKind::TooLarge => "The call or its result is too large.".to_owned(),
+    };
+    let acted = error.kind.may_have_run() && effect != Effect::Reads;
+    let doubt = " What was asked for may have happened all the same: do not call it again, and say so.";
+    format!("{what}{}", if acted { doubt } else { "" })
+}

@@ -1,0 +1,102 @@
+//! Pictures that tools gave, as they are posted with the answer of their turn.
+
+use super::Image;
+use crate::attachment::Pixels;
+use crate::outgoing::{FILE_BYTES_MAX, File, Part};
+
+/// The most pictures of one turn that are posted.
+pub const PICTURES_MAX: usize = 4;
+/// The most bytes of all of them together.
+pub const PICTURES_BYTES: usize = 8 * 1024 * 1024;
+
+/// What became of a picture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Taken {
+    /// It is posted.
+    Added,
+    /// It is among those that are posted already.
+    Known,
+    /// It is not posted.
+    LeftOut,
+}
+
+/// The pictures of one turn.
+#[derive(Debug, Default)]
+pub struct Pictures {
+    files: Vec<File>,
+    bytes: usize,
+}
+
+impl Pictures {
+    /// Takes a picture of this tool over, when there is room for it and its bytes are a picture, whatever the tool said of them. The
+    /// same picture counts once.
+    pub fn take(&mut self, tool: &str, image: &Image) -> Taken {
+        let bytes = image.bytes.len();
+        if self.files.iter().any(|file| file.bytes == image.bytes) {
+            return Taken::Known;
+        }
+        if !self.has_room(bytes) {
+            return Taken::LeftOut;
+        }
+        let Ok(pixels) = Pixels::of(&image.bytes) else { return Taken::LeftOut };
+        let name = format!("picture-{}.{}", self.files.len() + 1, pixels.ending);
+        let file = File::new(name, pixels.mime, image.bytes.clone());
+        self.files.push(File { description: format!("a picture from {tool}"), ..file });
+        self.bytes += bytes;
+        Taken::Added
+    }
+
+    /// Whether a picture of so many bytes may be taken over.
+    #[must_use]
+    pub fn has_room(&self, bytes: usize) -> bool {
+        self.files.len() < PICTURES_MAX && bytes <= FILE_BYTES_MAX && self.bytes + bytes <= PICTURES_BYTES
+    }
+
+    /// The pictures as parts of an answer.
+    #[must_use]
+    pub fn to_parts(&self) -> Vec<Part> {
+        self.files.iter().cloned().map(Part::File).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A GIF of this size, with something behind it.
+    fn gif(width: u16, height: u16, behind: &[u8]) -> Image {
+        let size = [width.to_le_bytes(), height.to_le_bytes()].concat();
+        Image { mime: "image/png".to_owned(), bytes: [b"GIF89a", &*size, &[0; 16], behind].concat().into() }
+    }
+
+    fn names(pictures: &Pictures) -> Vec<String> {
+        let name = |part| match part {
+            Part::File(File { name, mime, .. }) => format!("{name} {mime}"),
+            other => format!("{other:?}"),
+        };
+        pictures.to_parts().into_iter().map(name).collect()
+    }
+
+    #[test]
+    fn a_picture_is_what_its_bytes_are() {
+        let mut pictures = Pictures::default();
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Added);
+        assert_eq!(pictures.take("draw", &gif(2, 3, b"1")), Taken::Known, "the same once more takes no room");
+        let page = Image { mime: "image/png".to_owned(), bytes: b"<svg onload=alert(1)>".to_vec().into() };
+        assert_eq!(pictures.take("draw", &page), Taken::LeftOut);
+        assert_eq!(pictures.take("draw", &gif(60_000, 60_000, b"")), Taken::LeftOut, "a bomb");
+        assert_eq!(names(&pictures), ["picture-1.gif image/gif"]);
+    }
+
+    #[test]
+    fn pictures_are_bounded_in_number_and_bytes() {
+        let mut pictures = Pictures::default();
+        let taken = (0..6).filter(|n| pictures.take("draw", &gif(1, 1, &[*n])) == Taken::Added);
+        assert_eq!(taken.count(), PICTURES_MAX);
+        let mut pictures = Pictures::default();
+        let large = |n: u8| gif(1, 1, &vec![n; 3 * 1024 * 1024]);
+        assert_eq!((0..4).filter(|n| pictures.take("draw", &large(*n)) == Taken::Added).count(), 2);
+        let larger = gif(1, 1, &vec![0; FILE_BYTES_MAX]);
+        assert_eq!(Pictures::default().take("draw", &larger), Taken::LeftOut);
+    }
+}

@@ -1,0 +1,351 @@
+//! The tools of one turn: which of them its caller may see, which its model is shown, and how much is left to it.
+//!
+//! Two more are answered here, because they are about the turn alone: one finds tools when not all are shown, one pages through a
+//! result that was too long.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::access::Access;
+use super::catalogue::{Catalogue, Entry};
+use super::round::{self, Allowance, Planned, Problem, Ready};
+use super::selection::{FIND_TOOLS, Index};
+use super::view::View;
+use crate::completion::{ToolCall, ToolSpec, WrittenJson};
+use crate::prompt::clean;
+
+/// The name of the tool that pages through a long result.
+pub const READ_RESULT: &str = "read_result";
+/// Bytes of one page of a long result.
+const PAGE_BYTES: usize = 16 * 1024;
+/// The most tools that one search brings up.
+const FOUND_MAX: usize = 10;
+/// The most characters of a description that a search tells.
+const FOUND_CHARS: usize = 200;
+
+/// What there is, and who asks.
+#[derive(Debug, Clone)]
+pub struct Available {
+    /// All tools.
+    pub catalogue: Arc<Catalogue>,
+    /// Finds them by words.
+    pub index: Arc<Index>,
+    /// What the caller may do.
+    pub access: Arc<Access>,
+    /// What the caller may see of them.
+    pub view: Arc<View>,
+    /// How often tools were called lately, by their names.
+    pub used: Arc<[(Arc<str>, u32)]>,
+    /// The built-in tools alone are worth a call of the model that only offers tools.
+    pub built_in_always: bool,
+    /// The most bytes of definitions in one prompt.
+    pub prompt_bytes: usize,
+}
+
+/// The tools of one turn.
+#[derive(Debug)]
+pub struct TurnTools {
+    available: Available,
+    worth_a_call: bool,
+    allowance: Allowance,
+    /// What was asked, by whose words tools are chosen.
+    question: String,
+    /// Places of tools that a search brought up, the newest last.
+    found: Vec<usize>,
+    /// Long results, whole.
+    kept: Vec<Arc<str>>,
+}
+
+/// What came of one call, as the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Told {
+    /// The text: untrusted data where it is a tool's.
+    pub text: String,
+    /// The whole of it, when the text leaves something out.
+    pub whole: Option<Arc<str>>,
+    /// How many pictures of the result are posted with the answer.
+    pub pictures: usize,
+}
+
+impl Told {
+    /// A text and no more.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { text: text.into(), ..Self::default() }
+    }
+}
+
+/// What is written down of the tools of a turn that waits.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct SavedTools {
+    allowance: Allowance,
+    question: String,
+    /// Names of tools that a search brought up.
+    found: Vec<String>,
+    kept: Vec<String>,
+}
+
+impl TurnTools {
+    /// What there is to be written down while the turn waits.
+    #[must_use]
+    pub fn save(&self) -> SavedTools {
+        let entries = self.available.catalogue.entries();
+        SavedTools {
+            allowance: self.allowance.clone(),
+            question: self.question.clone(),
+            found: self.found.iter().map(|place| entries[*place].name.to_string()).collect(),
+            kept: self.kept.iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// The tools of a turn that goes on, with those that there are now.
+    #[must_use]
+    pub fn resume(available: Available, saved: SavedTools) -> Self {
+        let worth_a_call = available.view.worth_a_call(available.built_in_always);
+        let SavedTools { allowance, question, found, kept } = saved;
+        let found = found.iter().filter_map(|name| available.catalogue.position(name)).collect();
+        let kept = kept.into_iter().map(Arc::from).collect();
+        Self { available, worth_a_call, allowance, question, found, kept }
+    }
+
+    /// A call that was planned before the turn waited, bound to its tool as it is now.
+    #[must_use]
+    pub fn plan_again(&self, call: ToolCall) -> Planned {
+        let Available { catalogue, access, .. } = &self.available;
+        match Ready::bind(&call, catalogue, |entry| access.sees(entry)) {
+            Ok(ready) => Planned::Run(Box::new(ready)),
+            Err(problem) => Planned::Answer(call, problem),
+        }
+    }
+
+    /// The tools for a question; none when the caller may see none, or when there are no rounds or calls.
+    #[must_use]
+    pub fn new(available: Available, allowance: Allowance, question: &str) -> Option<Self> {
+        let worth_a_call = available.view.worth_a_call(available.built_in_always);
+        let question = question.to_owned();
+        (!available.view.is_empty() && allowance.is_open()).then_some(Self {
+            available,
+            worth_a_call,
+            allowance,
+            question,
+            found: Vec::new(),
+            kept: Vec::new(),
+        })
+    }
+
+    /// Whether tools may still be called.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.allowance.is_open()
+    }
+
+    /// Whether a model that cannot take tools and the form of the answer together is offered tools all the same, which costs a
+    /// call more for each plain message.
+    #[must_use]
+    pub const fn worth_a_call(&self) -> bool {
+        self.worth_a_call
+    }
+
+    /// What a model is shown that takes so many tools: all in the order of the catalogue where they have room, or else some of them and
+    /// a tool that finds the others.
+    #[must_use]
+    pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
+        let Available { catalogue, prompt_bytes, .. } = &self.available;
+        let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
+        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most, *prompt_bytes) {
+            Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
+            None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
+        };
+        if !self.kept.is_empty() {
+            specs.push(read_result());
+        }
+        specs
+    }
+
+    /// As many tools as have room, in the order of the catalogue: those that a search brought up, the tools of this program, those that
+    /// are called most, those that fit the question, and then the first of the others.
+    fn chosen(&self, most: usize) -> Vec<usize> {
+        let Available { catalogue, index, view, used, prompt_bytes, .. } = &self.available;
+        let bytes = |place: usize| catalogue.entries()[place].spec.bytes();
+        let mut chosen = Chosen { places: Vec::new(), most, left: *prompt_bytes };
+        // What was searched for last can be called, however long its definition is.
+        if let Some(newest) = self.found.last().filter(|_| most > 0) {
+            chosen.left = chosen.left.max(bytes(*newest));
+        }
+        chosen.add(self.found.iter().rev().copied(), most, bytes);
+        let built_in = view.built_in().iter().map(|place| *place as usize);
+        chosen.add(built_in, most / 2, bytes);
+        let place = |name: &str| catalogue.position(name).and_then(|place| u32::try_from(place).ok());
+        let used = used.iter().filter_map(|(name, times)| Some((place(name)?, *times)));
+        let used: HashMap<u32, u32> = used.filter(|(place, _)| self.sees(*place)).collect();
+        let mut by_use: Vec<(u32, u32)> = used.iter().map(|(place, times)| (*times, *place)).collect();
+        by_use.sort_unstable_by_key(|(times, place)| (std::cmp::Reverse(*times), *place));
+        chosen.add(by_use.iter().map(|(_, place)| *place as usize), most.div_ceil(4), bytes);
+        chosen.add(index.find(&self.question, most, &used, |place| self.sees(place)), most, bytes);
+        chosen.add(view.first(most * 4).iter().map(|place| *place as usize), most, bytes);
+        chosen.places.sort_unstable();
+        chosen.places
+    }
+
+    fn sees(&self, place: u32) -> bool {
+        self.available.view.shows(place)
+    }
+
+    /// Whether a name is that of a tool which the caller may see.
+    #[must_use]
+    pub fn knows(&self, name: &str) -> bool {
+        [FIND_TOOLS, READ_RESULT].contains(&name) || self.entry(name).is_some()
+    }
+
+    /// Whether a call names a tool that the caller may see, with arguments that fit it.
+    #[must_use]
+    pub fn fits(&self, call: &ToolCall) -> bool {
+        let fits = |entry: &Arc<Entry>| round::read(&call.arguments).is_ok_and(|read| entry.check(&read).is_ok());
+        self.entry(&call.name).map_or_else(|| self.knows(&call.name), fits)
+    }
+
+    fn entry(&self, name: &str) -> Option<&Arc<Entry>> {
+        let Available { catalogue, access, .. } = &self.available;
+        catalogue.get(name).filter(|entry| access.sees(entry))
+    }
+
+    /// Plans one round of calls, in the order of the model.
+    pub fn plan(&mut self, calls: Vec<ToolCall>) -> Vec<Planned> {
+        self.allowance.begin_round();
+        calls.into_iter().map(|call| self.planned(call)).collect()
+    }
+
+    fn planned(&mut self, call: ToolCall) -> Planned {
+        let own: fn(&mut Self, &Map<String, Value>) -> String = match &*call.name {
+            FIND_TOOLS => Self::find,
+            READ_RESULT => Self::page,
+            _ => {
+                let Available { catalogue, access, .. } = &self.available;
+                return self.allowance.plan_one(call, catalogue, |entry| access.sees(entry));
+            }
+        };
+        if let Err(problem) = self.allowance.spend() {
+            return Planned::Answer(call, problem);
+        }
+        match round::read(&call.arguments) {
+            Ok(Value::Object(arguments)) => {
+                let text = own(self, &arguments);
+                Planned::Told(call, text)
+            }
+            Ok(_) => Planned::Answer(call, Problem::Misfit("the arguments must be one JSON object".to_owned())),
+            Err(problem) => Planned::Answer(call, problem),
+        }
+    }
+
+    /// Answers a search for tools.
+    fn find(&mut self, arguments: &Map<String, Value>) -> String {
+        let query = arguments.get("query").and_then(Value::as_str).unwrap_or_default();
+        let places = self.available.index.find(query, FOUND_MAX, &HashMap::new(), |place| self.sees(place));
+        if places.is_empty() {
+            return "No tool fits. Try other words, or answer without one.".to_owned();
+        }
+        let short = |text: &str| text.chars().take(FOUND_CHARS).collect::<String>();
+        let line = |place: &usize| {
+            let entry = &self.available.catalogue.entries()[*place];
+            let about = entry.about.as_deref().map(|about| format!(" (of a server for: {})", short(about)));
+            format!("- {}: {}{}", entry.name, short(&entry.spec.description), about.unwrap_or_default())
+        };
+        let lines: Vec<String> = places.iter().map(line).collect();
+        self.found.retain(|place| !places.contains(place));
+        self.found.extend(places);
+        format!("You can call these now:\n{}", lines.join("\n"))
+    }
+
+    /// Answers with a page of a long result.
+    fn page(&mut self, arguments: &Map<String, Value>) -> String {
+        let number = |key: &str| arguments.get(key).and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok());
+        let Some(whole) = number("result").and_then(|n| self.kept.get(n.checked_sub(1)?)) else {
+            return "There is no such result: name the number that the cut result told.".to_owned();
+        };
+        let from = whole.floor_char_boundary(number("offset").unwrap_or(0).min(whole.len()));
+        let to = whole.floor_char_boundary((from + PAGE_BYTES).min(whole.len()));
+        // It is of a tool, and characters that people do not see are left out, as in the result.
+        format!("Bytes {from} to {to} of {}:\n{}", whole.len(), clean(&whole[from..to], usize::MAX))
+    }
+
+    /// The result of a call as the model reads it: without characters that people do not see, and fenced, so that no word in it can pass
+    /// for ours.
+    pub fn result(&mut self, call: &ToolCall, told: Told) -> String {
+        // What is left out could part the marks of the fence.
+        let mut fenced = fenced(&call.name, &clean(&told.text, usize::MAX));
+        if told.pictures > 0 {
+            fenced.push_str("\nIts picture is posted with your answer: do not describe where to find it.");
+        }
+        let Some(whole) = told.whole else { return fenced };
+        self.kept.push(whole);
+        let number = self.kept.len();
+        format!(
+            "{fenced}\nThis result was cut. {READ_RESULT} with {{\"result\": {number}, \"offset\": 0}} gives the whole of it, \
+             page by page."
+        )
+    }
+}
+
+/// Places of tools that are shown, and the room that is left for more.
+struct Chosen {
+    places: Vec<usize>,
+    most: usize,
+    left: usize,
+}
+
+impl Chosen {
+    /// Adds those of these tools that have room, at most so many.
+    fn add(&mut self, places: impl IntoIterator<Item = usize>, most: usize, bytes: impl Fn(usize) -> usize) {
+        let until = self.most.min(self.places.len().saturating_add(most));
+        for place in places {
+            if self.places.len() >= until {
+                break;
+            }
+            if let Some(left) = self.left.checked_sub(bytes(place)).filter(|_| !self.places.contains(&place)) {
+                self.left = left;
+                self.places.push(place);
+            }
+        }
+    }
+}
+
+/// Marks what a tool said as data.
+fn fenced(tool: &str, text: &str) -> String {
+    const END: &str = "</tool_result";
+    let name: String = tool.chars().filter(|c| c.is_ascii_alphanumeric() || "_-".contains(*c)).take(64).collect();
+    let lower = text.to_ascii_lowercase();
+    let mut kept = String::with_capacity(text.len());
+    let mut from = 0;
+    for (at, _) in lower.match_indices(END) {
+        kept.push_str(&text[from..at]);
+        kept.push_str("<\\/");
+        from = at + 2;
+    }
+    kept.push_str(&text[from..]);
+    format!("<tool_result tool=\"{name}\">\n{kept}\n</tool_result>")
+}
+
+fn find_tools() -> Arc<ToolSpec> {
+    let parameters = json!({"type": "object", "required": ["query"], "additionalProperties": false, "properties": {
+        "query": {"type": "string", "description": "what the tool should do, in a few English words"},
+    }});
+    let description = "Finds more tools by what they do. Those that it names can be called afterwards.".to_owned();
+    let parameters = WrittenJson::new(&parameters);
+    Arc::new(ToolSpec { name: FIND_TOOLS.to_owned(), description, parameters })
+}
+
+fn read_result() -> Arc<ToolSpec> {
+    let parameters = json!({"type": "object", "required": ["result"], "additionalProperties": false, "properties": {
+        "result": {"type": "integer", "description": "the number of the cut result"},
+        "offset": {"type": "integer", "description": "the byte at which to go on; 0 at first"},
+    }});
+    let description = "Reads a tool's result that was cut, page by page.".to_owned();
+    let parameters = WrittenJson::new(&parameters);
+    Arc::new(ToolSpec { name: READ_RESULT.to_owned(), description, parameters })
+}
+
+#[cfg(test)]
+mod tests;

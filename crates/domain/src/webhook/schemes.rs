@@ -1,0 +1,250 @@
+//! The schemes by which senders of webhooks prove their requests. Each is a row of one table.
+
+use std::time::Duration;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
+use super::Knock;
+use crate::signature::{Signature, SigningKey};
+
+/// The most proofs that are looked at in one header.
+const PROOFS_MAX: usize = 8;
+/// How long a request is remembered whose time is not signed, or whose sender signs each try anew.
+const REMEMBERED: Duration = Duration::from_secs(30 * 24 * 60 * 60);
+
+/// A scheme: where the parts of a proof stand in a request, and what is signed.
+#[derive(Debug)]
+pub struct Scheme {
+    /// The name in settings.
+    pub name: &'static str,
+    /// The header with the proof.
+    pub header: &'static str,
+    /// The character between several proofs in that header, any of which is enough; none for a single proof.
+    between: Option<char>,
+    /// The text in front of each proof.
+    prefix: &'static str,
+    /// The form of a proof.
+    form: Form,
+    /// The place of the time at which the request was signed.
+    time: Time,
+    /// The header with the sender's id of what it tells, which is signed too.
+    id: Id,
+    /// The parts that are signed, in order.
+    signed: &'static [Part],
+    /// The form of the secret.
+    secret: SecretForm,
+    /// How long a request is remembered beyond its turn; none if a second time stamp makes it another request.
+    pub remembered: Option<Duration>,
+}
+
+/// The form of a proof.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// HMAC-SHA256 in hexadecimal.
+    Hex,
+    /// HMAC-SHA256 in base64.
+    Base64,
+    /// The secret itself.
+    Token,
+}
+
+/// The place of the time at which a request was signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Time {
+    /// There is none.
+    Absent,
+    /// A header of its own.
+    Header(&'static str),
+    /// The text behind these characters in the header with the proofs.
+    Field(&'static str),
+}
+
+/// The header with the sender's id of what it tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Id {
+    /// None that is signed.
+    Absent,
+    /// A header that may be left out.
+    Optional(&'static str),
+    /// A header.
+    Required(&'static str),
+}
+
+/// A part of what is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Part {
+    /// The time as it was sent, and a full stop.
+    Time,
+    /// The id and a full stop, where there is one.
+    Id,
+    /// The body.
+    Body,
+}
+
+/// The form of a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum SecretForm {
+    /// The text as it is.
+    Text,
+    /// Bytes in base64, behind this prefix.
+    Base64(&'static str),
+}
+
+/// All schemes; the first one is ours, and the default.
+pub static SCHEMES: [Scheme; 5] = [
+    Scheme {
+        name: "staffai",
+        header: "x-staffai-signature",
+        between: None,
+        prefix: "v1=",
+        form: Form::Hex,
+        time: Time::Header("x-staffai-timestamp"),
+        id: Id::Optional("x-staffai-delivery"),
+        signed: &[Part::Time, Part::Id, Part::Body],
+        secret: SecretForm::Text,
+        remembered: None,
+    },
+    // https://docs.github.com/en/webhooks/using-webhooks/validating-webhook-deliveries
+    Scheme {
+        name: "github",
+        header: "x-hub-signature-256",
+        between: None,
+        prefix: "sha256=",
+        form: Form::Hex,
+        time: Time::Absent,
+        id: Id::Absent,
+        signed: &[Part::Body],
+        secret: SecretForm::Text,
+        remembered: Some(REMEMBERED),
+    },
+    // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
+    Scheme {
+        name: "standard",
+        header: "webhook-signature",
+        between: Some(' '),
+        prefix: "v1,",
+        form: Form::Base64,
+        time: Time::Header("webhook-timestamp"),
+        id: Id::Required("webhook-id"),
+        signed: &[Part::Id, Part::Time, Part::Body],
+        secret: SecretForm::Base64("whsec_"),
+        remembered: Some(REMEMBERED),
+    },
+    // https://docs.gitlab.com/user/project/integrations/webhooks/
+    Scheme {
+        name: "gitlab",
+        header: "x-gitlab-token",
+        between: None,
+        prefix: "",
+        form: Form::Token,
+        time: Time::Absent,
+        id: Id::Absent,
+        signed: &[],
+        secret: SecretForm::Text,
+        remembered: Some(REMEMBERED),
+    },
+    // https://docs.stripe.com/webhooks#verify-manually
+    Scheme {
+        name: "stripe",
+        header: "stripe-signature",
+        between: Some(','),
+        prefix: "v1=",
+        form: Form::Hex,
+        time: Time::Field("t="),
+        id: Id::Absent,
+        signed: &[Part::Time, Part::Body],
+        secret: SecretForm::Text,
+        remembered: Some(REMEMBERED),
+    },
+];
+
+impl Scheme {
+    /// The scheme of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<&'static Self> {
+        SCHEMES.iter().find(|scheme| scheme.name == name)
+    }
+
+    /// The secret as bytes; none if it is not in the form of the scheme.
+    #[must_use]
+    pub fn secret(&self, text: &str) -> Option<Vec<u8>> {
+        match self.secret {
+            SecretForm::Text => Some(text.as_bytes().to_vec()),
+            SecretForm::Base64(prefix) => STANDARD.decode(text.strip_prefix(prefix).unwrap_or(text)).ok(),
+        }
+    }
+
+    /// The request as its headers describe it, without its body.
+    #[must_use]
+    pub fn knock<'a>(&self, header: impl Fn(&str) -> Option<&'a str>) -> Knock<'a> {
+        let proof = header(self.header).unwrap_or_default();
+        let stamp = match self.time {
+            Time::Absent => None,
+            Time::Header(name) => header(name),
+            Time::Field(mark) => self.fields(proof).find_map(|field| field.strip_prefix(mark)),
+        };
+        let delivery = match self.id {
+            Id::Absent => None,
+            Id::Optional(name) | Id::Required(name) => header(name),
+        };
+        Knock { stamp, delivery, body: &[], proof }
+    }
+
+    /// True if requests carry the time at which they were signed.
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.time != Time::Absent
+    }
+
+    /// True if requests have to carry an id.
+    #[must_use]
+    pub const fn needs_id(&self) -> bool {
+        matches!(self.id, Id::Required(_))
+    }
+
+    /// True if one of the proofs has the form of the scheme.
+    #[must_use]
+    pub fn is_formed(&self, proof: &str) -> bool {
+        self.proofs(proof).any(|text| match self.form {
+            Form::Hex => Signature::of_hex(text).is_some(),
+            Form::Base64 => Signature::of_base64(text).is_some(),
+            Form::Token => !text.is_empty(),
+        })
+    }
+
+    /// True if the proof shows the secret itself, so that it can be checked before the body is read.
+    #[must_use]
+    pub fn is_token(&self) -> bool {
+        self.form == Form::Token
+    }
+
+    /// True if a request was proven with this secret. Each comparison takes as long whatever differs.
+    #[must_use]
+    pub fn fits(&self, knock: Knock<'_>, (secret, key): (&[u8], &SigningKey)) -> bool {
+        let mut pieces: Vec<&[u8]> = Vec::with_capacity(2 * self.signed.len());
+        for part in self.signed {
+            match part {
+                Part::Time => pieces.extend([knock.stamp.unwrap_or_default().as_bytes(), b"."]),
+                Part::Id => pieces.extend(knock.delivery.into_iter().flat_map(|id| [id.as_bytes(), b"."])),
+                Part::Body => pieces.push(knock.body),
+            }
+        }
+        let signed = |signature: Option<Signature>| signature.is_some_and(|found| key.signed(&pieces, &found));
+        self.proofs(knock.proof).any(|text| match self.form {
+            Form::Hex => signed(Signature::of_hex(text)),
+            Form::Base64 => signed(Signature::of_base64(text)),
+            Form::Token => key.same(text.as_bytes(), secret),
+        })
+    }
+
+    fn fields<'a>(&self, proof: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let between = self.between;
+        proof.split(move |c| Some(c) == between).map(str::trim).take(PROOFS_MAX)
+    }
+
+    fn proofs<'a>(&self, proof: &'a str) -> impl Iterator<Item = &'a str> + use<'a> {
+        let prefix = self.prefix;
+        self.fields(proof).filter_map(move |field| field.strip_prefix(prefix))
+    }
+}

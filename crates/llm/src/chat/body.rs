@@ -1,0 +1,362 @@
+//! The request as it goes over the wire: the neutral one, as far as this model can take it in.
+//!
+//! Messages of one role that follow each other become one: the chat templates of some models refuse them otherwise.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use base64::display::Base64Display;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Serialize, Serializer};
+use serde_json::{Number, Value};
+
+use crate::wire::{Model, Temperature, TokenLimit};
+use domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+
+/// Stands between the texts of messages that become one.
+const BETWEEN: &str = "\n\n";
+
+/// Stands in place of an empty text, which some providers refuse.
+const EMPTY: &str = "(empty)";
+
+/// The body of a request.
+#[derive(Serialize)]
+pub(super) struct Body<'a> {
+    model: &'a str,
+    messages: Vec<Message<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    temperature: Option<Number>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    top_p: Option<&'a Number>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    stop: &'a [String],
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response_format: Option<ResponseFormat<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_completion_tokens: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tools: Vec<Tool<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_choice: Option<Choice<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stream_options: Option<StreamOptions>,
+}
+
+impl<'a> Body<'a> {
+    pub fn new(model: &Model<'a>, request: &'a Request, stream: bool) -> Self {
+        let sampling = &request.sampling;
+        let temperature = match model.temperature {
+            Temperature::Fixed => None,
+            Temperature::Usual(own) => sampling.temperature.clone().or_else(|| own.and_then(Number::from_f64)),
+        };
+        let (max_tokens, max_completion_tokens) = match model.max_tokens {
+            Some(TokenLimit::MaxTokens(most)) => (Some(most), None),
+            Some(TokenLimit::MaxCompletionTokens(most)) => (None, Some(most)),
+            None => (None, None),
+        };
+        Self {
+            model: model.name,
+            messages: messages(&request.messages, model),
+            temperature,
+            top_p: sampling.top_p.as_ref(),
+            stop: &sampling.stop,
+            response_format: request.form.as_deref().filter(|_| model.takes_form).map(ResponseFormat::of),
+            max_tokens,
+            max_completion_tokens,
+            tools: request.tools.iter().map(|spec| Tool::of(spec)).collect(),
+            // Said aloud: some providers take a missing choice for none.
+            tool_choice: (!request.tools.is_empty()).then(|| Choice::of(&request.choice)),
+            stream: stream.then_some(true),
+            stream_options: stream.then_some(StreamOptions { include_usage: true }),
+        }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Choice<'a> {
+    Word(&'static str),
+    Named {
+        #[serde(rename = "type")]
+        kind: &'static str,
+        function: Chosen<'a>,
+    },
+}
+
+#[derive(Serialize)]
+struct Chosen<'a> {
+    name: &'a str,
+}
+
+impl<'a> Choice<'a> {
+    fn of(choice: &'a ToolChoice) -> Self {
+        match choice {
+            ToolChoice::Auto => Self::Word("auto"),
+            ToolChoice::None => Self::Word("none"),
+            ToolChoice::Required => Self::Word("required"),
+            ToolChoice::Named(name) => Self::Named { kind: "function", function: Chosen { name } },
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct StreamOptions {
+    /// Without it most providers leave usage out of a stream.
+    include_usage: bool,
+}
+
+/// The messages, neighbours of one role merged. Where the provider caches prompts, the last instruction and what stands before
+/// the question are marked: up to there the next prompt begins alike.
+fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
+    let mut messages: Vec<Message<'a>> = Vec::with_capacity(items.len());
+    for item in items {
+        let message = Message::of(item, model.sees);
+        match (messages.last_mut(), message) {
+            (Some(Message::Ours(before)), Message::Ours(next)) if before.goes_on_in(&next) => {
+                before.content.add(next.content);
+            }
+            (_, message) => messages.push(message),
+        }
+    }
+    if model.cache_marks {
+        let question = messages.len().saturating_sub(1);
+        let instructions = messages.iter().take_while(|message| message.is_system()).count();
+        for place in [instructions.checked_sub(1), question.checked_sub(1).filter(|place| *place >= instructions)] {
+            if let Some(Message::Ours(ours)) = place.and_then(|place| messages.get_mut(place)) {
+                ours.content.mark();
+            }
+        }
+    }
+    messages
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Message<'a> {
+    AsItCame(&'a Value),
+    Ours(Ours<'a>),
+}
+
+#[derive(Serialize)]
+struct Ours<'a> {
+    role: &'static str,
+    content: Content<'a>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tool_calls: Vec<Call<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a str>,
+}
+
+/// A call that a model made.
+#[derive(Serialize)]
+struct Call<'a> {
+    id: &'a str,
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Called<'a>,
+}
+
+#[derive(Serialize)]
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+impl<'a> Call<'a> {
+    fn of(call: &'a ToolCall) -> Self {
+        let ToolCall { id, name, arguments } = call;
+        Self { id, kind: "function", function: Called { name, arguments } }
+    }
+}
+
+impl<'a> Message<'a> {
+    fn of(item: &'a Item, sees: bool) -> Self {
+        if let Some(raw) = &item.raw {
+            return Self::AsItCame(raw);
+        }
+        let text = item.text_for(sees);
+        let content = if sees && !item.pictures.is_empty() {
+            let pictures = item.pictures.iter().map(DataUrl).map(|url| Part::ImageUrl { image_url: ImageUrl { url } });
+            let text = (!text.is_empty()).then(|| Part::text(text));
+            Content::Parts(text.into_iter().chain(pictures).collect())
+        } else if !text.is_empty() {
+            Content::Text(text)
+        } else if item.calls.is_empty() {
+            Content::Text(Cow::Borrowed(EMPTY))
+        } else {
+            Content::Nothing
+        };
+        let tool_calls = item.calls.iter().map(Call::of).collect();
+        Self::Ours(Ours { role: item.role.as_str(), content, tool_calls, tool_call_id: item.result_of.as_deref() })
+    }
+
+    fn is_system(&self) -> bool {
+        matches!(self, Self::Ours(ours) if ours.role == Role::System.as_str())
+    }
+}
+
+impl Ours<'_> {
+    /// The next message is more of the same: of one role, and neither is the result of a call.
+    fn goes_on_in(&self, next: &Self) -> bool {
+        let plain = |message: &Self| message.tool_call_id.is_none() && message.tool_calls.is_empty();
+        self.role == next.role && plain(self) && plain(next)
+    }
+}
+
+/// Plain text wherever that will do: many servers take nothing else.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Content<'a> {
+    /// There is no text beside calls: null.
+    Nothing,
+    Text(Cow<'a, str>),
+    Parts(Vec<Part<'a>>),
+}
+
+impl<'a> Content<'a> {
+    /// Adds the content of the next message.
+    fn add(&mut self, next: Self) {
+        match (&mut *self, next) {
+            (Self::Text(text), Self::Text(more)) => {
+                let text = text.to_mut();
+                text.push_str(BETWEEN);
+                text.push_str(&more);
+            }
+            (_, next) => {
+                let mut parts = std::mem::replace(self, Self::Parts(Vec::new())).into_parts();
+                parts.extend(next.into_parts());
+                *self = Self::Parts(parts);
+            }
+        }
+    }
+
+    /// Marks its end as a place up to which a prompt can be cached.
+    fn mark(&mut self) {
+        if matches!(self, Self::Nothing) {
+            return;
+        }
+        let mut parts = std::mem::replace(self, Self::Parts(Vec::new())).into_parts();
+        if let Some(mark) = parts.iter_mut().rev().find_map(Part::cache_mark) {
+            *mark = Some(EPHEMERAL);
+        }
+        *self = Self::Parts(parts);
+    }
+
+    fn into_parts(self) -> Vec<Part<'a>> {
+        match self {
+            Self::Nothing => Vec::new(),
+            Self::Text(text) => vec![Part::text(text)],
+            Self::Parts(parts) => parts,
+        }
+    }
+}
+
+/// What is before it may be cached for some minutes.
+const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
+
+#[derive(Serialize)]
+struct CacheControl {
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Part<'a> {
+    Text {
+        text: Cow<'a, str>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        cache_control: Option<CacheControl>,
+    },
+    ImageUrl {
+        image_url: ImageUrl<'a>,
+    },
+}
+
+impl<'a> Part<'a> {
+    fn text(text: Cow<'a, str>) -> Self {
+        Self::Text { text, cache_control: None }
+    }
+
+    /// Where its mark stands; pictures have none.
+    fn cache_mark(&mut self) -> Option<&mut Option<CacheControl>> {
+        match self {
+            Self::Text { cache_control, .. } => Some(cache_control),
+            Self::ImageUrl { .. } => None,
+        }
+    }
+}
+
+/// The form of the answer, as this wire asks for it.
+#[derive(Serialize)]
+struct ResponseFormat<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    json_schema: JsonSchema<'a>,
+}
+
+#[derive(Serialize)]
+struct JsonSchema<'a> {
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    strict: Option<bool>,
+    schema: &'a Value,
+}
+
+impl<'a> ResponseFormat<'a> {
+    fn of(form: &'a AnswerForm) -> Self {
+        let AnswerForm { name, description, strict, schema } = form;
+        let json_schema = JsonSchema { name, description: description.as_deref(), strict: *strict, schema };
+        Self { kind: "json_schema", json_schema }
+    }
+}
+
+#[derive(Serialize)]
+struct ImageUrl<'a> {
+    url: DataUrl<'a>,
+}
+
+/// The picture itself in place of an address: no provider fetches anything on a member's behalf.
+struct DataUrl<'a>(&'a Picture);
+
+impl fmt::Display for DataUrl<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "data:{};base64,{}", self.0.mime, Base64Display::new(&self.0.bytes, &STANDARD))
+    }
+}
+
+impl Serialize for DataUrl<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[derive(Serialize)]
+struct Tool<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    function: Function<'a>,
+}
+
+#[derive(Serialize)]
+struct Function<'a> {
+    name: &'a str,
+    description: &'a str,
+    parameters: &'a WrittenJson,
+}
+
+impl<'a> Tool<'a> {
+    fn of(spec: &'a ToolSpec) -> Self {
+        let ToolSpec { name, description, parameters } = spec;
+        Self { kind: "function", function: Function { name, description, parameters } }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,327 @@
+//! Makes one assistant message of the deltas of a stream. Unknown fields are kept, so that the message can be
+//! echoed to its provider as if it had come in one piece.
+//!
+//! Lists are bounded, and an item finds the one that it goes on with by its number, so that no delta costs more than its length.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value, json};
+
+use super::chunk::{Chunk, Delta, Fields};
+use super::lenient::{Loose, Read};
+use super::read::{self, CALLS_MAX, text_of};
+use super::usage::Reported;
+use crate::provider_error;
+use crate::wire::{Assembly, Piece, Unusable};
+use domain::completion::Completion;
+use ports::{ModelError, ModelErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// Texts that come whole and may be repeated; all others grow.
+const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "signature", "thought_signature"];
+
+/// The most objects in one list of a streamed message: calls, blocks of thoughts, parts of the text.
+const ITEMS_MAX: usize = CALLS_MAX;
+
+/// The longest name of a function that is put together of pieces, in bytes.
+const NAME_BYTES: usize = 256;
+
+/// What the deltas of a stream have become so far.
+#[derive(Debug, Default)]
+pub(super) struct Merged {
+    message: Map<String, Value>,
+    finish: Option<String>,
+    usage: Option<Reported>,
+    /// A frame had an empty list of choices and usage, as it does where a filter blocked the prompt.
+    blocked: bool,
+    /// The chunk with the finish reason had no text: nothing of the answer follows.
+    quiet: bool,
+}
+
+/// A list of the answer is longer than anything that a turn can use.
+struct TooMany;
+
+impl Assembly for Merged {
+    fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable> {
+        let Read(chunk) = serde_json::from_str::<Read<Chunk<'a>>>(frame).map_err(|_| Unusable::NotJson)?;
+        if chunk.suspicious
+            && let Some(error) = provider_error::inside(&serde_json::from_str(frame).map_err(|_| Unusable::NotJson)?)
+        {
+            return Err(Unusable::Failed(error));
+        }
+        self.blocked |= chunk.choices.empty && chunk.usage.is_some();
+        self.usage = chunk.usage.or(self.usage);
+        let Some(choice) = chunk.choices.ours.filter(|choice| choice.whole) else { return Ok(Piece::default()) };
+        self.usage = choice.usage.or(self.usage);
+        // The whole message instead of a delta is what some servers send in one only chunk.
+        let delta = match choice.delta {
+            Delta::Absent if self.message.is_empty() => choice.message,
+            delta => delta,
+        };
+        let mut piece = Piece::default();
+        if let Delta::Fields(fields) = delta {
+            piece = self.grow(fields).map_err(|TooMany| Unusable::OutOfBounds(too_many()))?;
+        }
+        if let Some(finish) = choice.finish {
+            self.finish = Some(finish.into_owned());
+            self.quiet = piece.text.is_empty();
+        }
+        Ok(piece)
+    }
+
+    fn is_finished(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
+    fn is_answer(&self) -> bool {
+        let half = self.finish.is_none() && read::has_half_a_call(&self.message);
+        self.blocked || (self.has_begun() && !half)
+    }
+
+    fn into_completion(mut self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion {
+        if !self.has_begun() {
+            return read::blocked(self.usage, prompt_chars);
+        }
+        let reason = self.finish.take();
+        let usage = self.usage;
+        read::message(self.into_message(), reason.as_deref(), usage, prompt_chars)
+    }
+}
+
+impl Merged {
+    /// There is more of a message than who speaks.
+    fn has_begun(&self) -> bool {
+        self.finish.is_some() || self.message.keys().any(|name| name != "role")
+    }
+
+    /// The whole message, as it can be echoed.
+    fn into_message(mut self) -> Map<String, Value> {
+        if let Some(Value::Array(calls)) = self.message.get_mut("tool_calls") {
+            for call in calls.iter_mut().filter_map(Value::as_object_mut) {
+                // Numbers belong to deltas; strict servers refuse them in an echo.
+                call.remove("index");
+            }
+        }
+        self.message.entry("role").or_insert_with(|| json!("assistant"));
+        self.message
+    }
+
+    /// Takes in a delta.
+    fn grow<'a>(&mut self, fields: Fields<'a>) -> Result<Piece<'a>, TooMany> {
+        let mut piece = Piece::default();
+        match fields.content {
+            Loose::Absent => {}
+            Loose::Text(text) => {
+                add_text(&mut self.message, "content", &text)?;
+                piece.text = text;
+            }
+            Loose::Other(value) => {
+                piece.text = Cow::Owned(text_of(Some(&value)).0);
+                add_value(&mut self.message, "content", value)?;
+            }
+        }
+        // What the model does not write unseen: who it is.
+        add_loose(&mut self.message, "role", fields.role)?;
+        for (name, value) in fields.others {
+            piece.hidden += match &value {
+                Loose::Absent => 0,
+                Loose::Text(text) => text.chars().count(),
+                Loose::Other(value) => chars(value),
+            };
+            add_loose(&mut self.message, &name, value)?;
+        }
+        Ok(piece)
+    }
+}
+
+/// The characters of all texts in a value.
+fn chars(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.chars().count(),
+        Value::Array(items) => items.iter().map(chars).sum(),
+        Value::Object(fields) => fields.values().map(chars).sum(),
+        _ => 0,
+    }
+}
+
+fn merge(into: &mut Map<String, Value>, delta: Map<String, Value>) -> Result<(), TooMany> {
+    delta.into_iter().try_for_each(|(name, more)| add_value(into, &name, more))
+}
+
+fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>) -> Result<(), TooMany> {
+    match more {
+        Loose::Absent => Ok(()),
+        Loose::Text(text) => add_text(into, name, &text),
+        Loose::Other(value) => add_value(into, name, value),
+    }
+}
+
+/// Adds a text to the one of this name.
+fn add_text(into: &mut Map<String, Value>, name: &str, more: &str) -> Result<(), TooMany> {
+    match into.get_mut(name) {
+        Some(Value::String(there)) => add_to(there, name, more),
+        Some(Value::Null) | None => drop(into.insert(name.to_owned(), more.into())),
+        Some(there) => *there = grown(name, there.take(), more.into())?,
+    }
+    Ok(())
+}
+
+fn add_to(there: &mut String, name: &str, more: &str) {
+    if WHOLE.contains(&name) && !more.is_empty() {
+        there.clear();
+    }
+    there.push_str(more);
+}
+
+/// Adds a value to the one of this name.
+fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(), TooMany> {
+    match into.get_mut(name) {
+        // A name that was told once stays, even without a value.
+        Some(_) if more.is_null() => {}
+        Some(there) if !there.is_null() => *there = grown(name, there.take(), more)?,
+        Some(_) | None => {
+            let fresh = if more.is_array() { grown(name, Value::Array(Vec::new()), more)? } else { more };
+            into.insert(name.to_owned(), fresh);
+        }
+    }
+    Ok(())
+}
+
+/// One value after what came next of it.
+fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
+    Ok(match (there, more) {
+        (Value::String(mut there), Value::String(more)) => {
+            add_to(&mut there, name, &more);
+            Value::String(there)
+        }
+        (Value::Object(mut there), Value::Object(more)) => {
+            merge(&mut there, more)?;
+            Value::Object(there)
+        }
+        (Value::Array(mut there), Value::Array(more)) => {
+            for item in more {
+                add(&mut there, item)?;
+            }
+            Value::Array(there)
+        }
+        // Content that changes its form in the middle.
+        (Value::String(there), Value::Array(more)) => {
+            let mut parts = vec![json!({"type": "text", "text": there})];
+            for item in more {
+                add(&mut parts, item)?;
+            }
+            Value::Array(parts)
+        }
+        (Value::Array(mut there), Value::String(more)) => {
+            add(&mut there, json!({"type": "text", "text": more}))?;
+            Value::Array(there)
+        }
+        (_, more) => more,
+    })
+}
+
+/// Adds an item to a list, or to the item of the list that it goes on with.
+fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
+    let Value::Object(mut item) = item else {
+        list.push(item);
+        return Ok(());
+    };
+    let place = known(list, &item);
+    if let Some(known) = place.and_then(|place| list[place].as_object_mut()) {
+        join_name(known, &mut item);
+        return merge(known, item);
+    }
+    if list.len() >= ITEMS_MAX {
+        return Err(TooMany);
+    }
+    // Merged into nothing, so that lists inside it are treated alike.
+    let mut fresh = Map::new();
+    merge(&mut fresh, item)?;
+    list.push(Value::Object(fresh));
+    Ok(())
+}
+
+/// Where the item of a list is that another one goes on with: at its number, where numbers count items as they should; else the
+/// last that fits, in a list that is bounded.
+fn known(list: &[Value], item: &Map<String, Value>) -> Option<usize> {
+    let fits = |place: &usize| list.get(*place).and_then(Value::as_object).is_some_and(|known| continues(known, item));
+    let number = item.get("index").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
+    // Two calls may have the same number, and the later one is meant.
+    let numbered = number.filter(|place| fits(place) && !fits(&(place + 1)));
+    numbered.or_else(|| list.len().checked_sub(1).filter(fits)).or_else(|| (0..list.len()).rev().find(fits))
+}
+
+/// Whether an item goes on with one that is known: by number and id where they are present, else by kind.
+fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
+    // Some servers give every call the same number.
+    let differ = |name: &str| matches!((text(known, name), text(item, name)), (Some(a), Some(b)) if a != b);
+    if differ("id") || differ("type") {
+        return false;
+    }
+    match (known.get("index"), item.get("index")) {
+        (Some(number), Some(other)) if !number.is_null() && !other.is_null() => {
+            number == other && !begins_anew(known, item)
+        }
+        _ => {
+            // A signature closes its block, and a call without a number that names its function anew is another one.
+            let closed = text(known, "signature").is_some() && text(item, "signature").is_none();
+            !(closed || is_named(known) && is_named(item) && text(item, "id").is_none())
+        }
+    }
+}
+
+/// True if an item of the same number is another call: servers that give every call the number 0 and no id name its function again.
+fn begins_anew(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
+    let (Some(before), Some(next)) = (called(known), called(item)) else { return false };
+    if text(item, "id").is_some() || before.name.is_empty() || next.name.is_empty() {
+        return false;
+    }
+    // Some servers repeat the name with each piece of the arguments.
+    let whole = before.arguments.trim_end().ends_with('}') && next.arguments.trim_start().starts_with('{');
+    if before.name == next.name { whole } else { !before.arguments.is_empty() || text(item, "type").is_some() }
+}
+
+/// Puts the parts of a name together that comes in pieces: before its arguments, and without a new beginning.
+fn join_name(known: &Map<String, Value>, item: &mut Map<String, Value>) {
+    let (Some(before), Some(next)) = (called(known), called(item)) else { return };
+    let ends = !before.arguments.is_empty() || before.name.len() >= NAME_BYTES;
+    if ends || before.name.is_empty() || next.name.is_empty() || next.name.starts_with(before.name) {
+        return;
+    }
+    let whole = format!("{}{}", before.name, next.name);
+    if let Some(function) = item.get_mut("function") {
+        function["name"] = whole.into();
+    }
+}
+
+/// The function that an item calls, as far as it was told.
+struct Called<'a> {
+    name: &'a str,
+    arguments: &'a str,
+}
+
+fn called(item: &Map<String, Value>) -> Option<Called<'_>> {
+    let function = item.get("function")?.as_object()?;
+    Some(Called {
+        name: text(function, "name").unwrap_or_default(),
+        arguments: text(function, "arguments").unwrap_or_default(),
+    })
+}
+
+fn text<'a>(map: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    map.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+}
+
+fn is_named(map: &Map<String, Value>) -> bool {
+    map.get("function").is_some_and(|function| function.get("name").is_some_and(Value::is_string))
+}
+
+fn too_many() -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, format!("a list of the answer has more than {ITEMS_MAX} items"))
+}

@@ -1,0 +1,197 @@
+use super::*;
+
+fn merged(deltas: impl IntoIterator<Item = Value>) -> Value {
+    let mut merged = Merged::default();
+    for delta in deltas {
+        said(&mut merged, &json!({"choices": [{"index": 0, "delta": delta}]}));
+    }
+    message_of(merged)
+}
+
+fn said(merged: &mut Merged, chunk: &Value) -> String {
+    merged.take(&chunk.to_string()).unwrap().text.into_owned()
+}
+
+fn message_of(merged: Merged) -> Value {
+    assert!(merged.is_answer());
+    Value::Object(merged.into_message())
+}
+
+#[test]
+fn texts_grow_and_names_stay() {
+    let message = merged([
+        json!({"role": "assistant", "content": "", "refusal": null}),
+        json!({"role": "assistant", "content": "Hel", "reasoning_content": "let me "}),
+        json!({"content": "lo", "reasoning_content": "see", "left": -1, "vendor": {"trace": "ab", "n": 1}}),
+        json!({"content": null, "vendor": {"trace": "cd", "n": 2}}),
+    ]);
+    let expected = json!({
+        "role": "assistant", "content": "Hello", "refusal": null, "reasoning_content": "let me see",
+        "left": -1, "vendor": {"trace": "abcd", "n": 2},
+    });
+    assert_eq!(message, expected);
+}
+
+#[test]
+fn calls_are_told_apart_however_they_are_numbered() {
+    let call = |id: &str, name: &str, arguments: &str| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+    let both = json!([call("a", "f", "{\"x\":1}"), call("b", "g", "{}")]);
+    let numbered = [
+        json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+        json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"x\""}}]}),
+        json!({"tool_calls": [{"index": 1, "id": "b", "type": "function", "function": {"name": "g", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "a", "function": {"arguments": ":1}"}}, {"index": 1, "function": {"arguments": "}"}}]}),
+    ];
+    assert_eq!(merged(numbered)["tool_calls"], both);
+    let unnumbered = [
+        json!({"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": ""}}]}),
+        json!({"tool_calls": [{"function": {"arguments": "{\"x\":1}"}}]}),
+        json!({"tool_calls": [{"id": "b", "type": "function", "function": {"name": "g", "arguments": "{"}}]}),
+        json!({"tool_calls": [{"id": null, "function": {"name": null, "arguments": "}"}}]}),
+    ];
+    assert_eq!(merged(unnumbered)["tool_calls"], both);
+    let all_zero = [
+        json!({"tool_calls": [{"index": 0, "id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\":1}"}}]}),
+        json!({"tool_calls": [{"index": 0, "id": "b", "type": "function", "function": {"name": "g", "arguments": "{}"}}]}),
+    ];
+    assert_eq!(merged(all_zero)["tool_calls"], both);
+    let nameless = [
+        json!({"tool_calls": [{"id": "", "function": {"name": "f", "arguments": "{}"}}, {"id": "", "function": {"name": "f", "arguments": "{}"}}]}),
+    ];
+    assert_eq!(merged(nameless)["tool_calls"].as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn calls_that_all_have_the_number_zero_and_no_id_stay_apart() {
+    let names = |deltas: Vec<Value>| {
+        let message = merged(deltas);
+        let calls = message["tool_calls"].as_array().unwrap().clone();
+        let text = |call: &Value, at: &str| call.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
+        calls.iter().map(|call| (text(call, "/function/name"), text(call, "/function/arguments"))).collect::<Vec<_>>()
+    };
+    let told =
+        |calls: &[(&str, &str)]| calls.iter().map(|(a, b)| ((*a).to_owned(), (*b).to_owned())).collect::<Vec<_>>();
+    let delta = |name: Option<&str>, arguments: &str| {
+        let mut function = json!({"arguments": arguments});
+        if let Some(name) = name {
+            function["name"] = json!(name);
+        }
+        json!({"tool_calls": [{"index": 0, "id": "", "function": function}]})
+    };
+    let whole = vec![delta(Some("f"), "{\"x\":1}"), delta(Some("f"), "{\"x\":2}"), delta(Some("g"), "{}")];
+    assert_eq!(names(whole), told(&[("f", "{\"x\":1}"), ("f", "{\"x\":2}"), ("g", "{}")]));
+    let pieces =
+        vec![delta(Some("f"), ""), delta(None, "{\"x\""), delta(None, ":1}"), delta(Some("g"), ""), delta(None, "{}")];
+    assert_eq!(names(pieces), told(&[("f", "{\"x\":1}"), ("g", "{}")]));
+    let repeated = vec![delta(Some("f"), "{\"x\""), delta(Some("f"), ":1}")];
+    assert_eq!(names(repeated), told(&[("f", "{\"x\":1}")]));
+    let split = vec![delta(Some("get_"), ""), delta(Some("time"), ""), delta(Some(""), "{}")];
+    assert_eq!(names(split), told(&[("get_time", "{}")]));
+    let growing = vec![delta(Some("get_"), ""), delta(Some("get_time"), ""), delta(None, "{}")];
+    assert_eq!(names(growing), told(&[("get_time", "{}")]));
+}
+
+#[test]
+fn signed_thoughts_can_be_echoed() {
+    let message = merged([
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "first ", "signature": null}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "thought"}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "", "signature": "c2ln"}]}),
+        json!({"thinking_blocks": [{"type": "thinking", "thinking": "second"}]}),
+        json!({"content": "so", "tool_calls": [{"index": 0, "id": "a", "function": {"name": "f", "arguments": "{}"},
+            "extra_content": {"google": {"thought_signature": "x+/="}}}]}),
+    ]);
+    let blocks = json!([{"type": "thinking", "thinking": "first thought", "signature": "c2ln"}, {"type": "thinking", "thinking": "second"}]);
+    assert_eq!(message["thinking_blocks"], blocks);
+    assert_eq!(message["tool_calls"][0]["extra_content"]["google"]["thought_signature"], "x+/=");
+}
+
+#[test]
+fn content_may_be_a_list_of_parts() {
+    let mut whole = Merged::default();
+    let mut heard = String::new();
+    for content in [
+        json!("He"),
+        json!([{"type": "text", "text": "l"}]),
+        json!([{"type": "thinking", "thinking": "hm"}]),
+        json!([{"type": "text", "text": "l"}]),
+        json!("o"),
+    ] {
+        heard += &said(&mut whole, &json!({"choices": [{"delta": {"content": content}}]}));
+    }
+    assert_eq!(heard, "Hello");
+    assert_eq!(text_of(message_of(whole).get("content")).0, "Hello");
+}
+
+#[test]
+fn other_choices_are_nobodys_business() {
+    let mut merged = Merged::default();
+    assert_eq!(
+        said(
+            &mut merged,
+            &json!({"choices": [{"index": 1, "delta": {"content": "no"}}, {"index": 0, "delta": {"content": "yes"}}]})
+        ),
+        "yes"
+    );
+    assert_eq!(
+        said(&mut merged, &json!({"choices": [{"index": 1, "delta": {"content": "no"}, "finish_reason": "stop"}]})),
+        ""
+    );
+    assert!(!merged.is_finished());
+}
+
+#[test]
+fn a_whole_message_in_one_chunk_is_taken_once() {
+    let mut merged = Merged::default();
+    let chunk = json!({"choices": [{"message": {"role": "assistant", "content": "hi"}, "finish_reason": "stop"}]});
+    assert_eq!(said(&mut merged, &chunk), "hi");
+    assert_eq!(said(&mut merged, &chunk), "");
+    assert_eq!(message_of(merged)["content"], "hi");
+}
+
+#[test]
+fn nonsense_is_no_reason_to_panic() {
+    for chunk in [
+        json!(null),
+        json!([]),
+        json!({"choices": {}}),
+        json!({"choices": [null]}),
+        json!({"choices": [{"delta": "x"}]}),
+        json!({"choices": [{"delta": {"content": 7, "tool_calls": {"a": [1]}}}]}),
+    ] {
+        drop(Merged::default().take(&chunk.to_string()));
+    }
+    let clash = merged([
+        json!({"a": "x", "tool_calls": [1]}),
+        json!({"a": {"b": 1}, "tool_calls": ["x", {"index": 0}]}),
+        json!({"a": [1], "tool_calls": "y"}),
+    ]);
+    assert_eq!(clash["a"], json!([1]));
+}
+
+#[test]
+fn lists_are_bounded() {
+    let call = |index: usize| json!({"index": index, "id": format!("c{index}"), "function": {"name": "f"}});
+    let delta = |most: usize| json!({"choices": [{"delta": {"tool_calls": (0..most).map(call).collect::<Vec<_>>()}}]});
+    assert!(Merged::default().take(&delta(ITEMS_MAX).to_string()).is_ok());
+    assert!(Merged::default().take(&delta(ITEMS_MAX + 1).to_string()).is_err());
+}
+
+#[test]
+fn deltas_of_calls_cost_in_proportion_to_their_length() {
+    // As many calls as there may be, and pieces of their arguments in an order that finds each of them late.
+    let deltas = |size: usize| {
+        let piece = |turn: usize| {
+            let index = ITEMS_MAX - 1 - turn % ITEMS_MAX;
+            json!({"choices": [{"delta": {"tool_calls": [{"index": index, "function": {"arguments": "x"}}]}}]})
+        };
+        (0..size).map(|turn| piece(turn).to_string()).collect::<Vec<String>>()
+    };
+    cost::grows_linearly(2 * ITEMS_MAX, deltas, |deltas| {
+        let mut merged = Merged::default();
+        for delta in &deltas {
+            drop(merged.take(delta));
+        }
+        drop(Box::new(merged).into_completion(&|| 0));
+    });
+}

@@ -1,0 +1,236 @@
+//! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that is not used.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value, json};
+
+use super::usage::{Reported, usage_of};
+use domain::completion::{Completion, Finish, ToolCall};
+use ports::{ModelError, ModelErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The most characters kept of a finish reason that we do not know: it becomes a label.
+const REASON_CHARS: usize = 40;
+
+/// The most calls that are read of one answer.
+pub(super) const CALLS_MAX: usize = 64;
+
+/// Reads an answer. `prompt_chars` measures what was sent, for an answer without usage.
+///
+/// # Errors
+/// [`ModelErrorKind::Malformed`] when there is no message in it.
+pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
+    let Value::Object(mut answer) = answer else {
+        return Err(malformed("the answer is not a JSON object"));
+    };
+    let usage = answer.get("usage").and_then(Reported::of);
+    if answer.get("choices").and_then(Value::as_array).is_some_and(Vec::is_empty) {
+        return Ok(blocked(usage, prompt_chars));
+    }
+    let Some(mut choice) = first_choice(&mut answer) else {
+        return Err(malformed("the answer has no choices"));
+    };
+    let Some(Value::Object(raw)) = choice.remove("message") else {
+        return Err(malformed("the first choice has no message"));
+    };
+    let reason = choice.get("finish_reason").and_then(Value::as_str);
+    if reason.is_none() && has_half_a_call(&raw) {
+        return Err(malformed("the answer ends inside a call of a tool"));
+    }
+    Ok(message(raw, reason, usage, prompt_chars))
+}
+
+/// True if the arguments of a call are no JSON. Without a finish reason that is where the answer broke off.
+pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    calls.iter().filter_map(|call| call.pointer("/function/arguments")?.as_str()).any(|arguments| {
+        !arguments.trim().is_empty() && serde_json::from_str::<serde::de::IgnoredAny>(arguments).is_err()
+    })
+}
+
+/// The completion of a whole message, which is kept as it came.
+pub(super) fn message(
+    raw: Map<String, Value>,
+    finish_reason: Option<&str>,
+    usage: Option<Reported>,
+    prompt_chars: &dyn Fn() -> usize,
+) -> Completion {
+    let mut raw = Value::Object(raw);
+    modernise(&mut raw);
+    let finish = finish_of(finish_reason, &raw);
+    name_calls(&mut raw);
+    let (content, refused_part) = text_of(raw.get("content"));
+    let refusal = raw.get("refusal").and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned);
+    let answer_chars = content.chars().count() + call_chars(&raw);
+    let calls = calls_of(&raw);
+    mend_arguments(&mut raw);
+    // Some providers refuse an empty text, and all know null beside calls.
+    if !calls.is_empty() && raw["content"] == "" {
+        raw["content"] = Value::Null;
+    }
+    Completion {
+        finish,
+        calls,
+        usage: usage_of(usage, prompt_chars, answer_chars),
+        refusal: refusal.or(refused_part),
+        content,
+        raw,
+    }
+}
+
+/// With an empty list of choices a provider says that its filter blocked the prompt.
+pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize) -> Completion {
+    Completion {
+        content: String::new(),
+        refusal: None,
+        calls: Vec::new(),
+        finish: Finish::Filtered,
+        usage: usage_of(usage, prompt_chars, 0),
+        raw: json!({"role": "assistant", "content": ""}),
+    }
+}
+
+/// Makes the one call of the older form, `function_call`, a tool call: its result is sent back as one.
+fn modernise(message: &mut Value) {
+    let Some(message) = message.as_object_mut() else { return };
+    if message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty()) {
+        return;
+    }
+    if message.get("function_call").is_some_and(|call| call.get("name").is_some_and(Value::is_string))
+        && let Some(function) = message.remove("function_call")
+    {
+        message.insert("tool_calls".to_owned(), json!([{"type": "function", "function": function}]));
+    }
+}
+
+fn first_choice(answer: &mut Map<String, Value>) -> Option<Map<String, Value>> {
+    match answer.remove("choices")? {
+        Value::Array(choices) => match choices.into_iter().next()? {
+            Value::Object(choice) => Some(choice),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// The text of a content field, and a refusal if one of its parts is one. Parts that are not text, such as reasoning, are left out.
+pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
+    match content {
+        None | Some(Value::Null) => (String::new(), None),
+        Some(Value::String(text)) => (text.clone(), None),
+        Some(Value::Array(parts)) => {
+            let text = parts.iter().filter_map(text_of_part).collect();
+            let refusal = parts.iter().find_map(|part| part.get("refusal")?.as_str()).map(str::to_owned);
+            (text, refusal)
+        }
+        // Some servers parse a JSON answer, although no request asks for it.
+        Some(other) => (other.to_string(), None),
+    }
+}
+
+fn text_of_part(part: &Value) -> Option<&str> {
+    if let Some(text) = part.as_str() {
+        return Some(text);
+    }
+    match part.get("type").and_then(Value::as_str) {
+        None | Some("text" | "output_text") => part.get("text")?.as_str(),
+        Some(_) => None,
+    }
+}
+
+/// Makes the calls of a message fit to be echoed with a result for each: those that cannot be read are left out, and one without
+/// a name of its own gets one.
+fn name_calls(message: &mut Value) {
+    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
+    let before = calls.len();
+    calls.retain(|call| call.pointer("/function/name").is_some_and(Value::is_string));
+    calls.truncate(CALLS_MAX);
+    let mut seen = HashSet::new();
+    for (index, call) in calls.iter_mut().enumerate() {
+        let id = call.get("id").and_then(Value::as_str).unwrap_or_default();
+        if !id.is_empty() && seen.insert(id.to_owned()) {
+            continue;
+        }
+        let name = call.pointer("/function/name").and_then(Value::as_str).unwrap_or_default();
+        let id = format!("call_{index}_{name}");
+        seen.insert(id.clone());
+        call["id"] = Value::String(id);
+    }
+    if calls.is_empty()
+        && before > 0
+        && let Some(message) = message.as_object_mut()
+    {
+        message.remove("tool_calls");
+    }
+}
+
+/// Makes the arguments of each call the text of an object, as providers demand of a history. What the model wrote instead is answered by
+/// the result of its call.
+fn mend_arguments(message: &mut Value) {
+    let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
+    for function in calls.iter_mut().filter_map(|call| call.get_mut("function")) {
+        let mended = match function.get("arguments") {
+            Some(Value::String(text)) => match serde_json::from_str(text) {
+                Ok(Value::Object(_)) => continue,
+                // Some models write the object as a text once more.
+                Ok(Value::String(inner)) if is_object(&inner) => inner,
+                _ => "{}".to_owned(),
+            },
+            Some(object @ Value::Object(_)) => object.to_string(),
+            _ => "{}".to_owned(),
+        };
+        function["arguments"] = Value::String(mended);
+    }
+}
+
+fn is_object(text: &str) -> bool {
+    matches!(serde_json::from_str(text), Ok(Value::Object(_)))
+}
+
+/// The tool calls of a message. Arguments that came parsed are serialised again.
+fn calls_of(message: &Value) -> Vec<ToolCall> {
+    let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
+    let read = |call: &Value| {
+        let function = call.get("function")?;
+        let arguments = match function.get("arguments") {
+            None | Some(Value::Null) => String::new(),
+            Some(Value::String(text)) => text.clone(),
+            Some(parsed) => parsed.to_string(),
+        };
+        let name = function.get("name")?.as_str()?.to_owned();
+        Some(ToolCall { id: text(call.get("id")), name, arguments })
+    };
+    calls.iter().take(CALLS_MAX).filter_map(read).collect()
+}
+
+/// The length of everything in a message that the model wrote besides its content.
+fn call_chars(message: &Value) -> usize {
+    ["tool_calls", "function_call", "refusal"]
+        .iter()
+        .filter_map(|field| message.get(field).filter(|value| !value.is_null()))
+        .map(|value| value.to_string().chars().count())
+        .sum()
+}
+
+fn finish_of(reason: Option<&str>, message: &Value) -> Finish {
+    let Some(reason) = reason.filter(|reason| !reason.is_empty()) else {
+        let calls = message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty());
+        return if calls { Finish::ToolCalls } else { Finish::Other("none".to_owned()) };
+    };
+    match reason.to_ascii_lowercase().as_str() {
+        "stop" | "end_turn" | "stop_sequence" | "eos" => Finish::Stop,
+        "length" | "max_tokens" => Finish::Length,
+        "tool_calls" | "tool_use" | "function_call" => Finish::ToolCalls,
+        "safety" | "refusal" | "recitation" | "blocklist" | "prohibited_content" | "spii" => Finish::Filtered,
+        // Some say behind it which filter it was.
+        filtered if filtered.starts_with("content_filter") => Finish::Filtered,
+        _ => Finish::Other(reason.chars().take(REASON_CHARS).collect()),
+    }
+}
+
+fn malformed(message: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, message)
+}

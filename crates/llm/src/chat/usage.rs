@@ -1,0 +1,113 @@
+//! What a provider reports of the tokens that an answer took, under any of the names in use.
+
+use serde::Deserialize;
+use serde::de::{IgnoredAny, MapAccess};
+use serde_json::Value;
+
+use super::lenient::{Lenient, Read, Text};
+use domain::completion::{self, Usage};
+
+/// A reported number of tokens above this is nonsense: no model has a window of this size.
+const SANE_TOKENS: u64 = 10_000_000;
+
+/// Numbers of tokens as they were reported; those that cannot be true are left out.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Reported {
+    prompt_tokens: Tokens,
+    input_tokens: Tokens,
+    completion_tokens: Tokens,
+    output_tokens: Tokens,
+    /// Tokens that the provider had cached, by place: the usual one first, then those of some providers.
+    cached: [Tokens; 5],
+}
+
+/// A token count that can be true. Some providers write whole numbers as `12.0`.
+#[derive(Debug, Clone, Copy, Default)]
+struct Tokens(Option<u64>);
+
+/// Details of one count.
+#[derive(Default)]
+struct Details {
+    cached_tokens: Tokens,
+}
+
+impl Reported {
+    /// The usage object of a value; none where there is no object.
+    pub(super) fn of(value: &Value) -> Option<Self> {
+        Read::deserialize(value).ok().and_then(|Read(reported)| reported)
+    }
+}
+
+/// The usage of an answer: what was reported, and an estimate for the rest. `prompt_chars` measures what was sent.
+pub(super) fn usage_of(reported: Option<Reported>, prompt_chars: &dyn Fn() -> usize, answer_chars: usize) -> Usage {
+    let reported = reported.unwrap_or_default();
+    let prompt = reported.prompt_tokens.0.or(reported.input_tokens.0);
+    let completion = reported.completion_tokens.0.or(reported.output_tokens.0);
+    // No tokens at all for some text is what servers say that do not count.
+    let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
+    let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
+    let prompt_tokens = prompt.unwrap_or_else(|| completion::estimated_tokens(prompt_chars()));
+    Usage {
+        prompt: prompt_tokens,
+        completion: completion.unwrap_or_else(|| completion::estimated_tokens(answer_chars)),
+        cached: reported.cached.iter().find_map(|tokens| tokens.0).unwrap_or(0).min(prompt_tokens),
+        estimated: prompt.is_none() || completion.is_none(),
+    }
+}
+
+impl<'de> Lenient<'de> for Option<Reported> {
+    fn fields<A: MapAccess<'de>>(mut fields: A) -> Result<Self, A::Error> {
+        let mut reported = Reported::default();
+        while let Some(Read(Text(name))) = fields.next_key()? {
+            let place = match &*name {
+                "prompt_tokens" => &mut reported.prompt_tokens,
+                "input_tokens" => &mut reported.input_tokens,
+                "completion_tokens" => &mut reported.completion_tokens,
+                "output_tokens" => &mut reported.output_tokens,
+                "cached_tokens" => &mut reported.cached[2],
+                "prompt_cache_hit_tokens" => &mut reported.cached[3],
+                "cache_read_input_tokens" => &mut reported.cached[4],
+                "prompt_tokens_details" | "input_tokens_details" => {
+                    let place = usize::from(name.starts_with("input"));
+                    reported.cached[place] = fields.next_value::<Read<Details>>()?.0.cached_tokens;
+                    continue;
+                }
+                _ => {
+                    fields.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            *place = fields.next_value::<Read<Tokens>>()?.0;
+        }
+        Ok(Some(reported))
+    }
+}
+
+impl<'de> Lenient<'de> for Details {
+    fn fields<A: MapAccess<'de>>(mut fields: A) -> Result<Self, A::Error> {
+        let mut details = Self::default();
+        while let Some(Read(Text(name))) = fields.next_key()? {
+            if name == "cached_tokens" {
+                details.cached_tokens = fields.next_value::<Read<Tokens>>()?.0;
+            } else {
+                fields.next_value::<IgnoredAny>()?;
+            }
+        }
+        Ok(details)
+    }
+}
+
+impl Lenient<'_> for Tokens {
+    fn count(number: u64) -> Self {
+        Self(Some(number).filter(|tokens| *tokens <= SANE_TOKENS))
+    }
+
+    fn number(number: f64) -> Self {
+        whole(number).map_or(Self(None), Self::count)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounded by the comparison before it")]
+fn whole(number: f64) -> Option<u64> {
+    (number.fract() == 0.0 && (0.0..=1e9).contains(&number)).then_some(number as u64)
+}

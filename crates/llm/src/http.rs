@@ -1,0 +1,460 @@
+//! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
+//! what is kept of a success is a whole JSON object without an error in it, or a stream that was put together. It is parsed here
+//! and nowhere else: the library above gets an empty body, so it never reads, and never logs, what it does not understand.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use async_openai::error::OpenAIError;
+use async_openai::middleware::HttpRequestFactory;
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::{HeaderMap, StatusCode};
+use parking_lot::Mutex;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use crate::wire::{Answer, Wire};
+use crate::{provider_error, sse};
+use http_client::{Failure, FailureKind, HttpClient, Outgoing, Response, Settings};
+use ports::{DeltaSink, ModelError, ModelErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// The longest that a connection may take to stand, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How long an unused connection is kept: less than common load balancers keep theirs, so that we rarely write into a closed one.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The largest answer that is read. The longest real ones are a tenth of this.
+pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
+/// The longest run of blanks in an answer. A model that runs away in JSON mode writes nothing else; keep-alive blanks of
+/// proxies stay far below.
+pub const BLANK_RUN: usize = 64 * 1024;
+
+/// How much of an error's body is read to find out what it says.
+const ERROR_BYTES: usize = 64 * 1024;
+
+/// How long to wait for an error's body: its status and headers are worth more than its words.
+const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
+
+/// The longest message of an error, in characters.
+const MESSAGE_CHARS: usize = 500;
+
+/// The longest wait that a provider can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A longer answer, in bytes, is parsed on a thread of its own: no task holds a core for as long as that may take.
+pub(super) const LONG_ANSWER: usize = 64 * 1024;
+
+/// What the library above gets to parse.
+const NOTHING: &str = "null";
+
+/// How an endpoint is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+enum TlsMode {
+    /// On this machine, in the clear.
+    HerePlain,
+    /// On this machine, encrypted.
+    HereEncrypted,
+    /// On another machine.
+    Out,
+}
+
+/// The clients of rows that are reached in the same way: each client that is made reads the system's certificates.
+#[derive(Default)]
+pub struct Clients {
+    clients: HashMap<TlsMode, HttpClient>,
+    /// Writes the requests of the library, and sends none.
+    request_builder: Option<reqwest::Client>,
+}
+
+impl TlsMode {
+    fn client(self) -> Result<HttpClient, String> {
+        HttpClient::new(Settings {
+            user_agent: concat!("staffai/", env!("CARGO_PKG_VERSION")),
+            connect_timeout: CONNECT_TIMEOUT,
+            idle_timeout: IDLE_TIMEOUT,
+            // A proxy of the environment is for the way out of this machine.
+            proxied: self == Self::Out,
+            encrypted: self != Self::HerePlain,
+        })
+        .map_err(|error| format!("cannot set up TLS: {error}"))
+    }
+}
+
+impl Clients {
+    fn request_builder(&mut self) -> Result<reqwest::Client, String> {
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            return Err("no TLS provider is installed in this process".to_owned());
+        }
+        if let Some(request_builder) = &self.request_builder {
+            return Ok(request_builder.clone());
+        }
+        let request_builder = reqwest::Client::builder().no_proxy().tls_certs_only([]).build();
+        let request_builder =
+            request_builder.map_err(|error| format!("cannot set up the library: {}", error.without_url()))?;
+        Ok(self.request_builder.insert(request_builder).clone())
+    }
+
+    fn client(&mut self, way: TlsMode) -> Result<HttpClient, String> {
+        if let Some(client) = self.clients.get(&way) {
+            return Ok(client.clone());
+        }
+        let client = way.client()?;
+        self.clients.insert(way, client.clone());
+        Ok(client)
+    }
+}
+
+/// The way to one model's endpoint.
+#[derive(Clone)]
+pub struct Transport {
+    client: HttpClient,
+    request_builder: reqwest::Client,
+    key: Option<Arc<SecretString>>,
+}
+
+impl Transport {
+    /// A transport for the endpoint at `base`. The key is needed only to keep it out of messages.
+    ///
+    /// # Errors
+    /// The TLS library has no provider or no root certificates.
+    pub fn new(base: &str, key: Option<SecretString>, clients: &mut Clients) -> Result<Self, String> {
+        let way = if !is_loopback(base) {
+            TlsMode::Out
+        } else if base.starts_with("http://") {
+            TlsMode::HerePlain
+        } else {
+            TlsMode::HereEncrypted
+        };
+        Ok(Self { client: clients.client(way)?, request_builder: clients.request_builder()?, key: key.map(Arc::new) })
+    }
+
+    /// What the library writes its requests with.
+    #[must_use]
+    pub fn request_builder(&self) -> reqwest::Client {
+        self.request_builder.clone()
+    }
+
+    /// This way for one call.
+    pub(super) fn call(&self, wire: &'static dyn Wire, heard: Option<DeltaSink>) -> Call {
+        Call { transport: self.clone(), wire, heard, answer: Arc::default() }
+    }
+
+    /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
+    fn clean(&self, mut error: ModelError) -> ModelError {
+        let key = self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty());
+        for text in [&mut error.message, &mut error.safe_message] {
+            if let Some(key) = key {
+                *text = text.replace(key, "***");
+            }
+            *text = one_line(text);
+        }
+        error
+    }
+}
+
+/// One call: it carries the request, reads the answer, and keeps it. Clones are the same call.
+#[derive(Clone)]
+pub(super) struct Call {
+    transport: Transport,
+    wire: &'static dyn Wire,
+    /// The sink of a streamed answer; none when the answer is asked for in one piece.
+    heard: Option<DeltaSink>,
+    answer: Arc<Mutex<Option<Answer>>>,
+}
+
+impl Call {
+    /// The answer that was read; none before one came.
+    pub fn answer(&self) -> Option<Answer> {
+        self.answer.lock().take()
+    }
+
+    /// Posts a body, and gives the answer.
+    ///
+    /// # Errors
+    /// The failure, named.
+    pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
+        let answer = async {
+            let request =
+                self.transport.request_builder.post(url).headers(headers).json(body).build().and_then(as_written);
+            let request =
+                request.map_err(|_| ModelError::new(ModelErrorKind::BadRequest, "the request cannot be built"))?;
+            whole(body_of(self.executed(request).await?).await?).await
+        };
+        answer.await.map_err(|error| self.transport.clean(error))
+    }
+
+    async fn exchange(&self, request: http::Request<Outgoing>) -> Result<Answer, ModelError> {
+        let response = self.executed(request).await?;
+        match &self.heard {
+            None => whole(body_of(response).await?).await.map(Answer::Json),
+            Some(heard) => {
+                let source = response.map(|piece| piece.map_err(|failure| broken(&failure)));
+                sse::read(source, self.wire, heard).await
+            }
+        }
+    }
+
+    /// The response of success.
+    async fn executed(&self, request: http::Request<Outgoing>) -> Result<Response, ModelError> {
+        let response = self.transport.client.send(request).await.map_err(|failure| broken(&failure))?;
+        let status = response.status;
+        if !status.is_success() {
+            let retry_after = retry_after(&response.headers);
+            return Err(refused(status, retry_after, &start_of(response).await));
+        }
+        Ok(response)
+    }
+}
+
+impl tower::Service<HttpRequestFactory> for Call {
+    type Response = reqwest::Response;
+    type Error = OpenAIError;
+    type Future = Pin<Box<dyn Future<Output = Result<reqwest::Response, OpenAIError>> + Send>>;
+
+    fn poll_ready(&mut self, _context: &mut Context<'_>) -> Poll<Result<(), OpenAIError>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, factory: HttpRequestFactory) -> Self::Future {
+        let call = self.clone();
+        Box::pin(async move {
+            let request = as_written(factory.build().await?)?;
+            let answer = call.exchange(request).await;
+            let answer = answer.map_err(|error| OpenAIError::Boxed(Box::new(call.transport.clean(error))))?;
+            *call.answer.lock() = Some(answer);
+            Ok(http::Response::new(reqwest::Body::from(NOTHING)).into())
+        })
+    }
+}
+
+/// The request that the library wrote, its body as it is.
+fn as_written(request: reqwest::Request) -> reqwest::Result<http::Request<Outgoing>> {
+    let request = http::Request::<reqwest::Body>::try_from(request)?;
+    Ok(request.map(|body| Outgoing::Foreign(Box::pin(LibraryBody(body)))))
+}
+
+/// A body of the library, with errors of any kind.
+struct LibraryBody(reqwest::Body);
+
+impl hyper::body::Body for LibraryBody {
+    type Data = Bytes;
+    type Error = Box<dyn std::error::Error + Send + Sync>;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<hyper::body::Frame<Bytes>, Self::Error>>> {
+        Pin::new(&mut self.0).poll_frame(context).map_err(Into::into)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_end_stream()
+    }
+
+    fn size_hint(&self) -> hyper::body::SizeHint {
+        self.0.size_hint()
+    }
+}
+
+/// The address is on this machine.
+fn is_loopback(base: &str) -> bool {
+    let host = reqwest::Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+}
+
+// === Bodies ===
+
+/// The whole body of a success, given up as soon as it cannot become a completion any more.
+async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
+    if response.length().is_some_and(|length| length > ANSWER_BYTES as u64) {
+        return Err(too_large());
+    }
+    let mut body = Vec::new();
+    let mut blanks = Blanks::default();
+    while let Some(chunk) = response.chunk().await.map_err(|failure| broken(&failure))? {
+        if body.len() + chunk.len() > ANSWER_BYTES {
+            return Err(too_large());
+        }
+        blanks.check(&chunk)?;
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
+}
+
+/// The first bytes of an error's body: what came in time.
+async fn start_of(mut response: Response) -> Vec<u8> {
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(chunk)) = response.chunk().await {
+            let room = ERROR_BYTES - body.len();
+            body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            if body.len() == ERROR_BYTES {
+                break;
+            }
+        }
+    };
+    // Out of time is fine: what was read is kept.
+    let _ = timeout(ERROR_BODY_TIME, read).await;
+    body
+}
+
+/// Counts blanks in a row: bare ones, and the escaped ones inside a JSON text.
+#[derive(Default)]
+pub(super) struct Blanks {
+    run: usize,
+    escaped: bool,
+}
+
+impl Blanks {
+    /// Takes in a piece of an answer.
+    ///
+    /// # Errors
+    /// The model has run away.
+    pub(super) fn check(&mut self, piece: &[u8]) -> Result<(), ModelError> {
+        if self.run_away_in(piece) {
+            let message = format!("more than {BLANK_RUN} blanks in a row in the answer");
+            return Err(ModelError::new(ModelErrorKind::Malformed, message));
+        }
+        Ok(())
+    }
+
+    fn run_away_in(&mut self, chunk: &[u8]) -> bool {
+        for byte in chunk {
+            let blank = match byte {
+                b'\\' if !self.escaped => {
+                    self.escaped = true;
+                    continue;
+                }
+                b'n' | b'r' | b't' => self.escaped,
+                byte => byte.is_ascii_whitespace(),
+            };
+            self.escaped = false;
+            self.run = if blank { self.run + 1 } else { 0 };
+            if self.run > BLANK_RUN {
+                return true;
+            }
+        }
+        false
+    }
+}
+
+/// The one parse of a successful body. Long ones are parsed on a thread for blocking work.
+pub(super) async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
+    if body.len() <= LONG_ANSWER {
+        return parsed(&body);
+    }
+    let parsing = tokio::task::spawn_blocking(move || parsed(&body));
+    parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
+}
+
+/// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
+fn parsed(body: &[u8]) -> Result<Value, ModelError> {
+    let value: Value = serde_json::from_slice(body).map_err(|error| {
+        ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
+    })?;
+    if let Some(provider_error) = provider_error::inside(&value) {
+        let what = "an error inside a successful answer";
+        return Err(provider_error::model_error(ModelErrorKind::Provider, what, &provider_error));
+    }
+    if value.is_object() {
+        Ok(value)
+    } else {
+        Err(ModelError::new(ModelErrorKind::Malformed, "the answer is not a JSON object"))
+    }
+}
+
+// === Failures ===
+
+/// Names the failure of a request that was answered with this status.
+fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ModelError {
+    let text = String::from_utf8_lossy(body);
+    let kind = match status.as_u16() {
+        403 if provider_error::kind_of_words(&text) == Some(ModelErrorKind::Filtered) => ModelErrorKind::Filtered,
+        401 | 403 | 404 => ModelErrorKind::Refused,
+        402 => ModelErrorKind::OutOfQuota,
+        408 => ModelErrorKind::Timeout,
+        429 if provider_error::kind_of_words(&text) == Some(ModelErrorKind::OutOfQuota) => ModelErrorKind::OutOfQuota,
+        429 => ModelErrorKind::RateLimited,
+        501 => ModelErrorKind::Unsupported,
+        500.. => ModelErrorKind::Provider,
+        400 | 413 | 422 => provider_error::kind_of_words(&text).unwrap_or(ModelErrorKind::BadRequest),
+        _ => ModelErrorKind::BadRequest,
+    };
+    let what = format!("status {}", status.as_u16());
+    let provider_error = serde_json::from_slice(body).ok().and_then(|value| provider_error::of_body(&value));
+    let error = match provider_error {
+        Some(provider_error) => provider_error::model_error(kind, &what, &provider_error),
+        None if status.is_redirection() => ModelError::new(kind, format!("{what}: redirects are not followed")),
+        None => ModelError { message: format!("{what}: {text}"), ..ModelError::new(kind, what) },
+    };
+    ModelError { retry_after, ..error }
+}
+
+/// Names the failure of a request that got no whole answer.
+fn broken(failure: &Failure) -> ModelError {
+    let (kind, what) = match failure.kind {
+        FailureKind::Connect => (ModelErrorKind::Connection, "no connection"),
+        FailureKind::TimedOut => (ModelErrorKind::Timeout, "no answer in time"),
+        FailureKind::Broken => (ModelErrorKind::Connection, "the connection broke"),
+    };
+    ModelError::new(kind, format!("{what}: {}", failure.cause))
+}
+
+pub(super) fn too_large() -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
+}
+
+fn one_line(text: &str) -> String {
+    let mut line = String::new();
+    let words =
+        text.split(|letter: char| letter.is_whitespace() || letter.is_control()).filter(|word| !word.is_empty());
+    for (count, letter) in words.flat_map(|word| std::iter::once(' ').chain(word.chars())).skip(1).enumerate() {
+        if count == MESSAGE_CHARS {
+            line.push('…');
+            break;
+        }
+        line.push(letter);
+    }
+    line
+}
+
+// === Waiting ===
+
+/// How long the provider asks us to wait: seconds or a date, also under the name that a proxy gives an upstream's header.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
+    if let Some(millis) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
+        return bounded(millis / 1000.0);
+    }
+    ["retry-after", "llm_provider-retry-after"].into_iter().find_map(|name| {
+        let value = text(name)?;
+        if let Ok(seconds) = value.parse::<f64>() {
+            return bounded(seconds);
+        }
+        // The server's own clock is what its date is about, so ours is not needed.
+        let wait = http_date(value)? - http_date(text("date")?)?;
+        u64::try_from(wait).ok().map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
+    })
+}
+
+fn bounded(seconds: f64) -> Option<Duration> {
+    (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(RETRY_AFTER_MAX.as_secs_f64())))
+}
+
+/// Seconds since the epoch.
+fn http_date(text: &str) -> Option<i64> {
+    Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_second())
+}

@@ -1,0 +1,339 @@
+//! Which models there are: the rows of `models.json`, and the default row that the environment names.
+//!
+//! A row with a `host` of its own is taken. A row without one describes a model that the default endpoint may have: it is
+//! taken when it says `"enabled": true`, or when the default or a taken row's `fallback` names it. So the rows that are
+//! compiled in know something about models, but never become a model that was not asked for.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::{Map, Value};
+
+use domain::model::Row;
+
+pub mod file;
+
+#[cfg(test)]
+mod tests;
+
+use file::{Contents, Draft, Family, Host, Presence};
+
+/// The rows that are compiled in.
+const SHIPPED: File<'static> =
+    File { path: "config/models.json (compiled in)", text: include_str!("../../../config/models.json") };
+
+/// Google's OpenAI-compatible endpoint.
+const GOOGLE: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
+
+/// The sampling temperature of a row that is made from nothing but a model's name.
+const MADE_TEMPERATURE: f64 = 0.7;
+
+/// A `models.json` that was read.
+#[derive(Debug, Clone, Copy)]
+pub struct File<'a> {
+    /// Its path, for messages.
+    pub path: &'a str,
+    /// Its text.
+    pub text: &'a str,
+}
+
+/// What was changed of rows after their file was written.
+#[derive(Debug, Clone, Copy)]
+pub struct Changes<'a> {
+    /// Where it is kept, for messages.
+    pub path: &'a str,
+    /// Fields of rows by their keys. A row that the file does not have comes behind the others.
+    pub rows: &'a Map<String, Value>,
+}
+
+/// What the environment says about the default model.
+#[derive(Debug, Clone)]
+pub struct DefaultRow {
+    /// `LITELLM_MODEL`: the key of a row, or the name of a model at `base_url`.
+    pub model: String,
+    /// `LITELLM_API_URL`, with or without `/v1`.
+    pub base_url: String,
+    /// `LITELLM_API_KEY`; none sends none.
+    pub key: Option<SecretString>,
+    /// The longest a call may take when a row does not say.
+    pub timeout: Duration,
+}
+
+/// Where the model of a row is.
+#[derive(Debug, Clone)]
+pub struct Endpoint {
+    /// The name that the provider knows it by.
+    pub model: String,
+    /// The address without a slash at the end; `/chat/completions` follows it.
+    pub base: String,
+    /// The bearer key; none sends none.
+    pub key: Option<SecretString>,
+}
+
+/// The models that can be asked.
+#[derive(Debug, Clone)]
+pub struct Registry {
+    rows: Vec<Row>,
+    endpoints: HashMap<String, Endpoint>,
+    off: Vec<RowOff>,
+    warnings: Vec<String>,
+}
+
+/// A row that is wanted and cannot be asked.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RowOff {
+    /// The key of the row.
+    pub key: String,
+    /// Why it is off and what to do about it, with the place.
+    pub mistake: String,
+}
+
+impl Registry {
+    /// The rows, the default one first, the others in the order of the file.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// Where the model of a row is.
+    #[must_use]
+    pub fn endpoint(&self, key: &str) -> Option<&Endpoint> {
+        self.endpoints.get(key)
+    }
+
+    /// Fields of rows that have no effect, a sentence each.
+    #[must_use]
+    pub fn without_effect(&self) -> Vec<String> {
+        let native = self.rows.iter().filter(|row| row.native_mcp);
+        let told = |row: &Row| {
+            format!(
+                "row {}: native_mcp has no effect yet: the bot connects to tool servers itself; take the field out",
+                row.key
+            )
+        };
+        native.map(told).collect()
+    }
+
+    /// The rows that are disabled because the variable with their key is not set.
+    #[must_use]
+    pub fn off(&self) -> &[RowOff] {
+        &self.off
+    }
+
+    /// Fields that have no effect and look like slips of others.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The keys that calls carry: none of them may show anywhere.
+    #[must_use]
+    pub fn secrets(&self) -> Vec<SecretString> {
+        self.endpoints.values().filter_map(|endpoint| endpoint.key.clone()).collect()
+    }
+
+    /// The rows, and the endpoint of each by its key.
+    #[must_use]
+    pub fn into_parts(self) -> (Vec<Row>, HashMap<String, Endpoint>) {
+        (self.rows, self.endpoints)
+    }
+}
+
+/// Builds the registry of a file that nothing was changed of.
+#[cfg(test)]
+pub fn build(
+    file: Option<File<'_>>,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Registry, Vec<String>> {
+    build_with(file, None, default, lookup)
+}
+
+/// Every row of a file, or of those that are compiled in, with what was changed of them: also those that nothing asks for.
+///
+/// # Errors
+/// Everything that is wrong, each with its place and what to do about it.
+pub fn drafts(
+    file: Option<File<'_>>,
+    changes: Option<Changes<'_>>,
+    timeout: Duration,
+) -> Result<Vec<Draft>, Vec<String>> {
+    let mut errors = Vec::new();
+    let Contents { drafts, .. } = file::read(file.unwrap_or(SHIPPED), changes, timeout, &mut errors);
+    if errors.is_empty() { Ok(drafts) } else { Err(errors) }
+}
+
+/// Builds the registry from a file, or from the rows that are compiled in, with what was changed of them. `lookup` gives the value
+/// of the variable that a row's `env_key` names.
+///
+/// # Errors
+/// Everything that is wrong, each with its place and what to do about it; never a secret.
+pub fn build_with(
+    file: Option<File<'_>>,
+    changes: Option<Changes<'_>>,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Registry, Vec<String>> {
+    let source = file.unwrap_or(SHIPPED);
+    let mut errors = Vec::new();
+    let Contents { mut drafts, families, warnings } = file::read(source, changes, default.timeout, &mut errors);
+    // A file without a word about families knows as much of them as this program does.
+    let families =
+        families.or_else(|| file::read(SHIPPED, None, default.timeout, &mut errors).families).unwrap_or_default();
+    put_default_first(&mut drafts, source.path, (default, &families), &mut errors);
+    check_fallbacks(&mut drafts, source.path, &mut errors);
+    let mut drafts = taken(drafts);
+    let off = without_key(&mut drafts, source.path, lookup);
+    let keys: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
+    for draft in &mut drafts {
+        draft.row.fallback.retain(|name| keys.contains(name));
+    }
+    let default_base = file::address(&default.base_url)
+        .map_err(|why| errors.push(format!("LITELLM_API_URL (or OPENAI_BASE_URL): {why}")))
+        .unwrap_or_default();
+    if default.key.as_ref().is_some_and(|key| !fits_header(key)) {
+        errors.push(format!("LITELLM_API_KEY (or OPENAI_API_KEY): {BAD_KEY}"));
+    }
+    let mut registry = Registry { rows: Vec::new(), endpoints: HashMap::new(), off, warnings };
+    for draft in drafts {
+        let key = key_of(&draft, default, lookup).unwrap_or_else(|why| {
+            errors.push(format!("{}: row {}: env_key: {why}", source.path, draft.row.key));
+            None
+        });
+        let base = match draft.host {
+            Host::Own(base) => base,
+            Host::Google => GOOGLE.to_owned(),
+            Host::Default => default_base.clone(),
+        };
+        registry.endpoints.insert(draft.row.key.clone(), Endpoint { model: draft.model, base, key });
+        registry.rows.push(draft.row);
+    }
+    if errors.is_empty() { Ok(registry) } else { Err(errors) }
+}
+
+/// Moves the default row to the front, making it when no row has its key.
+fn put_default_first(
+    drafts: &mut Vec<Draft>,
+    path: &str,
+    (default, families): (&DefaultRow, &[Family]),
+    errors: &mut Vec<String>,
+) {
+    let mut first = match drafts.iter().position(|draft| draft.row.key == default.model) {
+        Some(place) => drafts.remove(place),
+        None => made(default, families),
+    };
+    if default.model.trim().is_empty() {
+        errors.push("LITELLM_MODEL: is empty; set it to the key of a row or to the name of a model".to_owned());
+    }
+    if first.presence == Presence::Disabled {
+        let key = &default.model;
+        errors.push(format!(
+            "{path}: row {key}: enabled: is false, but LITELLM_MODEL names this row; enable it or name another"
+        ));
+    }
+    first.presence = Presence::Taken;
+    drafts.insert(0, first);
+}
+
+/// A row that is made from a model's name alone, and from what is known of the first family that the name belongs to.
+fn made(default: &DefaultRow, families: &[Family]) -> Draft {
+    let name = default.model.to_lowercase();
+    let family = families.iter().find(|family| name.contains(&family.pattern));
+    let temperature = family.and_then(|family| family.temperature).unwrap_or(MADE_TEMPERATURE);
+    Draft {
+        row: Row {
+            temperature: Some(temperature),
+            schema_with_tools: family.is_some_and(|family| family.schema_with_tools),
+            vision: family.is_some_and(|family| family.vision),
+            ..Row::new(&default.model, default.timeout)
+        },
+        model: default.model.clone(),
+        host: Host::Default,
+        env_key: None,
+        presence: Presence::Taken,
+    }
+}
+
+/// Every name in a fallback list must be another row's. A disabled row may be named: it is skipped while it is disabled.
+fn check_fallbacks(drafts: &mut [Draft], path: &str, errors: &mut Vec<String>) {
+    let known: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
+    for draft in drafts {
+        let row = &mut draft.row;
+        let mut seen = HashSet::new();
+        row.fallback.retain(|name| seen.insert(name.clone()));
+        for name in &row.fallback {
+            if !known.contains(name) {
+                errors.push(format!(
+                    "{path}: row {}: fallback: no row is named {name}; add that row or remove the name",
+                    row.key
+                ));
+            } else if *name == row.key {
+                errors.push(format!("{path}: row {}: fallback: names the row itself; remove the name", row.key));
+            }
+        }
+    }
+}
+
+/// The rows that are wanted: those that stand by themselves, and whatever their fallback lists name.
+fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
+    let by_key: HashMap<&str, &Draft> = drafts.iter().map(|draft| (draft.row.key.as_str(), draft)).collect();
+    let mut wanted: Vec<&Draft> = drafts.iter().filter(|draft| draft.presence == Presence::Taken).collect();
+    let mut keys: HashSet<String> = wanted.iter().map(|draft| draft.row.key.clone()).collect();
+    while let Some(draft) = wanted.pop() {
+        let named = draft.row.fallback.iter().filter_map(|name| by_key.get(name.as_str()));
+        for other in named.filter(|other| other.presence != Presence::Disabled) {
+            if keys.insert(other.row.key.clone()) {
+                wanted.push(other);
+            }
+        }
+    }
+    drafts.into_iter().filter(|draft| keys.contains(&draft.row.key)).collect()
+}
+
+/// Takes the rows out whose key is in a variable that is not set. The default row stays: without it nothing can be answered, so
+/// its missing key is a mistake that stops the program.
+fn without_key(drafts: &mut Vec<Draft>, path: &str, lookup: &dyn Fn(&str) -> Option<SecretString>) -> Vec<RowOff> {
+    let mut off = Vec::new();
+    let mut first = true;
+    drafts.retain(|draft| {
+        let is_default = std::mem::take(&mut first);
+        let Some(name) = draft.env_key.as_ref().filter(|_| !is_default) else { return true };
+        if lookup(name).is_some_and(|key| !key.expose_secret().trim().is_empty()) {
+            return true;
+        }
+        let key = draft.row.key.clone();
+        let mistake = format!(
+            "{path}: row {key}: is disabled, because the variable {name} that env_key names is not set; set it, or write \"enabled\": false"
+        );
+        off.push(RowOff { key, mistake });
+        false
+    });
+    off
+}
+
+const BAD_KEY: &str = "has characters that no header can carry, such as a line break; set the bare key";
+
+/// The key that a row's calls carry. The default endpoint's key goes to the default endpoint only.
+fn key_of(
+    draft: &Draft,
+    default: &DefaultRow,
+    lookup: &dyn Fn(&str) -> Option<SecretString>,
+) -> Result<Option<SecretString>, String> {
+    let Some(name) = &draft.env_key else {
+        return match draft.host {
+            Host::Default => Ok(default.key.clone().filter(|key| !key.expose_secret().is_empty())),
+            Host::Google => {
+                Err("is missing, but Google's endpoint needs a key; name the variable that holds it".to_owned())
+            }
+            Host::Own(_) => Ok(None),
+        };
+    };
+    let key = lookup(name).filter(|key| !key.expose_secret().trim().is_empty());
+    let key = key.ok_or_else(|| format!("the variable {name} is not set; set it, or write \"enabled\": false"))?;
+    if fits_header(&key) { Ok(Some(key)) } else { Err(format!("the value of {name} {BAD_KEY}")) }
+}
+
+fn fits_header(key: &SecretString) -> bool {
+    http::HeaderValue::from_str(key.expose_secret()).is_ok()
+}

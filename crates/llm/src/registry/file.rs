@@ -1,0 +1,407 @@
+//! Reads the rows of one `models.json`. Unknown fields are left alone, because the format is shared with other programs; one that
+//! looks like a slip of a known field gets a warning.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, Visitor};
+use serde_json::{Map, Value};
+
+use crate::registry::{Changes, File};
+use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
+use domain::near;
+use domain::prompt::clean;
+
+/// The longest timeout that makes sense: a turn is over long before.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// The highest temperature that any provider takes.
+const HIGHEST_TEMPERATURE: f64 = 2.0;
+
+/// A row that was read, before it is known whether it is wanted.
+#[derive(Debug, Clone)]
+pub struct Draft {
+    /// What the program may know of it.
+    pub row: Row,
+    /// The name that the provider knows the model by.
+    pub model: String,
+    /// Where it is.
+    pub host: Host,
+    /// The variable that holds its key.
+    pub env_key: Option<String>,
+    /// Whether it is wanted.
+    pub presence: Presence,
+}
+
+/// Where the model of a row is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Host {
+    /// At an address of its own.
+    Own(String),
+    /// At Google's endpoint.
+    Google,
+    /// At the default endpoint.
+    Default,
+}
+
+/// Whether a row is wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Presence {
+    /// It stands by itself.
+    Taken,
+    /// Only if something names it.
+    WhenNamed,
+    /// Not at all.
+    Disabled,
+}
+
+/// What is known of a family of models, for a row that is made from nothing but a model's name.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Family {
+    /// The name of a member has this in it, in lower case.
+    pub pattern: String,
+    /// The temperature that it takes; none leaves it to the usual one.
+    pub temperature: Option<f64>,
+    /// See the row's fields of the same names.
+    pub schema_with_tools: bool,
+    /// It sees pictures.
+    pub vision: bool,
+}
+
+/// What a file says.
+#[derive(Debug, Default)]
+pub struct Contents {
+    /// The rows in the file's order.
+    pub drafts: Vec<Draft>,
+    /// The families in the file's order; none when it has no such list.
+    pub families: Option<Vec<Family>>,
+    /// Fields that have no effect and look like slips of others.
+    pub warnings: Vec<String>,
+}
+
+/// The fields of a row that are read, and those of other programs that may be taken for one of them.
+const FIELDS: [&str; 28] = [
+    "model_id",
+    "type",
+    "host",
+    "env_key",
+    "enabled",
+    "description",
+    "tool_call_available",
+    "tools",
+    "schema_with_tools",
+    "reply_by",
+    "tool_history",
+    "max_tools",
+    "vision",
+    "native_mcp",
+    "embeddings",
+    "embeddings_price_per_million",
+    "llm_call_timeout",
+    "fallback",
+    "stream",
+    "temperature",
+    "max_tokens",
+    "cache_control",
+    "max_context",
+    "price_per_million",
+    "wire",
+    "id",
+    "name",
+    "key",
+];
+
+/// The most warnings about one file.
+const WARNINGS_MAX: usize = 20;
+
+/// Names each field that looks like a slip of a known one.
+fn slips(place: &str, row: &Map<String, Value>, warnings: &mut Vec<String>) {
+    for name in row.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
+        if warnings.len() >= WARNINGS_MAX {
+            return;
+        }
+        if let Some(near) = near::nearest(name, FIELDS.into_iter()) {
+            warnings.push(format!("{place}: {name}: has no effect; did you mean {near}?"));
+        }
+    }
+}
+
+/// Reads a file, and what was changed of its rows. What is wrong goes to `errors`; the rest is still read, so that all errors come
+/// at once.
+pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, errors: &mut Vec<String>) -> Contents {
+    let shape: Shape = match serde_json::from_str(file.text.trim_start_matches('\u{feff}')) {
+        Ok(shape) => shape,
+        Err(why) => {
+            errors.push(format!(
+                "{}: is not a models file ({why}); write {{\"version\": 1, \"models\": {{...}}}}",
+                file.path
+            ));
+            return Contents::default();
+        }
+    };
+    if shape.version.as_ref().is_some_and(|version| *version != 1) {
+        errors.push(format!("{}: version: only 1 is known; write 1", file.path));
+    }
+    let families = shape.families.map(|list| families(file.path, &list, errors));
+    let mut drafts: Vec<Draft> = Vec::new();
+    let (mut keys, mut warnings) = (HashSet::new(), Vec::new());
+    let mut rows = shape.models.0;
+    let (known, changed) = (rows.len(), changes.iter().flat_map(|changes| changes.rows));
+    for (key, fields) in changed {
+        match rows[..known].iter_mut().find(|(known, _)| known == key) {
+            Some((_, row)) => change(row, fields),
+            None => rows.push((key.clone(), fields.clone())),
+        }
+    }
+    for (key, value) in rows {
+        let changed = changes.filter(|changes| changes.rows.contains_key(&key));
+        let place = format!("{}: row {key}", changed.map_or(file.path, |changes| changes.path));
+        if key.trim().is_empty() {
+            errors.push(format!("{place}: the key is empty; give the row a name"));
+        } else if keys.contains(&key) {
+            errors.push(format!("{place}: is there twice; rename or remove one"));
+        } else if let Value::Object(map) = &value {
+            keys.insert(key.clone());
+            slips(&place, map, &mut warnings);
+            drafts.push(draft(key, timeout, Fields { place, map, errors }));
+        } else {
+            errors.push(format!("{place}: must be an object; write {{\"model_id\": \"...\"}}"));
+        }
+    }
+    Contents { drafts, families, warnings }
+}
+
+/// Puts the fields that were changed over those of the file.
+fn change(row: &mut Value, fields: &Value) {
+    if let (Value::Object(row), Value::Object(fields)) = (row, fields) {
+        row.extend(fields.iter().map(|(name, value)| (name.clone(), value.clone())));
+    }
+}
+
+fn families(path: &str, list: &[Value], errors: &mut Vec<String>) -> Vec<Family> {
+    let mut families = Vec::new();
+    for (number, value) in list.iter().enumerate() {
+        let place = format!("{path}: family {}", number + 1);
+        let Value::Object(map) = value else {
+            errors.push(format!("{place}: must be an object; write {{\"pattern\": \"...\"}}"));
+            continue;
+        };
+        let mut fields = Fields { place, map, errors };
+        let Some(pattern) = fields.read("pattern", "a part of the models' names", text) else {
+            if !map.contains_key("pattern") {
+                fields.errors.push(format!("{}: pattern: is missing; write a part of the models' names", fields.place));
+            }
+            continue;
+        };
+        families.push(Family {
+            pattern: pattern.to_lowercase(),
+            temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
+            vision: fields.flag("vision").unwrap_or(false),
+        });
+    }
+    families
+}
+
+fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
+    let host = host(&mut fields);
+    let presence = match fields.flag("enabled") {
+        Some(false) => Presence::Disabled,
+        None if host == Host::Default => Presence::WhenNamed,
+        Some(true) | None => Presence::Taken,
+    };
+    Draft {
+        model: fields.read("model_id", "a text that is not empty", text).unwrap_or_else(|| key.clone()),
+        host,
+        env_key: fields.read("env_key", "the name of a variable, or null", text),
+        presence,
+        row: Row {
+            description: fields.read("description", "a text, or null", description).filter(|text| !text.is_empty()),
+            tools: tools(&mut fields),
+            schema_with_tools: fields.flag("schema_with_tools").unwrap_or(false),
+            tool_history: fields.read("tool_history", "a whole number of messages", count).unwrap_or(0),
+            max_tools: fields.read("max_tools", "a whole number of tools", count).unwrap_or(MAX_TOOLS),
+            vision: fields.flag("vision").unwrap_or(false),
+            native_mcp: fields.flag("native_mcp").unwrap_or(false),
+            embeddings: fields.read("embeddings", "the name of a model, or null", text),
+            embeddings_price: fields.read("embeddings_price_per_million", "dollars, 0 or more", dollars),
+            timeout: fields
+                .read("llm_call_timeout", "seconds or a duration such as \"60s\", at most an hour", duration)
+                .unwrap_or(timeout),
+            fallback: fields.read("fallback", "a list of row keys", texts).unwrap_or_default(),
+            stream: fields.flag("stream").unwrap_or(true),
+            temperature: fields.read("temperature", "a number from 0 to 2, or null", temperature),
+            fixed_temperature: fields.map.get("temperature").is_some_and(Value::is_null),
+            max_tokens: fields.read("max_tokens", "a whole number of tokens above 0", tokens),
+            cache_control: fields.flag("cache_control").unwrap_or(false),
+            max_context: fields.read("max_context", "a whole number of messages", count),
+            price: fields.read("price_per_million", "an object with \"input\" and \"output\" in dollars", price),
+            key,
+        },
+    }
+}
+
+/// How tools are offered. `tool_call_available` is the older word: false means not at all.
+fn tools(fields: &mut Fields<'_>) -> ToolMode {
+    let available = fields.flag("tool_call_available").unwrap_or(true);
+    let asked = fields.read("tools", "\"native\", \"prompt\" or \"off\"", |value| {
+        let modes = [ToolMode::Native, ToolMode::Prompt, ToolMode::Off];
+        modes.into_iter().find(|mode| value.as_str().is_some_and(|word| word.trim() == mode.as_str()))
+    });
+    asked.unwrap_or(if available { ToolMode::Native } else { ToolMode::Off })
+}
+
+fn host(fields: &mut Fields<'_>) -> Host {
+    let kind = fields.read("type", "\"OPENAI\" or \"GEMINI\"", |value| {
+        let kind = value.as_str()?.to_ascii_uppercase();
+        ["OPENAI", "GEMINI"].contains(&kind.as_str()).then_some(kind)
+    });
+    match fields.read("host", "an address, or null", text) {
+        Some(address_text) => match address(&address_text) {
+            Ok(base) => Host::Own(base),
+            Err(why) => {
+                fields.errors.push(format!("{}: host: {why}", fields.place));
+                Host::Own(String::new())
+            }
+        },
+        None if kind.as_deref() == Some("GEMINI") => Host::Google,
+        None => Host::Default,
+    }
+}
+
+/// The base that `/chat/completions` follows: `/v1` is appended unless the address already names a version.
+///
+/// # Errors
+/// Why the address cannot be used; never the address itself, which may hold a secret.
+pub fn address(text: &str) -> Result<String, String> {
+    let url = reqwest::Url::parse(text.trim())
+        .map_err(|why| format!("is not an address ({why}); write http://host:port/v1"))?;
+    if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none_or(str::is_empty) {
+        return Err("is not a web address; write it with http:// or https:// in front".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("holds a secret; put the key into a variable instead".to_owned());
+    }
+    if url.query().is_some() || url.fragment().is_some() {
+        return Err("has something after a ? or #; write only the address up to /v1".to_owned());
+    }
+    let base = url.as_str().trim_end_matches('/').to_owned();
+    let versioned = url
+        .path()
+        .split('/')
+        .any(|part| part.strip_prefix('v').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+    Ok(if versioned { base } else { format!("{base}/v1") })
+}
+
+// === Fields ===
+
+/// One row's fields, and where to say what is wrong with them.
+struct Fields<'a> {
+    place: String,
+    map: &'a Map<String, Value>,
+    errors: &'a mut Vec<String>,
+}
+
+impl Fields<'_> {
+    /// The field's value; none when it is absent, null, or wrong, which is then said.
+    fn read<T>(&mut self, name: &str, expected: &str, parse: impl Fn(&Value) -> Option<T>) -> Option<T> {
+        let value = self.map.get(name).filter(|value| !value.is_null())?;
+        let parsed = parse(value);
+        if parsed.is_none() {
+            self.errors.push(format!("{}: {name}: is not usable; write {expected}", self.place));
+        }
+        parsed
+    }
+
+    fn flag(&mut self, name: &str) -> Option<bool> {
+        self.read(name, "true or false", Value::as_bool)
+    }
+}
+
+fn text(value: &Value) -> Option<String> {
+    value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// A description on one line.
+fn description(value: &Value) -> Option<String> {
+    let line = clean(value.as_str()?, DESCRIPTION_CHARS).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(line)
+}
+
+fn texts(value: &Value) -> Option<Vec<String>> {
+    value.as_array()?.iter().map(text).collect()
+}
+
+fn count(value: &Value) -> Option<usize> {
+    usize::try_from(value.as_u64()?).ok()
+}
+
+fn tokens(value: &Value) -> Option<u32> {
+    u32::try_from(value.as_u64()?).ok().filter(|tokens| *tokens > 0)
+}
+
+fn temperature(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|degrees| (0.0..=HIGHEST_TEMPERATURE).contains(degrees))
+}
+
+fn duration(value: &Value) -> Option<Duration> {
+    let seconds = value.as_f64().or_else(|| value.as_str()?.trim().parse().ok());
+    let duration = match seconds {
+        Some(seconds) => Duration::try_from_secs_f64(seconds).ok()?,
+        None => humantime::parse_duration(value.as_str()?.trim()).ok()?,
+    };
+    (!duration.is_zero() && duration <= LONGEST_TIMEOUT).then_some(duration)
+}
+
+fn dollars(value: &Value) -> Option<f64> {
+    value.as_f64().filter(|dollars| *dollars >= 0.0)
+}
+
+/// Tokens that were cached cost what others cost, unless the row says less.
+fn price(value: &Value) -> Option<Price> {
+    let input = dollars(value.get("input")?)?;
+    let output = dollars(value.get("output")?)?;
+    let cached = match value.get("cached").filter(|value| !value.is_null()) {
+        Some(cached) => dollars(cached)?,
+        None => input,
+    };
+    Some(Price { input, output, cached })
+}
+
+// === Shape ===
+
+#[derive(Deserialize)]
+struct Shape {
+    version: Option<Value>,
+    families: Option<Vec<Value>>,
+    models: Pairs,
+}
+
+/// An object's entries in the order of the file, doubles included.
+struct Pairs(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Pairs {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct InOrder;
+
+        impl<'de> Visitor<'de> for InOrder {
+            type Value = Pairs;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object of rows")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Pairs, A::Error> {
+                let mut pairs = Vec::new();
+                while let Some(pair) = map.next_entry()? {
+                    pairs.push(pair);
+                }
+                Ok(Pairs(pairs))
+            }
+        }
+
+        deserializer.deserialize_map(InOrder)
+    }
+}

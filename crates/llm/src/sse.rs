@@ -1,0 +1,451 @@
+//! Reads a streamed answer as leniently as providers write it: server-sent events, each with one JSON value, which the wire of
+//! the provider puts together. Text for people is told as it comes.
+//!
+//! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a
+//! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. How long nothing may come before
+//! that is the caller's to bound, by what is told of the answer: comments and empty frames tell nothing.
+//!
+//! Each byte is read once and each frame parsed once, a long one on a thread of its own. Between slices of a long piece other
+//! tasks have their turn.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::{FutureExt, Stream, StreamExt};
+use serde::de::IgnoredAny;
+use serde_json::Value;
+use tokio::task::yield_now;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use crate::http::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
+use crate::provider_error::{self, ProviderError};
+use crate::wire::{Answer, Assembly, Piece, Unusable, Wire};
+use ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
+
+#[cfg(test)]
+mod tests;
+
+/// How long to wait for what a finished answer still lacks.
+pub const IDLE: Duration = Duration::from_secs(20);
+
+/// How long to wait for usage and the closing mark after the model has finished.
+pub const TAIL: Duration = Duration::from_secs(2);
+
+/// The most bytes of a stream that are read: every few letters come wrapped in a few hundred bytes. The text in them is
+/// bounded by [`ANSWER_BYTES`].
+pub const STREAM_BYTES: usize = 32 * 1024 * 1024;
+
+/// The largest single frame of a stream, in bytes. The longest answer that is read at all fits in one.
+pub const FRAME_BYTES: usize = 512 * 1024;
+
+/// The most `data:` lines of one frame. Providers write one; a few proxies break a frame into some.
+const FRAME_LINES: usize = 4_096;
+
+/// The longest frame that is no object and no list, such as `null`, in bytes.
+const SCALAR_BYTES: usize = 64;
+
+/// After so many bytes other tasks have their turn.
+const SLICE_BYTES: usize = 16 * 1024;
+
+/// How much is read after the closing mark, and for how long, so that the connection can carry the next request.
+const REST_BYTES: usize = 64 * 1024;
+const REST_TIME: Duration = Duration::from_secs(2);
+
+/// Reads the body of a successful response to a streaming request, and gives the answer. A provider may also answer with plain
+/// JSON, which is returned as it is.
+///
+/// # Errors
+/// The stream broke, carried an error, ended early, or grew without bound.
+pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Answer, ModelError>
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
+{
+    let mut blanks = BytesMut::new();
+    let (begun, first) = loop {
+        let Some(bytes) = source.next().await else {
+            return Err(ModelError::new(ModelErrorKind::Malformed, "the answer is empty"));
+        };
+        let bytes = bytes?;
+        let first = bytes.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+        if first.is_some() && blanks.is_empty() {
+            // Most answers begin with their first piece, which is not copied.
+            break (bytes, first);
+        }
+        blanks.extend_from_slice(&bytes);
+        if first.is_some() || blanks.len() > BLANK_RUN {
+            break (blanks.freeze(), first);
+        }
+    };
+    if matches!(first, Some(b'{' | b'[')) {
+        plain(source, begun.into()).await.map(Answer::Json)
+    } else {
+        frames(source, &begun, wire, heard).await.map(Answer::Streamed)
+    }
+}
+
+/// The rest of a body that is no stream.
+async fn plain<S>(mut source: S, mut body: Vec<u8>) -> Result<Value, ModelError>
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
+{
+    let mut blanks = Blanks::default();
+    while let Some(bytes) = source.next().await {
+        let bytes = bytes?;
+        if body.len() + bytes.len() > ANSWER_BYTES {
+            return Err(too_large());
+        }
+        blanks.check(&bytes)?;
+        body.extend_from_slice(&bytes);
+    }
+    whole(body).await
+}
+
+async fn frames<S>(
+    mut source: S,
+    begun: &[u8],
+    wire: &dyn Wire,
+    heard: &DeltaSink,
+) -> Result<Box<dyn Assembly>, ModelError>
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
+{
+    let mut reading = Reading {
+        wire,
+        heard,
+        frames: Frames::default(),
+        assembly: wire.assembly(),
+        blanks: Blanks::default(),
+        told: 0,
+        slice: 0,
+    };
+    let mut read = begun.len();
+    let mut done = reading.take(begun).await?;
+    // When the wait for what follows the finish reason ends, whatever keeps coming.
+    let mut over: Option<Instant> = None;
+    while !done {
+        let now = Instant::now();
+        if over.is_none() && reading.assembly.is_finished() {
+            over = Some(now + if reading.assembly.is_quiet() { TAIL } else { IDLE });
+        }
+        if over.is_some_and(|over| over <= now) {
+            break;
+        }
+        let next = match over {
+            Some(over) => match timeout_at(over, source.next()).await {
+                Ok(next) => next,
+                Err(_) => break,
+            },
+            None => source.next().await,
+        };
+        let failed = match next {
+            Some(Ok(bytes)) => {
+                read += bytes.len();
+                if read <= STREAM_BYTES {
+                    done = reading.take(&bytes).await?;
+                    continue;
+                }
+                too_large()
+            }
+            Some(Err(error)) => error,
+            None => {
+                if reading.end().await? {
+                    break;
+                }
+                ModelError::new(ModelErrorKind::Connection, "the stream ended before the answer did")
+            }
+        };
+        // A finished answer stays an answer, also when the connection breaks afterwards.
+        if !reading.assembly.is_finished() {
+            return Err(failed);
+        }
+        break;
+    }
+    if done {
+        read_rest(source);
+    }
+    let Reading { assembly, .. } = reading;
+    if assembly.is_answer() {
+        return Ok(assembly);
+    }
+    Err(ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"))
+}
+
+/// Reads what follows the closing mark, which is most often the end alone. A connection whose answer was not read to its end
+/// carries no other; nothing waits for it. There are as many of these tasks as answers ended within [`REST_TIME`].
+fn read_rest<S>(mut source: S)
+where
+    S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
+{
+    let mut read = match source.next().now_or_never() {
+        Some(None | Some(Err(_))) => return,
+        Some(Some(Ok(bytes))) => bytes.len(),
+        None => 0,
+    };
+    let rest = async move {
+        while let Some(Ok(bytes)) = source.next().await {
+            read += bytes.len();
+            if read > REST_BYTES {
+                break;
+            }
+        }
+    };
+    tokio::spawn(timeout(REST_TIME, rest));
+}
+
+/// What has become of a stream so far.
+struct Reading<'a> {
+    wire: &'a dyn Wire,
+    heard: &'a DeltaSink,
+    frames: Frames,
+    assembly: Box<dyn Assembly>,
+    blanks: Blanks,
+    /// The length of what was told of the answer: bytes of text, and characters that may not be read.
+    told: usize,
+    /// Bytes that were read since other tasks had their turn.
+    slice: usize,
+}
+
+impl Reading<'_> {
+    /// Takes in what came; true after the closing mark.
+    async fn take(&mut self, bytes: &[u8]) -> Result<bool, ModelError> {
+        for line in bytes.split_inclusive(|byte| *byte == b'\n') {
+            match self.frames.feed(line)? {
+                Some(Frame::Done) => return Ok(true),
+                Some(Frame::Data(data)) => self.chunk(data).await?.then_some(()).ok_or_else(not_json)?,
+                None => {}
+            }
+            self.slice += line.len();
+            if self.slice >= SLICE_BYTES {
+                self.slice = 0;
+                yield_now().await;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Takes in a last frame that nothing closed; true when it is the closing mark.
+    async fn end(&mut self) -> Result<bool, ModelError> {
+        let last = match self.frames.feed(b"\n") {
+            Ok(Some(Frame::Data(data))) => data.into_owned(),
+            Ok(Some(Frame::Done)) => return Ok(true),
+            Ok(None) | Err(_) => return Ok(false),
+        };
+        // Half a frame is what a cut leaves behind.
+        self.chunk(last.into()).await?;
+        Ok(false)
+    }
+
+    /// Takes in a frame, a long one on a thread for blocking work; false when it is not JSON.
+    async fn chunk(&mut self, frame: Cow<'_, str>) -> Result<bool, ModelError> {
+        if frame.len() <= LONG_ANSWER {
+            let taken = self.assembly.take(&frame);
+            return self.tell(taken);
+        }
+        let (mut assembly, frame) = (std::mem::replace(&mut self.assembly, self.wire.assembly()), frame.into_owned());
+        let taking = move || {
+            let taken = assembly.take(&frame).map(Piece::into_owned);
+            (assembly, taken)
+        };
+        let (assembly, taken) = tokio::task::spawn_blocking(taking).await.map_err(|_| not_json())?;
+        self.assembly = assembly;
+        self.tell(taken)
+    }
+
+    /// Tells what a frame brought; false when it was not JSON.
+    fn tell(&mut self, taken: Result<Piece<'_>, Unusable>) -> Result<bool, ModelError> {
+        let piece = match taken {
+            Ok(piece) => piece,
+            Err(Unusable::NotJson) => return Ok(false),
+            // A finished answer is not undone by what went wrong behind it.
+            Err(Unusable::Failed(_)) if self.assembly.is_finished() => return Ok(true),
+            Err(Unusable::Failed(error)) => return Err(broken_off(&error)),
+            Err(Unusable::OutOfBounds(error)) => return Err(error),
+        };
+        self.told += piece.hidden + piece.text.len();
+        if self.told > ANSWER_BYTES {
+            return Err(too_large());
+        }
+        if piece.hidden > 0 {
+            (self.heard)(Delta::Hidden(piece.hidden));
+        }
+        if !piece.text.is_empty() {
+            self.blanks.check(piece.text.as_bytes())?;
+            (self.heard)(Delta::Text(&piece.text));
+        }
+        Ok(true)
+    }
+}
+
+/// The error for the error object in a frame of a stream.
+fn broken_off(provider_error: &ProviderError) -> ModelError {
+    let kind = match provider_error.code.as_deref() {
+        Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,
+        _ => provider_error::kind_of_words(&provider_error.to_string()).unwrap_or(ModelErrorKind::Provider),
+    };
+    provider_error::model_error(kind, "an error inside the stream", provider_error)
+}
+
+// === Frames ===
+
+/// Cuts lines into the frames of server-sent events.
+#[derive(Default)]
+struct Frames {
+    line: Vec<u8>,
+    data: String,
+    /// Lines of data in this frame.
+    lines: usize,
+    nesting: Nesting,
+}
+
+enum Frame<'a> {
+    /// One JSON value, unless the peer wrote something else.
+    Data(Cow<'a, str>),
+    /// The closing mark.
+    Done,
+}
+
+impl Frame<'_> {
+    fn into_owned(self) -> Frame<'static> {
+        match self {
+            Self::Data(data) => Frame::Data(Cow::Owned(data.into_owned())),
+            Self::Done => Frame::Done,
+        }
+    }
+}
+
+impl Frames {
+    /// Takes in a line or a piece of one. A frame is whole as soon as its brackets are closed: some servers leave out the blank
+    /// line. A frame that came as one line is not copied.
+    fn feed<'a>(&mut self, piece: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
+        if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
+            return Err(malformed(&format!("a frame is larger than {FRAME_BYTES} bytes")));
+        }
+        if !piece.ends_with(b"\n") {
+            self.line.extend_from_slice(piece);
+            return Ok(None);
+        }
+        if self.line.is_empty() {
+            return self.bytes(piece);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(piece);
+        Ok(self.bytes(&line)?.map(Frame::into_owned))
+    }
+
+    /// Takes in a whole line.
+    fn bytes<'a>(&mut self, line: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
+        match String::from_utf8_lossy(line) {
+            Cow::Borrowed(line) => self.line(line),
+            Cow::Owned(line) => Ok(self.line(&line)?.map(Frame::into_owned)),
+        }
+    }
+
+    fn line<'a>(&mut self, line: &'a str) -> Result<Option<Frame<'a>>, ModelError> {
+        let line = line.trim_start_matches('\u{feff}').trim_end_matches(['\r', '\n']);
+        if line.is_empty() {
+            return Ok(self.close());
+        }
+        match line.strip_prefix("data:") {
+            Some(data) => self.data(data.strip_prefix(' ').unwrap_or(data)),
+            // Some servers write the error that ends a stream without its mark.
+            None if line.starts_with('{') => self.data(line),
+            // Comments, and the names and numbers of events.
+            None => Ok(None),
+        }
+    }
+
+    /// Takes in the data of one line.
+    fn data<'a>(&mut self, data: &'a str) -> Result<Option<Frame<'a>>, ModelError> {
+        let first = self.data.is_empty();
+        if first {
+            let word = data.trim();
+            if word.is_empty() {
+                return Ok(None);
+            }
+            if word == "[DONE]" {
+                return Ok(Some(Frame::Done));
+            }
+            // A value without brackets stands alone on its line.
+            if word.len() <= SCALAR_BYTES
+                && !word.starts_with(['{', '['])
+                && serde_json::from_str::<IgnoredAny>(word).is_ok()
+            {
+                return Ok(Some(Frame::Data(word.into())));
+            }
+        } else {
+            self.data.push('\n');
+        }
+        self.lines += 1;
+        if self.lines > FRAME_LINES {
+            return Err(malformed(&format!("a frame has more than {FRAME_LINES} lines of data")));
+        }
+        let closed = self.nesting.closes_in(data.as_bytes());
+        if first && closed {
+            self.begin_anew();
+            return Ok(Some(Frame::Data(data.into())));
+        }
+        self.data.push_str(data);
+        Ok(closed.then(|| self.whole()))
+    }
+
+    /// A blank line: the frame must be whole now.
+    fn close(&mut self) -> Option<Frame<'static>> {
+        if self.data.trim().is_empty() {
+            self.data.clear();
+            return None;
+        }
+        Some(self.whole())
+    }
+
+    /// The frame that is whole now.
+    fn whole(&mut self) -> Frame<'static> {
+        self.begin_anew();
+        Frame::Data(Cow::Owned(std::mem::take(&mut self.data)))
+    }
+
+    fn begin_anew(&mut self) {
+        (self.lines, self.nesting) = (0, Nesting::default());
+    }
+}
+
+/// How deep in brackets and texts the data of a frame is; each byte is looked at once.
+#[derive(Default)]
+struct Nesting {
+    depth: usize,
+    in_text: bool,
+    escaped: bool,
+}
+
+impl Nesting {
+    /// Takes in more data; true when the first bracket of the frame is closed by then and nothing is open.
+    fn closes_in(&mut self, data: &[u8]) -> bool {
+        let mut closed = false;
+        for byte in data {
+            match byte {
+                _ if self.escaped => self.escaped = false,
+                b'\\' if self.in_text => self.escaped = true,
+                b'"' => self.in_text = !self.in_text,
+                _ if self.in_text => {}
+                b'{' | b'[' => {
+                    self.depth += 1;
+                    closed = false;
+                }
+                b'}' | b']' => {
+                    self.depth = self.depth.saturating_sub(1);
+                    closed = self.depth == 0;
+                }
+                _ => {}
+            }
+        }
+        closed && !self.in_text
+    }
+}
+
+fn not_json() -> ModelError {
+    malformed("a frame of the stream is not JSON")
+}
+
+fn malformed(message: &str) -> ModelError {
+    ModelError::new(ModelErrorKind::Malformed, message)
+}

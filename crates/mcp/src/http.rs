@@ -1,0 +1,485 @@
+//! Requests to a server over HTTP: with its own credentials and to its own origin alone, within bounds, and with each way of
+//! failing told apart. rmcp's transport for streamable HTTP asks through here.
+
+mod address;
+mod events;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use http::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, LOCATION, RETRY_AFTER};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use parking_lot::Mutex;
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use rmcp::model::{ClientJsonRpcMessage, ErrorCode, RequestId, ServerJsonRpcMessage};
+use rmcp::transport::streamable_http_client::{
+    SseError, StreamableHttpClient, StreamableHttpError, StreamableHttpPostResponse,
+};
+use secrecy::{ExposeSecret, SecretString};
+use sse_stream::Sse;
+use tokio::time::timeout;
+
+pub(super) use self::address::{address, is_loopback};
+pub(super) use self::events::Events;
+use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable, of_discovery};
+use super::failure::{Failure, one_line, place_of, root_cause};
+use super::frame::{Frame, Framer};
+use super::inquiry::ReplyPath;
+use super::oauth::{Login, missing_scope};
+use super::session::supported;
+use super::stdio::decoded;
+use ports::tools::Endpoint;
+
+/// How long a connection may take to stand, TLS included.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
+/// How long an unused connection is kept.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a server may take to say which revisions it speaks before it counts as one of the older generation.
+const DISCOVER_WITHIN: Duration = Duration::from_secs(4);
+/// Redirects within the server's own origin that are followed.
+const REDIRECTS_MAX: usize = 3;
+/// Bytes of an error's body that are read, and how long that may take.
+const ERROR_BYTES: usize = 8 * 1024;
+const ERROR_WITHIN: Duration = Duration::from_secs(2);
+/// The longest wait that a server can ask for.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
+/// The shortest pause before a stream is opened again, whatever a server says.
+const RETRY_LEAST_MS: u64 = 250;
+/// A shorter secret is found in ordinary words.
+const SECRET_LEAST: usize = 6;
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+
+/// The way to one server.
+#[derive(Clone)]
+pub(super) struct HttpClient(Arc<Inner>);
+
+struct Inner {
+    client: reqwest::Client,
+    url: Url,
+    headers: HeaderMap,
+    secrets: Vec<SecretString>,
+    login: Option<Arc<Login>>,
+    exchanges: Arc<Exchanges>,
+    /// The headers of the session, as the last message bore them.
+    session: Mutex<HeaderMap>,
+}
+
+/// What came in answer to a message.
+pub(super) enum Answer {
+    /// Nothing, as it should be.
+    Accepted,
+    /// One body.
+    Body(Vec<ServerJsonRpcMessage>),
+    /// A stream of events.
+    Stream(reqwest::Response),
+}
+
+impl HttpClient {
+    /// The way to this address.
+    ///
+    /// # Errors
+    /// The address is none, or it is not allowed, or TLS cannot be set up.
+    pub(super) fn new(
+        endpoint: &Endpoint,
+        login: Option<Arc<Login>>,
+        exchanges: Arc<Exchanges>,
+    ) -> Result<Self, Failure> {
+        let url = address(endpoint)?;
+        let mut headers = HeaderMap::new();
+        for (name, value) in &endpoint.headers {
+            let bad = |what: &str| Failure::Address(format!("the {what} of the header {name} cannot be sent"));
+            let parsed = HeaderName::from_bytes(name.as_bytes()).map_err(|_| bad("name"))?;
+            let mut value = HeaderValue::from_str(value.expose_secret()).map_err(|_| bad("value"))?;
+            value.set_sensitive(true);
+            headers.insert(parsed, value);
+        }
+        let here = is_loopback(&url);
+        let own = url.clone();
+        let redirects = Policy::custom(move |attempt| {
+            let keeps_method =
+                matches!(attempt.status(), StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
+            let stays = attempt.url().origin() == own.origin() && attempt.previous().len() <= REDIRECTS_MAX;
+            if keeps_method && stays { attempt.follow() } else { attempt.stop() }
+        });
+        if rustls::crypto::CryptoProvider::get_default().is_none() {
+            return Err(Failure::Unreachable("no TLS provider is installed in this process".to_owned()));
+        }
+        let builder = reqwest::Client::builder()
+            .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
+            .connect_timeout(CONNECT_TIMEOUT)
+            .pool_idle_timeout(IDLE_TIMEOUT)
+            .redirect(redirects)
+            .referer(false)
+            .retry(reqwest::retry::never());
+        // A proxy of the environment is for the way out of this machine; in the clear no certificates are needed.
+        let builder = if here { builder.no_proxy() } else { builder };
+        let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+        let client = builder.build().map_err(|error| Failure::Unreachable(root_cause(&error)))?;
+        // A key is also echoed without the word in front of it.
+        let whole = endpoint.headers.values().map(ExposeSecret::expose_secret);
+        let secrets = whole.flat_map(|value| value.split(' ').chain([value])).map(SecretString::from).collect();
+        Ok(Self(Arc::new(Inner { client, url, headers, secrets, login, exchanges, session: Mutex::default() })))
+    }
+
+    /// Sends a request with our credentials. One whose login the server refuses is sent once more with another token: it was not acted
+    /// upon.
+    async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
+        let request = request.headers(self.0.headers.clone());
+        let Some(login) = &self.0.login else { return request.send().await };
+        let with = |request: reqwest::RequestBuilder, header: Option<HeaderValue>| match header {
+            Some(header) => request.header(AUTHORIZATION, header),
+            None => request,
+        };
+        let (header, again) = (login.header().await, request.try_clone());
+        let response = with(request, header.clone()).send().await?;
+        if response.status() != StatusCode::UNAUTHORIZED {
+            return Ok(response);
+        }
+        match (again, login.after_refusal(header.as_ref()).await) {
+            (Some(again), Some(other)) => with(again, Some(other)).send().await,
+            _ => Ok(response),
+        }
+    }
+
+    /// The configured address.
+    pub(super) fn url(&self) -> &Url {
+        &self.0.url
+    }
+
+    /// Sends one message and tells its failure to whoever waits for its answer.
+    pub(super) async fn post(
+        &self,
+        url: Url,
+        message: &ClientJsonRpcMessage,
+        headers: HeaderMap,
+    ) -> Result<(Answer, Option<String>), Failure> {
+        self.0.exchanges.outgoing(message);
+        let outcome = self.exchange(url, message, headers).await;
+        if let Err(failure) = &outcome {
+            self.0.exchanges.fail(id_of(message), failure);
+        }
+        outcome
+    }
+
+    /// Sends one message whose answer comes another way.
+    pub(super) async fn deliver(&self, url: Url, message: &ClientJsonRpcMessage) -> Result<(), Failure> {
+        self.0.exchanges.outgoing(message);
+        let request = self.0.client.post(url).header(ACCEPT, BOTH).json(message);
+        let failure = match self.send(request).await {
+            Ok(response) if response.status().is_success() => return Ok(()),
+            // The session is in the address.
+            Ok(response) => self.refused(response, true).await,
+            Err(error) => unreachable(&error),
+        };
+        self.0.exchanges.fail(id_of(message), &failure);
+        Err(failure)
+    }
+
+    async fn exchange(
+        &self,
+        url: Url,
+        message: &ClientJsonRpcMessage,
+        headers: HeaderMap,
+    ) -> Result<(Answer, Option<String>), Failure> {
+        let in_session = headers.contains_key(SESSION_ID);
+        self.0.session.lock().clone_from(&headers);
+        let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH).json(message);
+        let response = self.send(request).await.map_err(|error| unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refused(response, in_session).await);
+        }
+        let session = response.headers().get(SESSION_ID).and_then(|id| id.to_str().ok()).map(str::to_owned);
+        if let Some(own) = response.headers().get(SESSION_ID) {
+            self.0.session.lock().insert(SESSION_ID, own.clone());
+        }
+        let Some(id) = id_of(message) else { return Ok((Answer::Accepted, session)) };
+        match media_type(&response).as_str() {
+            "text/event-stream" => Ok((Answer::Stream(response), session)),
+            "application/json" => {
+                let messages = self.body(response, id).await?;
+                Ok((Answer::Body(messages), session))
+            }
+            _ if matches!(response.status(), StatusCode::ACCEPTED | StatusCode::NO_CONTENT) => {
+                Ok((Answer::Accepted, session))
+            }
+            other => {
+                Err(Failure::Malformed(format!("it answers with {}", if other.is_empty() { "nothing" } else { other })))
+            }
+        }
+    }
+
+    /// Sends a reply to a request of the server. What the server makes of it changes nothing here.
+    pub(super) async fn reply_to(&self, url: Url, headers: HeaderMap, message: Vec<u8>) {
+        let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH);
+        let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(message);
+        let _ = self.send(request).await;
+    }
+
+    /// Opens a stream of events.
+    pub(super) async fn open(&self, url: Url, headers: HeaderMap) -> Result<reqwest::Response, Failure> {
+        let in_session = headers.contains_key(SESSION_ID);
+        let request = self.0.client.get(url).headers(headers).header(ACCEPT, EVENT_STREAM);
+        let response = self.send(request).await.map_err(|error| unreachable(&error))?;
+        if !response.status().is_success() {
+            return Err(self.refused(response, in_session).await);
+        }
+        match media_type(&response).as_str() {
+            "text/event-stream" => Ok(response),
+            other => Err(Failure::Malformed(format!("it answers with {other} instead of a stream of events"))),
+        }
+    }
+
+    /// Reads the whole body of an answer to a request.
+    async fn body(
+        &self,
+        mut response: reqwest::Response,
+        id: &RequestId,
+    ) -> Result<Vec<ServerJsonRpcMessage>, Failure> {
+        let mut framer = Framer::default();
+        let length = response.content_length().and_then(|length| usize::try_from(length).ok());
+        framer.prepare(length.unwrap_or_default(), &self.0.exchanges.room).await;
+        while let Some(piece) =
+            framer.next(response.chunk()).await.map_err(|error| Failure::Lost(root_cause(&error)))?
+        {
+            framer.prepare(piece.len(), &self.0.exchanges.room).await;
+            framer.push(&piece);
+        }
+        let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone()), self).await;
+        if self.0.exchanges.waits(id) {
+            return Err(Failure::Malformed("its answer is none of the protocol".to_owned()));
+        }
+        Ok(messages)
+    }
+
+    /// Why a request was refused.
+    async fn refused(&self, mut response: reqwest::Response, in_session: bool) -> Failure {
+        let status = response.status();
+        if status.is_redirection() {
+            let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
+            let target = location.and_then(|location| response.url().join(location).ok());
+            let target = target.as_ref().map(place_of);
+            return Failure::Redirected(target.unwrap_or_else(|| "an address that is none".to_owned()));
+        }
+        if let Some(scope) = missing_scope(response.headers()).filter(|_| status == StatusCode::FORBIDDEN) {
+            return Failure::Scope(scope);
+        }
+        let retry_after =
+            response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+        let retry_after = retry_after.map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX));
+        let mut body = Vec::new();
+        let read = async {
+            while let Ok(Some(piece)) = response.chunk().await {
+                body.extend_from_slice(&piece[..piece.len().min(ERROR_BYTES - body.len())]);
+                if body.len() == ERROR_BYTES {
+                    break;
+                }
+            }
+        };
+        // Out of time is fine: the status is worth more than the words.
+        let _ = timeout(ERROR_WITHIN, read).await;
+        let words = String::from_utf8_lossy(&body);
+        // Most say 404, as the protocol has it; some say 400, and which one it is only their words tell.
+        let lost = status == StatusCode::NOT_FOUND
+            || (status == StatusCode::BAD_REQUEST && words.to_ascii_lowercase().contains("session"));
+        if in_session && lost {
+            return Failure::SessionLost;
+        }
+        if let Some(versions) = versions_in(&words) {
+            return Failure::Versions(versions);
+        }
+        Failure::Status { status: status.as_u16(), retry_after, detail: self.clean(&words) }
+    }
+
+    /// The beginning of words from outside, without our credentials should they be echoed.
+    fn clean(&self, words: &str) -> String {
+        let mut words = words.to_owned();
+        let login = self.0.login.as_ref().map(|login| login.secrets()).unwrap_or_default();
+        for secret in self
+            .0
+            .secrets
+            .iter()
+            .chain(&login)
+            .map(ExposeSecret::expose_secret)
+            .filter(|secret| secret.len() >= SECRET_LEAST)
+        {
+            words = words.replace(secret, "***");
+        }
+        one_line(&words, super::failure::MESSAGE_MAX / 2)
+    }
+
+    /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to; `discovers`: it
+    /// is the question for revisions.
+    fn events(
+        &self,
+        response: reqwest::Response,
+        id: Option<RequestId>,
+        discovers: bool,
+    ) -> BoxStream<'static, Result<Sse, SseError>> {
+        let state = (Events::new(response, self.0.exchanges.room.clone()), self.clone(), id, Vec::<Sse>::new(), false);
+        futures_util::stream::unfold(state, move |(mut events, client, id, mut ready, mut resumable)| async move {
+            let exchanges = Arc::clone(&client.0.exchanges);
+            loop {
+                if exchanges.inquiries.is_shut() {
+                    return None;
+                }
+                if let Some(event) = ready.pop() {
+                    return Some((Ok(event), (events, client, id, ready, resumable)));
+                }
+                let Some(event) = events.next().await else {
+                    // Without an id of an event the rest of the answer can never come.
+                    if let Some(id) = id.as_ref().filter(|id| !resumable && exchanges.waits(id)) {
+                        exchanges.fail(Some(id), &Failure::Lost("its answer broke off".to_owned()));
+                        let error = serde_json::json!({"code": -32_000, "message": "the answer broke off"});
+                        let data = serde_json::json!({"jsonrpc": "2.0", "id": id, "error": error}).to_string();
+                        let last = Sse { data: Some(data), ..Sse::default() };
+                        return Some((Ok(last), (events, client, None, ready, resumable)));
+                    }
+                    return None;
+                };
+                resumable |= event.id.is_some();
+                let (retry, mark) = (event.retry.map(|retry| retry.max(RETRY_LEAST_MS)), event.id);
+                let messages = match event.data {
+                    Some(frame) if event.name.is_none() => decoded(&exchanges, frame, id.clone(), &client).await,
+                    _ => Vec::new(),
+                };
+                let of = |message| if discovers { of_discovery(message) } else { message };
+                let messages: Vec<_> = messages.into_iter().map(of).collect();
+                let datas = messages.iter().rev().filter_map(|message| serde_json::to_string(message).ok());
+                ready.extend(datas.map(|data| Sse { data: Some(data), ..Sse::default() }));
+                if retry.is_some() || mark.is_some() {
+                    ready.push(Sse { id: mark, retry, ..Sse::default() });
+                }
+            }
+        })
+        .boxed()
+    }
+}
+
+impl ReplyPath for HttpClient {
+    async fn reply(&self, message: Vec<u8>) {
+        let headers = self.0.session.lock().clone();
+        self.reply_to(self.0.url.clone(), headers, message).await;
+    }
+}
+
+impl StreamableHttpClient for HttpClient {
+    type Error = Failure;
+
+    async fn post_message(
+        &self,
+        _uri: Arc<str>,
+        message: ClientJsonRpcMessage,
+        session_id: Option<Arc<str>>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<StreamableHttpPostResponse, StreamableHttpError<Failure>> {
+        let headers = headers(session_id.as_deref(), None, custom);
+        let post = self.post(self.0.url.clone(), &message, headers);
+        let outcome = match id_of(&message).filter(|_| is_discovery(&message)) {
+            None => post.await,
+            // Servers of the older generation refuse this in all ways there are, silence among them.
+            Some(id) => match timeout(DISCOVER_WITHIN, post).await {
+                Ok(Err(Failure::Status { status, .. })) if !matches!(status, 401 | 403 | 429) => {
+                    return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
+                }
+                Ok(Err(Failure::Malformed(_))) | Err(_) => {
+                    self.0.exchanges.forget(id);
+                    return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
+                }
+                Ok(outcome) => outcome,
+            },
+        };
+        match outcome {
+            Ok((Answer::Accepted, _)) => Ok(StreamableHttpPostResponse::Accepted),
+            Ok((Answer::Body(messages), session)) => {
+                let answer = messages.into_iter().find(|message| {
+                    matches!(message, ServerJsonRpcMessage::Response(_) | ServerJsonRpcMessage::Error(_))
+                });
+                let answer = if is_discovery(&message) { answer.map(of_discovery) } else { answer };
+                let nothing = || Failure::Malformed("its answer holds no result".to_owned());
+                Ok(StreamableHttpPostResponse::Json(
+                    answer.ok_or_else(nothing).map_err(StreamableHttpError::Client)?,
+                    session,
+                ))
+            }
+            Ok((Answer::Stream(response), session)) => {
+                let events = self.events(response, id_of(&message).cloned(), is_discovery(&message));
+                Ok(StreamableHttpPostResponse::Sse(events, session))
+            }
+            Err(Failure::SessionLost) => Err(StreamableHttpError::SessionExpired),
+            Err(failure) => Err(StreamableHttpError::Client(failure)),
+        }
+    }
+
+    async fn delete_session(
+        &self,
+        _uri: Arc<str>,
+        session_id: Arc<str>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<(), StreamableHttpError<Failure>> {
+        let headers = headers(Some(&session_id), None, custom);
+        let request = self.0.client.delete(self.0.url.clone()).headers(headers);
+        // Many servers keep no sessions, or none that can be ended; there is nothing to do about that.
+        let _ = self.send(request).await;
+        Ok(())
+    }
+
+    async fn get_stream(
+        &self,
+        _uri: Arc<str>,
+        session_id: Option<Arc<str>>,
+        last_event_id: Option<String>,
+        _auth: Option<String>,
+        custom: HashMap<HeaderName, HeaderValue>,
+    ) -> Result<BoxStream<'static, Result<Sse, SseError>>, StreamableHttpError<Failure>> {
+        let headers = headers(session_id.as_deref(), last_event_id.as_deref(), custom);
+        match self.open(self.0.url.clone(), headers).await {
+            Ok(response) => Ok(self.events(response, None, false)),
+            // Asking again would change nothing.
+            Err(Failure::Status { status: 400..=499, .. } | Failure::SessionLost | Failure::Malformed(_)) => {
+                Err(StreamableHttpError::ServerDoesNotSupportSse)
+            }
+            Err(failure) => Err(StreamableHttpError::Client(failure)),
+        }
+    }
+}
+
+fn headers(session: Option<&str>, last_event: Option<&str>, custom: HashMap<HeaderName, HeaderValue>) -> HeaderMap {
+    let mut headers: HeaderMap = custom.into_iter().collect();
+    let own = [(SESSION_ID, session), (LAST_EVENT_ID, last_event)];
+    for (name, value) in own {
+        if let Some(value) = value.and_then(|value| HeaderValue::from_str(value).ok()) {
+            headers.insert(name, value);
+        }
+    }
+    headers
+}
+
+/// The media type of a body, without its parameters.
+fn media_type(response: &reqwest::Response) -> String {
+    let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+fn unreachable(error: &reqwest::Error) -> Failure {
+    if error.is_connect() || error.is_timeout() {
+        return Failure::Unreachable(root_cause(error));
+    }
+    Failure::Lost(root_cause(error))
+}
+
+/// The revisions that a refusal names, when it is about those.
+fn versions_in(body: &str) -> Option<Vec<String>> {
+    let body: serde_json::Value = serde_json::from_str(body).ok()?;
+    let error = body.get("error")?;
+    let about = error.get("code")?.as_i64()? == i64::from(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION.0);
+    about.then(|| supported(error.get("data")))
+}

@@ -1,0 +1,169 @@
+//! Tools of other processes, over NATS. A process announces what it provides, and from then on is one more tool server: it has an
+//! actor, a breaker, pins and rights like any other. The subjects and payloads are those of `wire.rs`.
+//!
+//! ```text
+//!   provider                                  NATS                                    this program
+//!     │ <──────────────────────────── staffai.tools.discover ────────────────────────────── │  at its start
+//!     │ ── staffai.tools.announce {provider, instance, tools} ─────────────────────────────▶ │
+//!     │ ── staffai.tools.heartbeat {provider, instance} ── every 5 s ──────────────────────▶ │  silent for 15 s: gone
+//!     │ <── staffai.tools.call.<provider> {call, tool, arguments, deadline_ms} ─ request ─── │
+//!     │ ── the result, to the inbox of the request ────────────────────────────────────────▶ │
+//!     │ <── staffai.tools.cancel.<provider> {call} ── when nobody waits any more ─────────── │
+//!     │ ── staffai.tools.withdraw {provider, instance} ────────────────────────────────────▶ │
+//! ```
+//!
+//! Several instances of one provider share its calls as a queue group. Who may publish on these subjects is decided by the accounts
+//! and permissions of the NATS server; what a provider says of side effects is not believed.
+
+mod provider;
+mod roster;
+mod wire;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_nats::{Client, Message};
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use parking_lot::Mutex;
+use secrecy::SecretString;
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+use self::provider::Provider;
+use self::roster::Roster;
+use self::wire::Heard;
+use super::failure::{Failure, MESSAGE_MAX, one_line, root_cause};
+use nats::{self, Current, LOST, Session};
+use ports::tools::{ConnectError, ServerEntry, Transport};
+use ports::{AnnouncedSink, ToolProviders, ToolServer};
+
+/// How often it is looked whether providers are still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The least time between two questions who is there, and between two lines about what cannot be used.
+const PAUSE: Duration = Duration::from_secs(1);
+/// A longer payload is read on a thread for blocking work.
+const READ_HERE: usize = 32 * 1024;
+
+/// Reads a payload of so many bytes where that holds nobody up.
+async fn read<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> Result<T, String> + Send + 'static,
+) -> Result<T, String> {
+    if bytes <= READ_HERE {
+        return work();
+    }
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}
+
+/// The processes that provide tools over one NATS.
+pub struct NatsProviders {
+    url: SecretString,
+    roster: Arc<Mutex<Roster>>,
+    session: Mutex<Option<Session>>,
+}
+
+impl NatsProviders {
+    /// The providers at this address, which may hold a login. Nothing is connected yet.
+    #[must_use]
+    pub fn new(url: SecretString) -> Self {
+        Self { url, roster: Arc::default(), session: Mutex::new(None) }
+    }
+
+    /// The tool server of a provider that was announced.
+    pub(super) fn connect(&self, entry: &ServerEntry) -> Result<Arc<dyn ToolServer>, ConnectError> {
+        let session = self.session.lock().clone().filter(|session| !session.lost.is_cancelled());
+        let unreachable = |why: &str| Failure::Unreachable(why.to_owned()).of_connect();
+        let session = session.ok_or_else(|| unreachable("there is no connection to NATS"))?;
+        let known = self.roster.lock().known(&entry.name);
+        let known = known.ok_or_else(|| unreachable("the process that provides it is gone"))?;
+        Ok(Arc::new(Provider::new(entry.name.clone(), session, Arc::clone(&self.roster), known)))
+    }
+
+    /// Connects, asks who is there, and listens until the connection is lost.
+    async fn session(&self, announced: &AnnouncedSink) -> Result<(), String> {
+        let session = nats::connect(&self.url).await?;
+        let client = &session.client;
+        let (mut asked, mut odd) = (Pace::default(), Pace::default());
+        let failed = |error: &dyn std::error::Error| root_cause(error);
+        let mut heard = client.subscribe(wire::HEARD).await.map_err(|error| failed(&error))?;
+        self.roster.lock().all_alive(Instant::now());
+        let _current = Current::new(&self.session, &session);
+        client.publish(wire::DISCOVER, "{}".into()).await.map_err(|error| failed(&error))?;
+        tracing::info!(event = "providers.listening", "listening for processes that provide tools");
+        self.tell(announced);
+        let mut look = interval(LOOK_EVERY);
+        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                message = heard.next() => {
+                    let Some(message) = message else { return Err("the subscription ended".to_owned()) };
+                    self.hear(client, message, (&mut asked, &mut odd), announced).await;
+                }
+                _ = look.tick() => {
+                    if self.roster.lock().forget_silent(Instant::now()) {
+                        self.tell(announced);
+                    }
+                }
+                () = session.lost.cancelled() => return Err(LOST.to_owned()),
+            }
+        }
+    }
+
+    async fn hear(
+        &self,
+        client: &Client,
+        message: Message,
+        (asked, odd): (&mut Pace, &mut Pace),
+        announced: &AnnouncedSink,
+    ) {
+        let Message { subject, payload, .. } = message;
+        let told = match read(payload.len(), move || wire::heard(&subject, &payload)).await {
+            Ok(Heard::Announced(announcement)) => self.roster.lock().announced(*announcement, Instant::now()),
+            Ok(Heard::Alive(instance)) => {
+                let known = self.roster.lock().alive(&instance, Instant::now());
+                if !known && asked.is_due() {
+                    // Its announcement was lost, or is older than we are. If this is lost too, its next sign of life asks again.
+                    let _ = client.publish(wire::DISCOVER, "{}".into()).await;
+                }
+                Ok(false)
+            }
+            Ok(Heard::Withdrawn(instance)) => Ok(self.roster.lock().withdrawn(&instance)),
+            Ok(Heard::Other) => Ok(false),
+            Err(why) => Err(why),
+        };
+        match told {
+            Ok(true) => self.tell(announced),
+            Err(why) if odd.is_due() => {
+                let reason = one_line(&why, MESSAGE_MAX);
+                tracing::warn!(event = "providers.odd", reason, "what a process announced is not used");
+            }
+            Ok(false) | Err(_) => {}
+        }
+    }
+
+    fn tell(&self, announced: &AnnouncedSink) {
+        let names = self.roster.lock().names();
+        announced(names.into_iter().map(|name| ServerEntry::new(name, Transport::Provider)).collect());
+    }
+}
+
+/// Keeps what many may cause from being done more often than once in a [`PAUSE`].
+#[derive(Default)]
+struct Pace(Option<Instant>);
+
+impl Pace {
+    fn is_due(&mut self) -> bool {
+        let due = self.0.is_none_or(|last| last.elapsed() >= PAUSE);
+        if due {
+            self.0 = Some(Instant::now());
+        }
+        due
+    }
+}
+
+#[async_trait]
+impl ToolProviders for NatsProviders {
+    async fn listen(&self, announced: AnnouncedSink) -> String {
+        self.session(&announced).await.err().unwrap_or_default()
+    }
+}

@@ -1,0 +1,203 @@
+//! Requests to authorization servers: no redirects, bodies and times bounded, and no word of theirs that could hold a secret.
+
+use std::time::Duration;
+
+use http::HeaderValue;
+use http::header::{ACCEPT, AUTHORIZATION};
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use secrecy::{ExposeSecret, SecretString};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::reach::{Reach, Rule, Zone};
+use crate::failure::{one_line, root_cause};
+use crate::http::is_loopback;
+
+/// How long one request may take.
+const WITHIN: Duration = Duration::from_secs(10);
+/// The largest body that is read, in bytes.
+const BODY_BYTES: usize = 256 * 1024;
+/// The longest word of an authorization server that is told, in bytes.
+const WORDS: usize = 200;
+
+/// The fields of a form that must not be echoed.
+const SECRET_FIELDS: [&str; 4] = ["code", "code_verifier", "refresh_token", "client_secret"];
+
+/// What came back: the status, and the body as JSON if it is that.
+pub(super) struct Answer {
+    hidden: Vec<SecretString>,
+    pub status: u16,
+    pub body: Option<Value>,
+}
+
+impl Answer {
+    /// A text of the body.
+    pub fn text(&self, key: &str) -> Option<&str> {
+        self.body.as_ref()?.get(key)?.as_str()
+    }
+
+    /// In words, why a request was refused (RFC 6749, 5.2).
+    pub fn refusal(&self) -> String {
+        let word = |key: &str| {
+            let word = self.text(key).unwrap_or_default();
+            let hide = |word: String, secret: &SecretString| word.replace(secret.expose_secret(), "***");
+            one_line(&self.hidden.iter().fold(word.to_owned(), hide), WORDS)
+        };
+        let (error, about) = (word("error"), word("error_description"));
+        format!("it answers with HTTP {} {error} {about}", self.status).trim_end().to_owned()
+    }
+}
+
+/// An address at which secrets may be asked for: encrypted, or on this machine.
+///
+/// # Errors
+/// It is neither.
+pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
+    let url = Url::parse(address).map_err(|_| format!("{} is no address", one_line(address, WORDS)))?;
+    let fine = url.scheme() == "https" || (url.scheme() == "http" && (clear || is_loopback(&url)));
+    if fine && url.username().is_empty() && url.password().is_none() {
+        return Ok(url);
+    }
+    Err(format!("{} is not encrypted, or holds a login", one_line(address, WORDS)))
+}
+
+/// A client that asks this one address, as far as the rule allows that.
+fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
+    let builder = reqwest::Client::builder()
+        .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
+        .timeout(WITHIN)
+        .redirect(Policy::none())
+        .dns_resolver(rule.resolver(url))
+        .referer(false)
+        .retry(reqwest::retry::never());
+    let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
+    let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
+    builder.build().map_err(|error| root_cause(&error))
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// There is no answer.
+pub(super) async fn get(url: &Url, reach: &Reach) -> Result<Answer, String> {
+    let request = client(url, reach.rule(url)?)?.get(url.clone()).header(ACCEPT, "application/json");
+    perform(url, request).await
+}
+
+/// Sends a form, with this header where a secret stands there.
+///
+/// # Errors
+/// There is no answer.
+pub(super) async fn form(
+    url: &Url,
+    fields: &[(&str, &str)],
+    authorization: Option<HeaderValue>,
+    reach: &Reach,
+) -> Result<Answer, String> {
+    // A query is written like a form.
+    let mut body = Url::parse("form:/").map_err(|error| error.to_string())?;
+    body.query_pairs_mut().extend_pairs(fields);
+    let body = body.query().unwrap_or_default().to_owned();
+    let request = client(url, reach.rule(url)?)?.post(url.clone()).header(ACCEPT, "application/json");
+    let request = match authorization {
+        Some(header) => request.header(AUTHORIZATION, header),
+        None => request,
+    };
+    let request = request.header(http::header::CONTENT_TYPE, "application/x-www-form-urlencoded").body(body);
+    let secret = fields.iter().filter(|(name, value)| SECRET_FIELDS.contains(name) && !value.is_empty());
+    let hidden = secret.map(|(_, value)| SecretString::from(*value)).collect();
+    Ok(Answer { hidden, ..perform(url, request).await? })
+}
+
+/// Sends a document.
+///
+/// # Errors
+/// There is no answer.
+pub(super) async fn json(url: &Url, document: &Value, reach: &Reach) -> Result<Answer, String> {
+    let request = client(url, reach.rule(url)?)?.post(url.clone()).header(ACCEPT, "application/json").json(document);
+    perform(url, request).await
+}
+
+/// The header of a refusal that says how to log in, none when there is no refusal or it does not say; and where the server is.
+pub(super) async fn challenge(url: &Url) -> Result<(Option<String>, Zone), String> {
+    let ask = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+    let accepted = "application/json, text/event-stream";
+    let (rule, zone) = Rule::find(url);
+    let request = client(url, rule)?.post(url.clone()).header(ACCEPT, accepted).json(&ask);
+    let response = request.send().await.map_err(|error| told(url, &error))?;
+    let header = response.headers().get(http::header::WWW_AUTHENTICATE);
+    let header = header.and_then(|header| header.to_str().ok()).map(|header| header.chars().take(2_000).collect());
+    // Behind the operator's own proxy nothing is known of it, which allows the least.
+    let zone = zone.lock().unwrap_or(Zone::Public);
+    Ok((header, zone))
+}
+
+async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, String> {
+    let mut response = request.send().await.map_err(|error| told(url, &error))?;
+    let status = response.status().as_u16();
+    let mut body = Vec::new();
+    let read = async {
+        while let Ok(Some(piece)) = response.chunk().await {
+            body.extend_from_slice(&piece);
+            if body.len() > BODY_BYTES {
+                body.clear();
+                break;
+            }
+        }
+    };
+    // What is cut off is no JSON.
+    let _ = timeout(WITHIN, read).await;
+    Ok(Answer { hidden: Vec::new(), status, body: serde_json::from_slice(&body).ok() })
+}
+
+fn told(url: &Url, error: &reqwest::Error) -> String {
+    format!("{}: {}", url.origin().ascii_serialization(), root_cause(error))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    /// Answers one request with this, and says whether one came.
+    async fn once(listener: TcpListener, answer: String) -> bool {
+        let Ok(Ok((mut stream, _))) = timeout(Duration::from_millis(500), listener.accept()).await else {
+            return false;
+        };
+        let _ = stream.read(&mut [0; 4096]).await;
+        stream.write_all(answer.as_bytes()).await.unwrap();
+        true
+    }
+
+    #[tokio::test]
+    async fn nothing_is_sent_into_this_machine_for_a_server_elsewhere_and_no_redirect_is_followed() {
+        // Another test may have done it already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let reach = |zone| Reach { zone, confirmed: Vec::new() };
+        for host in ["127.0.0.1", "localhost"] {
+            for (zone, reaches) in [(Zone::Public, false), (Zone::Private, false), (Zone::Loopback, true)] {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                let port = listener.local_addr().unwrap().port();
+                let url = Url::parse(&format!("http://{host}:{port}/x")).unwrap();
+                let answer = "HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned();
+                let came = tokio::spawn(once(listener, answer));
+                let got = get(&url, &reach(zone)).await;
+                assert_eq!((got.is_ok(), came.await.unwrap()), (reaches, reaches), "{host} {zone:?}");
+                if let Err(why) = got {
+                    assert!(why.contains("--allow-origin"), "{why}");
+                }
+            }
+        }
+        let (first, second) =
+            (TcpListener::bind("127.0.0.1:0").await.unwrap(), TcpListener::bind("127.0.0.1:0").await.unwrap());
+        let url = Url::parse(&format!("http://{}/", first.local_addr().unwrap())).unwrap();
+        let target = format!("http://{}/", second.local_addr().unwrap());
+        let redirect = format!("HTTP/1.1 302 Found\r\nlocation: {target}\r\ncontent-length: 0\r\n\r\n");
+        let (came, followed) = (tokio::spawn(once(first, redirect)), tokio::spawn(once(second, String::new())));
+        assert_eq!(get(&url, &reach(Zone::Loopback)).await.unwrap().status, 302);
+        assert_eq!((came.await.unwrap(), followed.await.unwrap()), (true, false));
+    }
+}

@@ -1,0 +1,190 @@
+//! The file of a login. Its owner alone may read it, as with the key of an SSH client.
+
+use std::fs::{self, TryLockError};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::Path;
+use std::time::Duration;
+
+use reqwest::Url;
+use secrecy::{ExposeSecret, SecretString};
+use serde::{Deserialize, Serialize, Serializer};
+use tokio::time::{Instant, sleep};
+
+use super::reach::{Reach, Zone, zone_of};
+use domain::ids::Timestamp;
+
+/// The largest file that is read, in bytes.
+const FILE_BYTES: u64 = 256 * 1024;
+/// The timeout of the lock of a renewal, which covers one request of another process.
+const ALONE_WITHIN: Duration = Duration::from_secs(15);
+/// The interval between two attempts to take the lock.
+const ALONE_EVERY: Duration = Duration::from_millis(25);
+
+/// What a login gave.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    /// The server that they are for, in the form of RFC 8707.
+    pub resource: String,
+    /// Who gave them.
+    pub issuer: String,
+    /// Where they are renewed.
+    pub token_endpoint: String,
+    /// How we are known there.
+    pub client_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_exposed")]
+    pub client_secret: Option<SecretString>,
+    /// Lets requests in.
+    #[serde(serialize_with = "exposed")]
+    pub access: SecretString,
+    /// Gets the next ones; none when there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_exposed")]
+    pub refresh: Option<SecretString>,
+    /// When the access token runs out; none when it was not told.
+    pub ends: Option<Timestamp>,
+    /// The secret goes into a header (`client_secret_basic`), not into the form.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub basic: bool,
+    /// The server as it names itself, where that differs from `resource`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub published: Option<String>,
+    /// The zone of the server; none in a login of an earlier version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zone: Option<Zone>,
+    /// Origins that the operator confirmed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<String>,
+}
+
+impl Tokens {
+    /// Where requests with this login may go.
+    pub(super) async fn reach(&self) -> Reach {
+        let zone = match (self.zone, Url::parse(&self.resource)) {
+            (Some(zone), _) => zone,
+            (None, Ok(server)) => zone_of(&server).await,
+            (None, Err(_)) => Zone::Public,
+        };
+        let mut confirmed = self.confirmed.clone();
+        // A login of an earlier version was made before origins were confirmed, and its operator uses it.
+        if let (None, Ok(token)) = (self.zone, Url::parse(&self.token_endpoint)) {
+            confirmed.push(token.origin().ascii_serialization());
+        }
+        Reach { zone, confirmed }
+    }
+}
+
+fn exposed<S: Serializer>(secret: &SecretString, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(secret.expose_secret())
+}
+
+#[expect(clippy::ref_option, reason = "serde hands over a reference to the field")]
+fn maybe_exposed<S: Serializer>(secret: &Option<SecretString>, to: S) -> Result<S::Ok, S::Error> {
+    secret.as_ref().map(ExposeSecret::expose_secret).serialize(to)
+}
+
+/// Reads a login; none when there is no file.
+///
+/// # Errors
+/// What is wrong with the file, and the fix.
+pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
+    let shown = file.display();
+    let meta = match fs::metadata(file) {
+        Ok(meta) => meta,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(format!("{shown} cannot be read: {error}")),
+    };
+    if meta.permissions().mode() & 0o077 != 0 {
+        return Err(format!("{shown} holds a login and may be read by others; run chmod 600 {shown}"));
+    }
+    if meta.len() > FILE_BYTES {
+        return Err(format!("{shown} is too large for a login; run `staffai mcp login` again"));
+    }
+    let text = fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
+    let read = serde_json::from_str(&text);
+    // The words of the error would show what is in the file.
+    read.map(Some).map_err(|_| format!("{shown} is no login; run `staffai mcp login` again"))
+}
+
+/// Waits until no other process renews this login. The lock ends when it is dropped. Returns `None` if it is not free within its
+/// timeout: the login is then renewed without it, because a process that holds it for so long hangs.
+pub(super) async fn alone(file: &Path) -> Option<fs::File> {
+    let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file.with_extension("lock")).ok()?;
+    let until = Instant::now() + ALONE_WITHIN;
+    while let Err(TryLockError::WouldBlock) = lock.try_lock() {
+        if Instant::now() >= until {
+            return None;
+        }
+        sleep(ALONE_EVERY).await;
+    }
+    Some(lock)
+}
+
+/// Writes a login in place of the one before, as a whole or not at all.
+///
+/// # Errors
+/// Why it cannot be written.
+pub(super) fn write(file: &Path, tokens: &Tokens) -> Result<(), String> {
+    let failed = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
+    if let Some(dir) = file.parent() {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+    }
+    let text = serde_json::to_string_pretty(tokens).map_err(|error| failed(error.into()))?;
+    let beside = file.with_extension("json.new");
+    // A file that a crash left behind may have other rights.
+    let _ = fs::remove_file(&beside);
+    let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
+    new.write_all(text.as_bytes()).and_then(|()| new.sync_all()).map_err(failed)?;
+    fs::rename(&beside, file).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens() -> Tokens {
+        Tokens {
+            resource: "https://a.example/mcp".to_owned(),
+            issuer: "https://b.example".to_owned(),
+            token_endpoint: "https://b.example/token".to_owned(),
+            client_id: "c".to_owned(),
+            client_secret: None,
+            access: SecretString::from("secret-access"),
+            refresh: Some(SecretString::from("secret-refresh")),
+            ends: Some(Timestamp(5)),
+            basic: false,
+            published: None,
+            zone: Some(Zone::Public),
+            confirmed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_login_is_kept_for_its_owner_alone_and_never_printed() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("logins/a.json");
+        assert!(read(&file).unwrap().is_none());
+        for _ in 0..2 {
+            write(&file, &tokens()).unwrap();
+        }
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&file), mode(file.parent().unwrap())), (0o600, 0o700));
+        let kept = read(&file).unwrap().unwrap();
+        assert_eq!((kept.access.expose_secret(), kept.ends), ("secret-access", Some(Timestamp(5))));
+        assert!(!format!("{kept:?}").contains("secret-"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+        assert!(read(&file).unwrap_err().contains("chmod 600"));
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&file, r#"{"access": "secret-access", "#).unwrap();
+        let mistake = read(&file).unwrap_err();
+        assert!(mistake.contains("mcp login") && !mistake.contains("secret-"), "{mistake}");
+    }
+
+    #[tokio::test]
+    async fn a_login_of_an_earlier_version_is_read_and_renewed_where_it_was() {
+        let text = r#"{"resource":"http://127.0.0.1:1/mcp","issuer":"http://127.0.0.1:2","token_endpoint":"http://127.0.0.1:2/token",
+            "client_id":"c","access":"a","ends":null}"#;
+        let kept: Tokens = serde_json::from_str(text).unwrap();
+        let reach = kept.reach().await;
+        assert_eq!(reach, Reach { zone: Zone::Loopback, confirmed: vec!["http://127.0.0.1:2".to_owned()] });
+    }
+}

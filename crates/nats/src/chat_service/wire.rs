@@ -1,0 +1,106 @@
+//! Questions and answers as JSON.
+
+use serde::{Deserialize, Serialize};
+
+use domain::turn::Effort;
+
+/// The longest name of a channel or a user, in bytes.
+const NAME_MAX: usize = 64;
+/// The longest question, in bytes.
+const TEXT_MAX: usize = 32 * 1024;
+
+/// A question.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Ask {
+    /// Where it is asked: what was said there before is remembered.
+    pub channel: String,
+    /// Who asks.
+    pub user: String,
+    /// The text.
+    pub message: String,
+    /// Tools may be used for it.
+    #[serde(default = "yes")]
+    pub enable_tools: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+impl Ask {
+    /// Reads a question.
+    ///
+    /// # Errors
+    /// What is wrong with it, and what would be right.
+    pub(super) fn read(payload: &[u8]) -> Result<Self, String> {
+        if payload.len() > TEXT_MAX * 2 {
+            return Err(format!("the request is longer than {} bytes", TEXT_MAX * 2));
+        }
+        let ask: Self = serde_json::from_slice(payload).map_err(|error| {
+            format!("{error}; write {{\"channel\": \"name\", \"user\": \"name\", \"message\": \"text\"}}")
+        })?;
+        for (key, name) in [("channel", &ask.channel), ("user", &ask.user)] {
+            let usable = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '@' | '#');
+            if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
+                return Err(format!("{key} must be 1 to {NAME_MAX} bytes of letters, digits, - _ @ #"));
+            }
+        }
+        if ask.message.trim().is_empty() || ask.message.len() > TEXT_MAX {
+            return Err(format!("message must have 1 to {TEXT_MAX} bytes"));
+        }
+        Ok(ask)
+    }
+}
+
+/// An answer, or why there is none.
+#[derive(Debug, Serialize)]
+pub(super) struct Reply<'a> {
+    success: bool,
+    /// The answer.
+    content: &'a str,
+    /// Why there is none.
+    error: Option<&'a str>,
+    /// Tokens of the models that were asked, in and out.
+    tokens_used: u64,
+    /// The model row that answered; null when none was asked.
+    provider: Option<&'a str>,
+}
+
+impl<'a> Reply<'a> {
+    pub(super) const fn answer(content: &'a str) -> Self {
+        Self { success: true, content, error: None, tokens_used: 0, provider: None }
+    }
+
+    pub(super) const fn refused(why: &'a str) -> Self {
+        Self { success: false, content: "", error: Some(why), tokens_used: 0, provider: None }
+    }
+
+    /// The same with what it took.
+    pub(super) fn with(self, effort: &'a Effort) -> Self {
+        Self { tokens_used: effort.usage.total(), provider: effort.model.as_deref(), ..self }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_needs_its_names_and_its_text() {
+        let read = |text: &str| Ask::read(text.as_bytes());
+        let ask = read(r#"{"channel":"lobby","user":"Ada","message":"hello"}"#).unwrap();
+        assert!(ask.enable_tools, "tools are on unless they are refused");
+        assert!(!read(r#"{"channel":"lobby","user":"Ada","message":"hi","enable_tools":false}"#).unwrap().enable_tools);
+        for (text, expected) in [
+            (r#"{"channel":"lobby","user":"Ada"}"#, "missing field `message`"),
+            (r#"{"channel":"a:b","user":"Ada","message":"x"}"#, "channel must be"),
+            (r#"{"channel":"lobby","user":"","message":"x"}"#, "user must be"),
+            (r#"{"channel":"lobby","user":"Ada","message":" "}"#, "message must have"),
+            ("7", "invalid type"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.contains(expected), "{error}");
+        }
+        assert!(Ask::read(&vec![b'['; TEXT_MAX * 2 + 1]).is_err());
+    }
+}

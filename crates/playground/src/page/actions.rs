@@ -1,0 +1,311 @@
+//! What members do on the page besides talking: commands, buttons, threads, roles, files.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::rejection::{BytesRejection, PathRejection};
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::Desk;
+use super::api::{self, ApiError, bad, forbidden, missing};
+use crate::files;
+use crate::guild::ids::{MessageId, RoleId, UserId};
+use crate::interactions::Interact;
+use crate::members::MEMBERS;
+use crate::service::Service;
+
+/// The longest name of a thread, in characters, as on Discord.
+const THREAD_NAME: usize = 100;
+/// The longest name of a member, in characters, as on Discord.
+const MEMBER_NAME: usize = 32;
+/// The longest emoji, in characters: families have many.
+const EMOJI: usize = 16;
+/// Values of a command's options, in characters.
+const VALUE: usize = 6_000;
+
+type Body = Result<Bytes, BytesRejection>;
+
+/// All commands that the bot registered, those of the guild first.
+pub fn commands(service: &Service) -> Vec<Value> {
+    let guild = service.guilds().first().map(|guild| guild.id);
+    let mut all = guild.map(|guild| service.commands(Some(guild))).unwrap_or_default();
+    all.extend(service.commands(None));
+    // Others belong to menus of messages and members, which the page has not.
+    all.retain(|command| command["type"] == 1);
+    all
+}
+
+/// `GET /playground/commands`
+pub async fn list_commands(State(desk): State<Desk>) -> Json<Vec<Value>> {
+    Json(commands(&desk.service))
+}
+
+/// A command with its options as a member typed them.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Command {
+    member: String,
+    channel: String,
+    name: String,
+    #[serde(default)]
+    options: Map<String, Value>,
+}
+
+/// `POST /playground/commands`
+pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let command: Command = api::read(body)?;
+    let member = api::speaker(&desk.service, &command.member)?;
+    let channel = api::channel(&desk.service, &command.channel)?;
+    let known = commands(&desk.service).into_iter().find(|known| known["name"] == *command.name);
+    let known = known.ok_or_else(|| missing("the bot has no such command"))?;
+    let options = typed(&known, &command.options)?;
+    begun(desk.service.interacts(member.id, channel.id, Interact::Command(command.name, options)))
+}
+
+/// An option that a member is typing.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Begun {
+    member: String,
+    channel: String,
+    name: String,
+    option: String,
+    typed: String,
+}
+
+/// `POST /playground/choices`: asks the bot what an option can be; `GET` on the interaction tells the choices.
+pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let typing: Begun = api::read(body)?;
+    let member = api::speaker(&desk.service, &typing.member)?;
+    let channel = api::channel(&desk.service, &typing.channel)?;
+    let known = commands(&desk.service).into_iter().find(|known| known["name"] == *typing.name);
+    let known = known.ok_or_else(|| missing("the bot has no such command"))?;
+    let mut options = known["options"].as_array().into_iter().flatten();
+    let offers = options.any(|option| option["name"] == *typing.option && option["autocomplete"] == true);
+    if !offers || typing.typed.chars().count() > VALUE {
+        return Err(bad("the bot offers no choices for this"));
+    }
+    let focused = json!({"name": typing.option, "type": 3, "value": typing.typed, "focused": true});
+    begun(desk.service.interacts(member.id, channel.id, Interact::Typing(typing.name, vec![focused])))
+}
+
+/// Each option as Discord would send it.
+fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, ApiError> {
+    let known: Vec<&Value> = command["options"].as_array().into_iter().flatten().collect();
+    if let Some(name) = given.keys().find(|name| known.iter().all(|option| option["name"] != **name)) {
+        return Err(bad(format!("the command has no option '{name}'")));
+    }
+    let mut options = Vec::with_capacity(given.len());
+    for option in known {
+        let name = option["name"].as_str().unwrap_or_default();
+        match given.get(name).and_then(Value::as_str) {
+            Some(text) => {
+                let kind = option["type"].as_u64().unwrap_or(3);
+                let value =
+                    value(kind, text).ok_or_else(|| bad(format!("'{text}' does not fit the option '{name}'")))?;
+                options.push(json!({"name": name, "type": kind, "value": value}));
+            }
+            None if option["required"] == true => return Err(bad(format!("the option '{name}' is missing"))),
+            None => {}
+        }
+    }
+    Ok(options)
+}
+
+/// A text as the value of an option of this type, as Discord numbers them; none when it does not fit.
+fn value(kind: u64, text: &str) -> Option<Value> {
+    let id = || text.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<u64>().ok();
+    match kind {
+        3 => (text.chars().count() <= VALUE).then(|| json!(text)),
+        4 => text.parse::<i64>().ok().map(Value::from),
+        5 => match text {
+            "true" | "yes" => Some(json!(true)),
+            "false" | "no" => Some(json!(false)),
+            _ => None,
+        },
+        // People, channels, roles, anything that can be mentioned.
+        6..=9 => id().map(|id| json!(id.to_string())),
+        10 => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
+        _ => None,
+    }
+}
+
+/// A button that is pressed, or values that are chosen.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Press {
+    member: String,
+    channel: String,
+    message: String,
+    custom_id: String,
+    #[serde(default)]
+    values: Vec<String>,
+}
+
+/// `POST /playground/presses`
+pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let press: Press = api::read(body)?;
+    let member = api::speaker(&desk.service, &press.member)?;
+    let channel = api::channel(&desk.service, &press.channel)?;
+    let message = api::find(&desk.service, channel.id, MessageId(api::id(&press.message)?))?;
+    let mut parts = message.components.iter().flat_map(|row| row["components"].as_array().into_iter().flatten());
+    let part = parts.find(|part| part["custom_id"] == *press.custom_id);
+    let part = part.ok_or_else(|| missing("the message has no such button"))?;
+    if part["disabled"] == true || message.only_for.is_some_and(|only| only != member.id) {
+        return Err(forbidden("this button cannot be pressed"));
+    }
+    begun(desk.service.interacts(member.id, channel.id, Interact::Component(message.id, press.custom_id, press.values)))
+}
+
+fn begun(interaction: Option<MessageId>) -> Result<Response, ApiError> {
+    let id = interaction.ok_or_else(|| missing("there is nobody who could do this"))?;
+    Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
+}
+
+type Named<T> = Result<Path<T>, PathRejection>;
+
+/// `GET /playground/interactions/{id}`: whether the bot answered it, and the choices if it was asked for some.
+pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, ApiError> {
+    let Path(id) = id.map_err(|_| bad("name the interaction"))?;
+    let known = desk.service.interaction(MessageId(api::id(&id)?));
+    let known = known.ok_or_else(|| missing("there is no such interaction"))?;
+    let data: Option<Value> = known.form.as_deref().and_then(|form| serde_json::from_str(form).ok());
+    let choices = data.map_or(Value::Null, |data| data["choices"].clone());
+    Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices})))
+}
+
+/// A thread that a member opens.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Opening {
+    member: String,
+    channel: String,
+    name: String,
+    #[serde(default)]
+    message: Option<String>,
+}
+
+/// `POST /playground/threads`
+pub async fn thread(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let opening: Opening = api::read(body)?;
+    let member = api::speaker(&desk.service, &opening.member)?;
+    let channel = api::channel(&desk.service, &opening.channel)?;
+    let name = opening.name.trim();
+    if !(1..=THREAD_NAME).contains(&name.chars().count()) {
+        return Err(bad(format!("a thread needs a name of at most {THREAD_NAME} characters")));
+    }
+    let message = opening.message.as_deref().map(api::id).transpose()?.map(MessageId);
+    if let Some(message) = message {
+        api::find(&desk.service, channel.id, message)?;
+    }
+    let thread = desk.service.opens_thread(member.id, channel.id, message, name);
+    let thread = thread.ok_or_else(|| forbidden("no thread can be opened here"))?;
+    Ok((StatusCode::CREATED, Json(thread)).into_response())
+}
+
+/// A role that a member gives or takes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Appointing {
+    member: String,
+    user: String,
+    role: String,
+    held: bool,
+}
+
+/// `POST /playground/roles`
+pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
+    let appointing: Appointing = api::read(body)?;
+    let member = api::speaker(&desk.service, &appointing.member)?;
+    let (user, role) = (UserId(api::id(&appointing.user)?), RoleId(api::id(&appointing.role)?));
+    if !desk.service.members().iter().any(|known| known.id == user) {
+        return Err(missing("there is no such member"));
+    }
+    if !desk.service.sets_role(member.id, user, role, appointing.held) {
+        return Err(forbidden("only a moderator can give and take roles below the own"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Somebody who joins, and who calls them in.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Joining {
+    member: String,
+    name: String,
+    #[serde(default)]
+    roles: Vec<String>,
+}
+
+/// `POST /playground/members`
+pub async fn join(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let joining: Joining = api::read(body)?;
+    let member = api::speaker(&desk.service, &joining.member)?;
+    let name = joining.name.trim();
+    let fits = (1..=MEMBER_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
+    if !fits || desk.service.members().iter().any(|known| known.name.eq_ignore_ascii_case(name)) {
+        return Err(bad(format!("a member needs a name of at most {MEMBER_NAME} characters that nobody else has")));
+    }
+    if desk.service.members().len() >= MEMBERS {
+        return Err(forbidden("the server is full"));
+    }
+    let roles = joining.roles.iter().map(|role| api::id(role).map(RoleId)).collect::<Result<_, _>>()?;
+    let joined = desk.service.joins(member.id, name, roles);
+    let joined = joined.ok_or_else(|| forbidden("only a moderator can let somebody in, with roles below the own"))?;
+    Ok((StatusCode::CREATED, Json(joined)).into_response())
+}
+
+/// Who speaks with the bot alone.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Alone {
+    member: String,
+}
+
+/// `POST /playground/direct`: the conversation of a member with the bot alone.
+pub async fn direct(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
+    let alone: Alone = api::read(body)?;
+    let member = api::speaker(&desk.service, &alone.member)?;
+    let channel = desk.service.direct(member.id).ok_or_else(|| forbidden("too many such conversations are open"))?;
+    Ok((StatusCode::CREATED, Json(channel)).into_response())
+}
+
+/// An emoji that a member puts below a message, or takes back.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Reacting {
+    member: String,
+    channel: String,
+    message: String,
+    emoji: String,
+    held: bool,
+}
+
+/// `POST /playground/reactions`
+pub async fn react(State(desk): State<Desk>, body: Body) -> Result<StatusCode, ApiError> {
+    let reacting: Reacting = api::read(body)?;
+    let member = api::speaker(&desk.service, &reacting.member)?;
+    let channel = api::channel(&desk.service, &reacting.channel)?;
+    let message = api::find(&desk.service, channel.id, MessageId(api::id(&reacting.message)?))?;
+    let emoji = reacting.emoji.trim();
+    if emoji.is_empty() || emoji.chars().count() > EMOJI || emoji.chars().any(char::is_control) {
+        return Err(bad("a reaction is one emoji"));
+    }
+    if message.only_for.is_some() || channel.recipient.is_some_and(|recipient| recipient != member.id) {
+        return Err(forbidden("nothing can be put below this message"));
+    }
+    if !desk.service.marks(member.id, channel.id, message.id, (emoji, reacting.held)) {
+        return Err(missing("there is no such message"));
+    }
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// `GET /playground/files/{id}/{name}`: what somebody attached.
+pub async fn file(State(desk): State<Desk>, place: Named<(String, String)>) -> Result<Response, ApiError> {
+    let Path((id, _)) = place.map_err(|_| bad("name the file"))?;
+    let file = desk.service.file(MessageId(api::id(&id)?));
+    file.map(files::shown).ok_or_else(|| missing("there is no such file any more"))
+}

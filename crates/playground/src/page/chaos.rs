@@ -1,0 +1,70 @@
+//! Orders to fail, from the page alone.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+use secrecy::ExposeSecret;
+use serde::{Deserialize, Serialize};
+
+use super::Desk;
+use super::api::{self, ApiError, forbidden};
+use crate::chaos::{Caused, Counted, Strike, Trouble};
+
+/// The header with the page's token. No other page can send it without being asked for leave, which it never gets; a page of an
+/// earlier start is told that it is one.
+const TOKEN: &str = "x-staffai-chaos";
+
+/// What the page is told.
+#[derive(Serialize)]
+pub struct Told {
+    /// What it has to show with each order.
+    token: String,
+    #[serde(flatten)]
+    caused: Caused,
+    #[serde(flatten)]
+    counted: Counted,
+}
+
+/// `GET /playground/chaos`
+pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
+    let token = desk.breaking.token.expose_secret().to_owned();
+    let mut counted = desk.breaking.chaos.counted();
+    // What stands in the chat is seen from outside the bot, whatever that says of itself.
+    counted.doubled = counted.doubled.max(desk.service.doubled());
+    Json(Told { token, caused: desk.breaking.chaos.caused(), counted })
+}
+
+/// Whether an order comes from the page of this start.
+pub(super) fn of_this_page(desk: &Desk, headers: &HeaderMap) -> Result<(), ApiError> {
+    let token = desk.breaking.token.expose_secret();
+    if headers.get(TOKEN).is_none_or(|shown| shown.as_bytes() != token.as_bytes()) {
+        return Err(forbidden("this page is of an earlier start; load it again"));
+    }
+    Ok(())
+}
+
+/// What shall fail.
+#[derive(Deserialize)]
+#[serde(untagged, deny_unknown_fields)]
+enum Order {
+    Actor { actor: String, strike: Strike },
+    Beside { trouble: Trouble },
+}
+
+/// `POST /playground/chaos`
+pub async fn order(
+    State(desk): State<Desk>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<StatusCode, ApiError> {
+    of_this_page(&desk, &headers)?;
+    let chaos = &desk.breaking.chaos;
+    let taken = match api::read(body)? {
+        Order::Actor { actor, strike } => chaos.strike(&actor, strike).await,
+        Order::Beside { trouble } => chaos.trouble(trouble).await,
+    };
+    taken.map_err(|refused| ApiError::new(StatusCode::CONFLICT, refused.to_string()))?;
+    Ok(StatusCode::NO_CONTENT)
+}

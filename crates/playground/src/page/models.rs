@@ -1,0 +1,50 @@
+//! Models of this machine that the bot can ask, from the page alone.
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::extract::rejection::BytesRejection;
+use axum::http::{HeaderMap, StatusCode};
+use serde::{Deserialize, Serialize};
+
+use super::api::{self, ApiError};
+use super::{Desk, chaos};
+use crate::neighbours::{Choice, Offer};
+
+/// What the page is told.
+#[derive(Serialize)]
+pub struct Told {
+    offers: Vec<Offer>,
+    /// What the bot asks; nothing is the demo model.
+    chosen: Option<Choice>,
+}
+
+/// `GET /playground/models`
+pub async fn offered(State(desk): State<Desk>) -> Json<Told> {
+    let models = &desk.breaking.models;
+    let offers = models.offers().await;
+    Json(Told { offers, chosen: models.chosen() })
+}
+
+/// What the bot shall ask.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Choosing {
+    /// None for the demo model.
+    choice: Option<Choice>,
+}
+
+/// `POST /playground/models`
+pub async fn choose(
+    State(desk): State<Desk>,
+    headers: HeaderMap,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<StatusCode, ApiError> {
+    chaos::of_this_page(&desk, &headers)?;
+    let Choosing { choice } = api::read(body)?;
+    let demo = choice.is_none();
+    let taken = desk.breaking.models.choose(choice).await;
+    taken.map_err(|refused| ApiError::new(StatusCode::CONFLICT, refused.to_string()))?;
+    desk.breaking.chaos.set_demo(demo);
+    Ok(StatusCode::NO_CONTENT)
+}

@@ -1,0 +1,144 @@
+//! Users, guilds, members, roles and channels.
+
+use serde_json::{Value, json};
+
+use super::{
+    Asked,
+    answer::{ApiError, RestReply},
+    body,
+};
+use crate::{
+    guild::{
+        ChannelKind, Guild,
+        ids::{ChannelId, GuildId, RoleId, UserId},
+        permissions as may,
+    },
+    wire,
+    world::{Core, World},
+};
+
+type Outcome = Result<RestReply, ApiError>;
+
+/// Members listed in one answer.
+const MEMBERS: usize = 1_000;
+/// Characters of an audit reason.
+const REASON: usize = 512;
+
+/// The bot's own user.
+pub fn me(world: &World) -> RestReply {
+    RestReply::ok(wire::own_user(world.state.bot()))
+}
+
+/// Anybody's user.
+pub fn user(world: &World, id: UserId) -> Outcome {
+    let known = world.state.member(None, id);
+    known.map(|member| RestReply::ok(wire::user(member))).ok_or_else(|| ApiError::new(404, 10_013, "Unknown User"))
+}
+
+/// The bot's guilds, briefly.
+pub fn mine(world: &World) -> RestReply {
+    let bot = world.state.bot().id;
+    let brief = |guild: &Guild| {
+        json!({
+            "id": guild.id,
+            "name": guild.name,
+            "icon": null,
+            "banner": null,
+            "owner": guild.owner == bot,
+            "permissions": guild.permissions(bot).to_string(),
+            "features": [],
+        })
+    };
+    RestReply::ok(world.state.guilds().iter().map(brief).collect())
+}
+
+/// A direct conversation.
+pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
+    let form = body::read(asked)?;
+    let recipient = form.json.get("recipient_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
+    let now = world.now();
+    let open = recipient.and_then(|recipient| world.state.direct(recipient, now));
+    let channel = open.ok_or_else(|| ApiError::new(400, 50_033, "Invalid Recipient(s)"))?;
+    Ok(RestReply::ok(wire::channel(&world.state, &channel)))
+}
+
+/// The bot's application.
+pub fn application(core: &Core, world: &World) -> RestReply {
+    RestReply::ok(wire::application(&world.state, core.privileged))
+}
+
+/// A guild.
+pub fn guild(world: &World, id: GuildId) -> Outcome {
+    let guild = known(world, id)?;
+    let mut shown = wire::guild(guild);
+    shown["approximate_member_count"] = json!(guild.members.len());
+    shown["approximate_presence_count"] = json!(guild.members.len());
+    Ok(RestReply::ok(shown))
+}
+
+/// A guild's channels.
+pub fn channels(world: &World, id: GuildId) -> Outcome {
+    let channels = known(world, id)?.channels.iter().filter(|channel| channel.kind != ChannelKind::Thread);
+    Ok(RestReply::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
+}
+
+/// A guild's threads.
+pub fn threads(world: &World, id: GuildId) -> Outcome {
+    let threads = known(world, id)?.channels.iter().filter(|channel| channel.kind == ChannelKind::Thread);
+    let threads: Vec<Value> = threads.map(|thread| wire::channel(&world.state, thread)).collect();
+    Ok(RestReply::ok(json!({"threads": threads, "members": []})))
+}
+
+/// A guild's roles.
+pub fn roles(world: &World, id: GuildId) -> Outcome {
+    Ok(RestReply::ok(known(world, id)?.roles.iter().map(wire::role).collect()))
+}
+
+/// A guild's members by id, `limit` of them after the id `after`.
+pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
+    let limit = match asked.parameter("limit").map(str::parse) {
+        None => 1,
+        Some(Ok(limit)) if (1..=MEMBERS).contains(&limit) => limit,
+        Some(_) => {
+            return Err(ApiError::field("limit", "NUMBER_TYPE_MAX", "int value should be between 1 and 1000."));
+        }
+    };
+    let after = asked.parameter("after").and_then(|id| id.parse().ok()).unwrap_or(UserId(0));
+    let mut members: Vec<_> = known(world, id)?.members.iter().filter(|member| member.id > after).collect();
+    members.sort_by_key(|member| member.id);
+    Ok(RestReply::ok(members.into_iter().take(limit).map(wire::member).collect()))
+}
+
+/// One member.
+pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
+    let member = known(world, guild)?.members.iter().find(|member| member.id == user);
+    member.map(|member| RestReply::ok(wire::member(member))).ok_or_else(ApiError::unknown_member)
+}
+
+/// Gives a role or takes it. The bot needs the right to, and must stand above the role.
+pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId, bool)), asked: &Asked) -> Outcome {
+    let bot = world.state.bot().id;
+    let guild = known(world, id)?;
+    let role = guild.roles.iter().find(|role| role.id == change.0);
+    let role = role.ok_or_else(|| ApiError::new(404, 10_011, "Unknown Role"))?;
+    let own = role.managed || role.id.0 == id.0;
+    if own || guild.permissions(bot) & may::MANAGE_ROLES == 0 || guild.rank(bot) <= role.position {
+        return Err(ApiError::missing_permissions());
+    }
+    let reason = asked.headers.get("x-audit-log-reason").and_then(|reason| reason.to_str().ok());
+    let reason = reason.map(|reason| body::percent_decoded(reason).chars().take(REASON).collect());
+    if world.set_role(id, user, change, reason) { Ok(RestReply::nothing()) } else { Err(ApiError::unknown_member()) }
+}
+
+/// A channel.
+pub fn channel(world: &World, id: ChannelId) -> Outcome {
+    let channel = world.state.channel(id).ok_or_else(ApiError::unknown_channel)?;
+    if world.script.forbidden.contains(&id) {
+        return Err(ApiError::new(403, 50_001, "Missing Access"));
+    }
+    Ok(RestReply::ok(wire::channel(&world.state, channel)))
+}
+
+fn known(world: &World, id: GuildId) -> Result<&Guild, ApiError> {
+    world.state.guild(id).ok_or_else(ApiError::unknown_guild)
+}

@@ -1,0 +1,755 @@
+//! The ports in memory, for tests.
+
+#![allow(
+    missing_docs,
+    clippy::missing_panics_doc,
+    clippy::new_without_default,
+    reason = "what a script does is said by its name"
+)]
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
+use crate::{
+    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Listener,
+    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
+    Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow, StreamEvent, Vitals, Write,
+};
+use domain::completion::{Completion, Finish, Request, Usage};
+use domain::counter::Counter;
+use domain::ids::{Door, MessageId, Person, Place, Timestamp};
+use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
+use domain::limits;
+use domain::limits::member_windows::MemberWindows;
+use domain::model::Row;
+use domain::outgoing::{Capabilities, Piece};
+
+/// The platform that tests play.
+pub const DOOR: Door = Door::new("discord");
+/// Longer than any wait of the program.
+pub const LONG: Duration = Duration::from_secs(100_000);
+/// The wall-clock time at which tests begin.
+pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
+
+/// A member with this id.
+pub fn person(id: &str) -> Person {
+    Person::new(DOOR, id)
+}
+
+/// The program's own account.
+pub fn us() -> Person {
+    person("1")
+}
+
+/// Lets all tasks do what they can do without time passing.
+pub async fn settle() {
+    for _ in 0..200 {
+        tokio::task::yield_now().await;
+    }
+}
+
+// === Time, chance, failure ===
+
+/// Wall-clock time that goes with tokio's.
+pub struct ManualClock {
+    origin: Instant,
+}
+
+impl ManualClock {
+    pub fn new() -> Self {
+        Self { origin: Instant::now() }
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        let passed = u64::try_from(self.origin.elapsed().as_millis()).unwrap();
+        Timestamp(BEGINNING.0 + passed)
+    }
+}
+
+/// Dice that always show the same.
+pub struct FixedDice(f64);
+
+impl FixedDice {
+    pub const fn new(roll: f64) -> Self {
+        Self(roll)
+    }
+}
+
+impl Dice for FixedDice {
+    fn roll(&self) -> f64 {
+        self.0
+    }
+}
+
+/// Failures for actors by path, each met once.
+#[derive(Default)]
+pub struct ScriptedFaults {
+    planned: Mutex<HashMap<String, VecDeque<Fault>>>,
+    /// Ways to the actors that take orders; none take any unless this is set.
+    orders: Mutex<Option<HashMap<String, mpsc::Sender<Fault>>>>,
+}
+
+impl ScriptedFaults {
+    /// The next message of the actor at this path meets this fault.
+    pub fn inject(&self, path: &str, fault: Fault) {
+        self.planned.lock().entry(path.to_owned()).or_default().push_back(fault);
+    }
+
+    /// Actors that start from now on take orders.
+    pub fn take_orders(&self) {
+        *self.orders.lock() = Some(HashMap::new());
+    }
+
+    /// Orders a fault of the actor at this path; false when no life of it takes any.
+    pub fn order(&self, path: &str, fault: Fault) -> bool {
+        let orders = self.orders.lock();
+        orders.as_ref().and_then(|orders| orders.get(path)).is_some_and(|order| order.try_send(fault).is_ok())
+    }
+}
+
+impl Faults for ScriptedFaults {
+    fn before(&self, path: &str, _input: Input) -> Option<Fault> {
+        self.planned.lock().get_mut(path).and_then(VecDeque::pop_front)
+    }
+
+    fn ordered(&self, path: &str) -> Option<mpsc::Receiver<Fault>> {
+        let (order, ordered) = mpsc::channel(2_000);
+        self.orders.lock().as_mut()?.insert(path.to_owned(), order);
+        Some(ordered)
+    }
+}
+
+// === Store ===
+
+/// A store in memory whose durability can be held back.
+pub struct MemoryStore {
+    pub entries: Mutex<BTreeMap<String, String>>,
+    durable: watch::Sender<bool>,
+    /// The next scans panic.
+    pub broken_scans: AtomicUsize,
+    /// It fails: nothing of what it kept is found.
+    pub degraded: AtomicBool,
+    /// The next reads fail, and then it is back.
+    pub failing_reads: AtomicUsize,
+    /// Others change a value just before the next replacements.
+    pub lost_replaces: AtomicUsize,
+    /// What counts for members.
+    pub book: Mutex<MemberWindows>,
+    /// Answers about limits wait while this is not set.
+    answering: watch::Sender<bool>,
+    clock: ManualClock,
+}
+
+impl MemoryStore {
+    pub fn new() -> Self {
+        Self {
+            entries: Mutex::default(),
+            durable: watch::channel(true).0,
+            broken_scans: AtomicUsize::new(0),
+            degraded: AtomicBool::new(false),
+            failing_reads: AtomicUsize::new(0),
+            lost_replaces: AtomicUsize::new(0),
+            book: Mutex::default(),
+            answering: watch::channel(true).0,
+            clock: ManualClock::new(),
+        }
+    }
+
+    /// Answers about limits come, or wait.
+    pub fn answering(&self, answering: bool) {
+        self.answering.send_replace(answering);
+    }
+
+    pub fn durable(&self, durable: bool) {
+        self.durable.send_replace(durable);
+    }
+
+    pub fn put(&self, key: String, value: impl Into<String>) {
+        self.entries.lock().insert(key, value.into());
+    }
+
+    pub fn json(&self, key: &str) -> Option<Value> {
+        self.entries.lock().get(key).map(|text| serde_json::from_str(text).unwrap())
+    }
+}
+
+impl Store for MemoryStore {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        let fails = self.failing_reads.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let fails = fails.is_ok() || self.degraded.load(Ordering::SeqCst);
+        let value = self.entries.lock().get(key).cloned().filter(|_| !fails);
+        async move { value }.boxed()
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        let broken = self.broken_scans.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let entries = self.entries.lock();
+        let live = entries
+            .iter()
+            .filter(|(key, _)| key.starts_with(prefix))
+            .take(if self.degraded.load(Ordering::SeqCst) { 0 } else { limit });
+        let found = live.map(|(key, value)| (key.clone(), value.clone())).collect();
+        async move {
+            assert!(broken.is_err(), "the scan broke");
+            found
+        }
+        .boxed()
+    }
+
+    fn copy(&self, to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
+        let entries = self.entries.lock().clone();
+        async move {
+            for (key, value) in entries {
+                to.send(StoredRow { key, value, ttl: None }).await.map_err(|error| error.to_string())?;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let mut entries = self.entries.lock();
+        for write in writes {
+            match write {
+                Write::Put { key, value, .. } => entries.insert(key, value),
+                Write::Delete { key } => entries.remove(&key),
+                Write::Add { key, by, .. } => {
+                    let before = entries.get(&key).and_then(|text| Counter::read(text)).unwrap_or_default();
+                    entries.insert(key, before.plus(by).to_string())
+                }
+            };
+        }
+        let mut durable = self.durable.subscribe();
+        let kept = !self.degraded.load(Ordering::SeqCst);
+        async move { durable.wait_for(|durable| *durable).await.is_ok() && kept }.boxed()
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        let mut entries = self.entries.lock();
+        let lost = self.lost_replaces.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        let replaced = if self.degraded.load(Ordering::SeqCst) {
+            Replaced::Away
+        } else if lost.is_ok() {
+            Replaced::Other
+        } else if entries.get(key).map(String::as_str) == seen {
+            entries.insert(key.to_owned(), value.to_owned());
+            Replaced::Done
+        } else {
+            Replaced::Other
+        };
+        async move { replaced }.boxed()
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
+    }
+
+    fn status(&self) -> StoreStatus {
+        let degraded = self.degraded.load(Ordering::SeqCst) || self.failing_reads.load(Ordering::SeqCst) > 0;
+        if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
+    }
+
+    fn close(&self, _within: Duration) -> BoxFuture<'_, bool> {
+        async { true }.boxed()
+    }
+}
+
+// === Models ===
+
+/// What a model does when it is asked.
+pub enum Say {
+    Text(&'static str),
+    /// These words as they are, without the form of a typed reply.
+    Plain(&'static str),
+    Fail(ModelErrorKind),
+    /// It streams this and never ends.
+    Flows(&'static str),
+    Panic,
+}
+
+/// Models that answer from a script, then always the same.
+pub struct ScriptedModels {
+    rows: Vec<Row>,
+    script: Mutex<VecDeque<Say>>,
+    /// The rows that were asked and the last text of each request.
+    pub asked: Mutex<Vec<(String, String)>>,
+    takes: Mutex<Duration>,
+    pub at_once: AtomicUsize,
+    pub most_at_once: AtomicUsize,
+}
+
+impl ScriptedModels {
+    /// The first row falls back to the others in order.
+    pub fn new(keys: &[&str]) -> Self {
+        let rows = keys.iter().enumerate().map(|(index, key)| Row {
+            stream: false,
+            fallback: if index == 0 { keys[1..].iter().map(|key| (*key).to_owned()).collect() } else { Vec::new() },
+            ..Row::new(*key, Duration::from_secs(60))
+        });
+        Self {
+            rows: rows.collect(),
+            script: Mutex::default(),
+            asked: Mutex::default(),
+            takes: Mutex::default(),
+            at_once: AtomicUsize::new(0),
+            most_at_once: AtomicUsize::new(0),
+        }
+    }
+
+    pub fn say(&self, say: Say) {
+        self.script.lock().push_back(say);
+    }
+
+    /// How long each answer takes from now on.
+    pub fn takes(&self, time: Duration) {
+        *self.takes.lock() = time;
+    }
+}
+
+fn said(content: String) -> Completion {
+    let (refusal, calls) = (None, Vec::new());
+    Completion { content, refusal, calls, finish: Finish::Stop, usage: Usage::default(), raw: Value::Null }
+}
+
+#[async_trait]
+impl Models for ScriptedModels {
+    fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError> {
+        let text = request.messages.last().map(|item| item.content.clone()).unwrap_or_default();
+        self.asked.lock().push((row.to_owned(), text));
+        let say = self.script.lock().pop_front().unwrap_or(Say::Text("fine"));
+        let takes = *self.takes.lock();
+        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
+        self.most_at_once.fetch_max(now, Ordering::SeqCst);
+        tokio::time::sleep(takes).await;
+        self.at_once.fetch_sub(1, Ordering::SeqCst);
+        match say {
+            Say::Text(text) => Ok(said(json!({ "type": "text", "response": text, "data": "" }).to_string())),
+            Say::Plain(text) => Ok(said(text.to_owned())),
+            Say::Fail(kind) => Err(ModelError::new(kind, "scripted")),
+            Say::Flows(_) => std::future::pending().await,
+            Say::Panic => panic!("the model panicked"),
+        }
+    }
+
+    async fn stream(&self, row: &str, request: &Request, heard: DeltaSink) -> Result<Completion, ModelError> {
+        if let Some(Say::Flows(text)) = self.script.lock().front() {
+            heard(Delta::Text(text));
+        }
+        self.complete(row, request).await
+    }
+}
+
+// === Posts ===
+
+/// How a request goes, in the place of going well.
+#[derive(Clone)]
+pub enum Go {
+    Fail(PostError),
+    /// It happens, but the answer is lost.
+    LoseAnswer,
+    Panic,
+    /// It happens, then comes a panic.
+    PanicAfter,
+    /// Whom it is about is not there.
+    Absent,
+    /// It goes well, and the platform says that so many are left in its bucket for so long.
+    Leaves(u32, Duration),
+}
+
+/// True for requests that are refused.
+type Refuses = fn(&PostRequest) -> bool;
+
+/// A channel service in memory that remembers nonces, with a script for the next posts and edits.
+pub struct ScriptedPoster {
+    /// All requests and when they came.
+    pub requests: Mutex<Vec<(Instant, PostRequest)>>,
+    /// All messages, ours and others'.
+    pub messages: Mutex<Vec<Posted>>,
+    nonces: Mutex<HashMap<String, MessageId>>,
+    posts: Mutex<VecDeque<Go>>,
+    reads: Mutex<VecDeque<Go>>,
+    roles: Mutex<VecDeque<Go>>,
+    typing: Mutex<VecDeque<Go>>,
+    slow: Mutex<HashMap<Place, Duration>>,
+    /// Requests of this kind are refused with a 5xx.
+    pub refuses: Mutex<Option<Refuses>>,
+    /// What each of our messages carries beside its text.
+    pub carried: Mutex<HashMap<MessageId, Piece>>,
+    /// What the platform shows.
+    pub shows: Mutex<Capabilities>,
+}
+
+impl ScriptedPoster {
+    pub fn new() -> Self {
+        Self {
+            requests: Mutex::default(),
+            messages: Mutex::default(),
+            nonces: Mutex::default(),
+            posts: Mutex::default(),
+            reads: Mutex::default(),
+            roles: Mutex::default(),
+            typing: Mutex::default(),
+            slow: Mutex::default(),
+            refuses: Mutex::default(),
+            carried: Mutex::default(),
+            shows: Mutex::new(Capabilities::text_only(100)),
+        }
+    }
+
+    /// The next post or edit goes like this.
+    pub fn post_goes(&self, go: Go) {
+        self.posts.lock().push_back(go);
+    }
+
+    /// The next read goes like this.
+    pub fn read_goes(&self, go: Go) {
+        self.reads.lock().push_back(go);
+    }
+
+    /// The next change of a role goes like this.
+    pub fn role_goes(&self, go: Go) {
+        self.roles.lock().push_back(go);
+    }
+
+    /// The next sign of typing, or reaction, goes like this.
+    pub fn courtesy_goes(&self, go: Go) {
+        self.typing.lock().push_back(go);
+    }
+
+    /// Requests to this place take so long.
+    pub fn slow(&self, place: Place, time: Duration) {
+        self.slow.lock().insert(place, time);
+    }
+
+    /// The texts of our messages in one place, in order.
+    pub fn ours(&self, place: &Place) -> Vec<String> {
+        let ours = |posted: &&Posted| posted.place == *place && posted.author.kind == AuthorKind::Ourselves;
+        self.messages.lock().iter().filter(ours).map(|posted| posted.text.clone()).collect()
+    }
+
+    /// The requests of one kind so far.
+    pub fn count(&self, kind: impl Fn(&PostRequest) -> bool) -> usize {
+        self.requests.lock().iter().filter(|(_, request)| kind(request)).count()
+    }
+
+    /// A message of ours from an earlier life.
+    pub fn earlier(&self, id: &str, place: &Place, answers: &MessageId, text: &str) {
+        let reply_to = Some(Quoted { id: answers.clone(), seen: None });
+        self.messages.lock().push(ours(MessageId::new(DOOR, id), place.clone(), reply_to, text.to_owned()));
+    }
+
+    fn create(&self, place: &Place, piece: &Piece, reply_to: Option<&MessageId>, nonce: &str) -> MessageId {
+        assert!(nonce.len() <= 25, "{nonce}");
+        if let Some(known) = self.nonces.lock().get(nonce) {
+            return known.clone();
+        }
+        let mut messages = self.messages.lock();
+        let id = MessageId::new(DOOR, (9000 + messages.len()).to_string());
+        let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: None });
+        messages.push(ours(id.clone(), place.clone(), reply_to, piece.text.clone()));
+        self.carried.lock().insert(id.clone(), piece.clone());
+        self.nonces.lock().insert(nonce.to_owned(), id.clone());
+        id
+    }
+
+    fn perform_now(&self, request: &PostRequest) -> PostResult {
+        match request {
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce))
+            }
+            PostRequest::Edit { message, piece, .. } => {
+                let mut messages = self.messages.lock();
+                if let Some(posted) = messages.iter_mut().find(|posted| posted.id == *message) {
+                    posted.text.clone_from(&piece.text);
+                }
+                self.carried.lock().insert(message.clone(), piece.clone());
+                PostResult::Message(message.clone())
+            }
+            PostRequest::Delete { message, .. } => {
+                self.messages.lock().retain(|posted| posted.id != *message);
+                PostResult::Done
+            }
+            PostRequest::Typing { .. }
+            | PostRequest::React { .. }
+            | PostRequest::AddRole(_)
+            | PostRequest::RemoveRole(_)
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Respond { .. }
+            | PostRequest::Suggest { .. }
+            | PostRequest::FetchGuild { .. } => PostResult::Done,
+            // Everybody holds one role, by their own number.
+            PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.to_string()]),
+            PostRequest::History { place, range, limit } => {
+                let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
+                let within = |posted: &&Posted| match range {
+                    HistoryRange::Newest => true,
+                    HistoryRange::After(id) => number(&posted.id) > number(id),
+                    HistoryRange::Before(id) => number(&posted.id) < number(id),
+                };
+                let messages = self.messages.lock();
+                let mut there: Vec<Posted> =
+                    messages.iter().filter(|posted| posted.place == *place).filter(within).cloned().collect();
+                let limit = usize::from(*limit);
+                match range {
+                    HistoryRange::After(_) => there.truncate(limit),
+                    HistoryRange::Newest | HistoryRange::Before(_) => {
+                        drop(there.drain(..there.len().saturating_sub(limit)));
+                    }
+                }
+                PostResult::Messages(there)
+            }
+            PostRequest::Fetch { message, .. } => {
+                let messages = self.messages.lock();
+                PostResult::Messages(messages.iter().filter(|posted| posted.id == *message).cloned().collect())
+            }
+        }
+    }
+}
+
+fn ours(id: MessageId, place: Place, reply_to: Option<Quoted>, text: String) -> Posted {
+    let author = Author {
+        person: us(),
+        name: "staffai".to_owned(),
+        roles: Vec::new(),
+        joined: None,
+        kind: AuthorKind::Ourselves,
+    };
+    let guild = Some("5".to_owned());
+    Posted {
+        id,
+        place,
+        parent: None,
+        guild,
+        author,
+        text,
+        mentions_us: false,
+        reply_to,
+        attachments: Vec::new(),
+        locale: None,
+        may_answer: true,
+        at: BEGINNING,
+        draw: None,
+        tools: true,
+        given: None,
+        models: WantedModels::default(),
+        lineage: None,
+    }
+}
+
+#[async_trait]
+impl Poster for ScriptedPoster {
+    fn capabilities(&self) -> Capabilities {
+        *self.shows.lock()
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        self.requests.lock().push((Instant::now(), request.clone()));
+        let (place, script) = match request {
+            PostRequest::Create { place, .. } | PostRequest::Edit { place, .. } | PostRequest::Delete { place, .. } => {
+                (Some(place), Some(&self.posts))
+            }
+            PostRequest::History { place, .. } | PostRequest::Fetch { place, .. } => (Some(place), Some(&self.reads)),
+            PostRequest::Typing { place } | PostRequest::React { place, .. } => (Some(place), Some(&self.typing)),
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => (None, Some(&self.roles)),
+            PostRequest::RegisterCommands(_) | PostRequest::Suggest { .. } => (None, None),
+            PostRequest::FetchGuild { .. } => (None, Some(&self.reads)),
+            PostRequest::Defer(_) | PostRequest::Respond { .. } => (None, Some(&self.posts)),
+        };
+        let takes = place.and_then(|place| self.slow.lock().get(place).copied()).unwrap_or_default();
+        tokio::time::sleep(takes).await;
+        if self.refuses.lock().is_some_and(|refuses| refuses(request)) {
+            return Err(PostError::Unsure("discord answered 503".to_owned()));
+        }
+        let go = script.and_then(|script| script.lock().pop_front());
+        match go {
+            Some(Go::Fail(error)) => Err(error),
+            Some(Go::LoseAnswer) => {
+                self.perform_now(request);
+                Err(PostError::Unsure("the answer was lost".to_owned()))
+            }
+            Some(Go::Panic) => panic!("the poster panicked"),
+            Some(Go::Absent) => Ok(PostReply { result: PostResult::Absent, bucket: None }),
+            Some(Go::PanicAfter) => {
+                self.perform_now(request);
+                panic!("the poster panicked")
+            }
+            Some(Go::Leaves(remaining, reset_after)) => {
+                let bucket = Some(crate::Bucket { id: None, remaining, reset_after });
+                Ok(PostReply { result: self.perform_now(request), bucket })
+            }
+            None => Ok(PostReply { result: self.perform_now(request), bucket: None }),
+        }
+    }
+}
+
+// === Events ===
+
+/// One connection that a shard made.
+pub struct Connection {
+    pub shard: Shard,
+    pub session: Option<Session>,
+    pub permit: IdentifyPermit,
+    /// What the test lets happen on it.
+    pub events: mpsc::UnboundedSender<StreamEvent>,
+}
+
+/// A platform whose connections are handed to the test.
+pub struct ScriptedSource {
+    advice: Mutex<VecDeque<Result<Advice, SourceError>>>,
+    pub asked: AtomicUsize,
+    connected: mpsc::UnboundedSender<Connection>,
+}
+
+/// The connections as they are made.
+pub struct Connections(mpsc::UnboundedReceiver<Connection>);
+
+impl Connections {
+    pub async fn next(&mut self) -> Connection {
+        tokio::time::timeout(LONG, self.0.recv()).await.expect("nobody connected").expect("the source ended")
+    }
+
+    /// The next one, however long it takes; none once nobody can connect any more.
+    pub async fn ever(&mut self) -> Option<Connection> {
+        self.0.recv().await
+    }
+
+    pub async fn now(&mut self) -> Option<Connection> {
+        settle().await;
+        self.0.try_recv().ok()
+    }
+}
+
+pub const ADVICE: Advice =
+    Advice { shards: 1, max_concurrency: 1, remaining: 1000, reset_after: Duration::from_secs(86_400) };
+
+impl ScriptedSource {
+    pub fn new() -> (Self, Connections) {
+        let (connected, connections) = mpsc::unbounded_channel();
+        (Self { advice: Mutex::default(), asked: AtomicUsize::new(0), connected }, Connections(connections))
+    }
+
+    /// The next advice, before the usual one.
+    pub fn advise(&self, advice: Result<Advice, SourceError>) {
+        self.advice.lock().push_back(advice);
+    }
+}
+
+#[async_trait]
+impl ShardedSource for ScriptedSource {
+    async fn advice(&self) -> Result<Advice, SourceError> {
+        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.advice.lock().pop_front().unwrap_or(Ok(ADVICE))
+    }
+
+    fn us(&self) -> Option<Person> {
+        Some(us())
+    }
+
+    fn complete(&self, posted: &mut Posted) -> bool {
+        posted.guild.as_deref().is_none_or(|guild| guild != UNTOLD)
+    }
+
+    fn connect(
+        &self,
+        shard: Shard,
+        session: Option<Session>,
+        permit: IdentifyPermit,
+        _shown: PresenceUpdates,
+    ) -> Box<dyn EventStream> {
+        let (events, stream) = mpsc::unbounded_channel();
+        let _ = self.connected.send(Connection { shard, session, permit, events });
+        Box::new(ScriptedStream(stream))
+    }
+}
+
+/// A community of which the scripted source was never told anything.
+pub const UNTOLD: &str = "untold";
+
+struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
+
+#[async_trait]
+impl EventStream for ScriptedStream {
+    async fn next(&mut self) -> StreamEvent {
+        match self.0.recv().await {
+            Some(event) => event,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+// === Pages ===
+
+/// A listener that fails as often as it is told, then serves.
+#[derive(Default)]
+pub struct ScriptedListener {
+    pub failures: AtomicUsize,
+    pub begun: AtomicUsize,
+}
+
+#[async_trait]
+impl Listener for ScriptedListener {
+    async fn serve(&self, stop: CancellationToken) -> Result<(), String> {
+        self.begun.fetch_add(1, Ordering::SeqCst);
+        let fails = self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+        if fails.is_ok() {
+            return Err("the address is in use".to_owned());
+        }
+        stop.cancelled().await;
+        Ok(())
+    }
+}
+
+// === Health ===
+
+/// A program of which nothing is known but that it lives.
+pub struct NoVitals;
+
+impl Vitals for NoVitals {
+    fn alive(&self) -> bool {
+        true
+    }
+
+    fn readiness(&self) -> Readiness {
+        let configuration = Configuration { version: String::new(), rejected: None };
+        Readiness {
+            status: Status::Ready,
+            version: String::new(),
+            configuration,
+            parts: Vec::new(),
+            actors: Vec::new(),
+            notes: Vec::new(),
+        }
+    }
+
+    fn tree(&self, _of_a_kind: usize) -> TreeNode {
+        unreachable!()
+    }
+
+    fn turns(&self) -> Turns {
+        Turns { accepted: 0, newest: Vec::new(), spent: Vec::new(), today: None, limits: Vec::new() }
+    }
+}

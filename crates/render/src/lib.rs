@@ -1,0 +1,31 @@
+//! What every door can use: pictures of what no platform draws by itself.
+
+use std::sync::Arc;
+
+use ports::Renderer;
+
+#[cfg(feature = "latex")]
+pub mod latex;
+
+/// The renderer of this build.
+#[must_use]
+pub fn renderer() -> Arc<dyn Renderer> {
+    #[cfg(feature = "latex")]
+    return Arc::new(latex::Latex::default());
+    #[cfg(not(feature = "latex"))]
+    return Arc::new(Nothing);
+}
+
+/// Draws nothing: everything is shown as text.
+#[cfg(not(feature = "latex"))]
+struct Nothing;
+
+#[cfg(not(feature = "latex"))]
+impl Renderer for Nothing {
+    fn formula<'a>(
+        &'a self,
+        _formula: &'a str,
+    ) -> futures_util::future::BoxFuture<'a, Result<Vec<u8>, ports::NotDrawn>> {
+        Box::pin(async { Err(ports::NotDrawn::Unable("this build draws no formulas".to_owned())) })
+    }
+}

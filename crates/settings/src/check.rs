@@ -1,0 +1,271 @@
+//! What values say together: contradictions, missing paths, unsafe addresses. Each value alone has
+//! already been read.
+
+pub mod ids;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+
+use super::Settings;
+use super::address::{has_wrong_port, is_loopback, is_remote};
+use super::env;
+use super::problem::{Layer, Origin, Problem};
+use super::sources::Files;
+use domain::{gate, keys};
+
+/// Container runtimes kill a program this long after asking it to stop.
+const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
+
+/// The longest that a turn may be allowed to take: a quarter of the life of its record.
+const LONGEST_TURN: Duration = Duration::from_secs(6 * 3_600);
+
+/// What was found.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// Mistakes that stop the program.
+    pub problems: Vec<Problem>,
+    /// Mistakes that do not.
+    pub warnings: Vec<String>,
+}
+
+/// Looks at the settings as a whole. Puts `log.level` into the form the log understands.
+pub fn check(
+    settings: &mut Settings,
+    origins: &BTreeMap<String, Origin>,
+    shown: &BTreeMap<String, String>,
+    files: &dyn Files,
+) -> Findings {
+    let mut checks = Checks { origins, shown, found: Findings::default() };
+    checks.ids(settings);
+    checks.addresses(settings);
+    checks.times(settings);
+    checks.paths(settings, files);
+    checks.redis(settings);
+    checks.notices(settings);
+    checks.log_level(settings);
+    checks.found
+}
+
+struct Checks<'a> {
+    origins: &'a BTreeMap<String, Origin>,
+    shown: &'a BTreeMap<String, String>,
+    found: Findings,
+}
+
+impl Checks<'_> {
+    fn is_set(&self, key: &str) -> bool {
+        self.origins.get(key).is_some_and(|origin| origin.layer > Layer::Default)
+    }
+
+    fn problem(&mut self, key: &str, fix: impl Into<String>) {
+        let value = self.shown.get(key).filter(|_| !env::is_secret(key)).cloned();
+        let place = self.origins.get(key).map_or_else(|| env::name_of(key), ToString::to_string);
+        self.found.problems.push(Problem { key: key.to_owned(), value, place, fix: fix.into() });
+    }
+
+    fn warn(&mut self, text: impl Into<String>) {
+        self.found.warnings.push(text.into());
+    }
+
+    fn addresses(&mut self, settings: &Settings) {
+        let discord = &settings.discord;
+        let address = discord.api_url.parse::<http::Uri>().unwrap_or_default();
+        let safe = address.scheme_str() == Some("https") || address.host().is_some_and(is_loopback);
+        if !safe && !discord.allow_insecure {
+            let fix = "must be https, because the token would travel in the clear; \
+                       DISCORD_ALLOW_INSECURE=true allows it for a proxy you trust";
+            self.problem("discord.api_url", fix);
+        }
+        let model = settings.llm.url.parse::<http::Uri>().unwrap_or_default();
+        if model.scheme_str() == Some("http") && model.host().is_some_and(is_remote) {
+            self.warn(format!(
+                "llm.url ({}) is plain http to another network: what members write and the key can be read on the way; use https",
+                env::name_of("llm.url")
+            ));
+        }
+        let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
+        if authority.is_some_and(|authority| authority.as_str().contains('@')) {
+            self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
+        }
+        if let Some(url) = &settings.tools.nats_url {
+            let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
+            let no_port = url.authority().is_none_or(|authority| has_wrong_port(authority.as_str()));
+            if !matches!(url.scheme_str(), Some("nats" | "tls")) || url.host().is_none() || no_port {
+                self.problem(
+                    "tools.nats_url",
+                    "must be an address such as nats://user:password@host:4222 or tls://host, with a port up to 65535",
+                );
+            } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
+                self.warn(format!(
+                    "tools.nats_url ({}) is without encryption to another network: calls of tools can be read on the way; use tls://",
+                    env::name_of("tools.nats_url")
+                ));
+            }
+        }
+        let http = &settings.http;
+        let mut taken: Vec<_> = [Some(http.addr), http.health_addr].into_iter().flatten().collect();
+        for address in &http.listeners {
+            if address.port() != 0 && taken.contains(address) {
+                self.problem(
+                    "http.listeners",
+                    "must name each address once, and none of http.addr and http.health_addr",
+                );
+            }
+            taken.push(*address);
+        }
+        if let Some(url) = &settings.redis.url {
+            let scheme = url.expose_secret().split_once("://").map_or("", |(scheme, _)| scheme);
+            if !REDIS_SCHEMES.contains(&scheme) {
+                self.problem("redis.url", "must be an address such as redis://:password@host:6379/0");
+            }
+        }
+    }
+
+    fn times(&mut self, settings: &Settings) {
+        let restriction = &settings.restriction;
+        if restriction.check_interval.is_zero() && !restriction.duration.is_zero() {
+            let fix = "must be above 0 while restriction.duration is, or restrictions would never end";
+            self.problem("restriction.check_interval", fix);
+        }
+        if restriction.channel.is_some() && restriction.role.is_none() {
+            self.warn("restriction.channel has no effect without restriction.role (RESTRICTED_USER_ROLE_ID)");
+        }
+        let presence = &settings.presence;
+        if presence.start_hour > 23 {
+            self.problem("presence.start_hour", "must be an hour from 0 to 23");
+        } else if presence.schedule_enabled && presence.start_hour == presence.end_hour {
+            self.warn("presence.start_hour and presence.end_hour are the same: the bot will always be idle");
+        }
+        if settings.drain.timeout >= RUNTIMES_WAIT {
+            self.warn("drain.timeout is not shorter than the 30s that container runtimes wait before they kill");
+        }
+        if settings.catch_up.age > keys::CATCH_UP_AGE_MAX {
+            let most = keys::CATCH_UP_AGE_MAX.as_secs() / 60;
+            self.warn(format!(
+                "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
+            ));
+        }
+        if settings.gates.expiry > gate::EXPIRY_MAX {
+            let most = gate::EXPIRY_MAX.as_secs() / 3_600;
+            self.warn(format!("gates.expiry is above the {most}h for which a waiting turn is kept; {most}h are used"));
+        }
+        if settings.turn.deadline < settings.llm.timeout {
+            self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
+        }
+        if settings.turn.longest < settings.turn.deadline {
+            self.warn("turn.longest is shorter than turn.deadline, which is used in its place");
+        }
+        if settings.turn.longest > LONGEST_TURN {
+            let most = LONGEST_TURN.as_secs() / 3_600;
+            self.problem(
+                "turn.longest",
+                format!("must be at most {most}h, for which the records of a turn are surely kept"),
+            );
+        }
+    }
+
+    fn paths(&mut self, settings: &Settings, files: &dyn Files) {
+        let required = [
+            ("prompts.dir", &settings.prompts.dir),
+            ("llm.schema", &settings.llm.schema),
+            ("llm.models", &settings.llm.models),
+        ];
+        for (key, path) in required {
+            if self.is_set(key)
+                && let Err(error) = files.probe(path)
+            {
+                let fix = format!("cannot be read ({error}); correct the path, or unset it for the built-in default");
+                self.problem(key, fix);
+            }
+        }
+        // The Python bot's `.env` usually names this path, which that bot brought along and we do not.
+        let prompt = &settings.presence.prompt;
+        if self.is_set("presence.prompt") && !prompt.as_os_str().is_empty() && files.probe(prompt).is_err() {
+            if prompt.as_os_str() == PYTHON_PROMPT {
+                self.warn(format!("{PYTHON_PROMPT} is not there; the status prompt of prompts.dir is used"));
+            } else {
+                let fix = "cannot be read; correct the path, or unset it for the one in prompts.dir";
+                self.problem("presence.prompt", fix);
+            }
+        }
+        if let Some(path) = &settings.tools.mcp_config
+            && self.is_set("tools.mcp_config")
+            && files.probe(path).is_err()
+        {
+            self.warn(format!("tools.mcp_config: {} cannot be read; no MCP server comes from it", path.display()));
+        }
+    }
+
+    fn redis(&mut self, settings: &Settings) {
+        let redis = &settings.redis;
+        let chosen = redis.url.is_some() || redis.host.is_some();
+        let rest = ["redis.port", "redis.db", "redis.password"].into_iter().filter(|key| self.is_set(key));
+        let rest: Vec<String> = rest.map(env::name_of).collect();
+        if !chosen && !rest.is_empty() {
+            let dir = settings.store.dir.display();
+            let names = rest.join(", ");
+            self.warn(format!("{names} set without REDIS_URL or REDIS_HOST: the embedded store in {dir} is used"));
+        } else if redis.url.is_some() && (redis.host.is_some() || !rest.is_empty()) {
+            self.warn("REDIS_URL is set, so the other REDIS_ names have no effect");
+        }
+    }
+
+    fn notices(&mut self, settings: &Settings) {
+        let notices = [
+            ("rate_limiter.notice", &settings.rate_limiter.notice),
+            ("restriction.channel_notice", &settings.restriction.channel_notice),
+        ];
+        for (key, template) in notices {
+            for word in template.split('{').skip(1).filter_map(|rest| rest.split_once('}')).map(|(word, _)| word) {
+                if !matches!(word, "channel_id" | "user" | "until" | "retry_at") {
+                    self.warn(format!(
+                        "{key} has {{{word}}}, which stays as it is; known are {{channel_id}} {{user}} {{until}} {{retry_at}}"
+                    ));
+                }
+            }
+        }
+    }
+
+    /// Python's level names are translated; a single unknown word means info, as it did there.
+    fn log_level(&mut self, settings: &mut Settings) {
+        let level = settings.log.level.to_lowercase();
+        let translated = match level.as_str() {
+            "trace" | "debug" | "info" | "warn" | "error" | "off" => level,
+            "" | "notset" => "info".to_owned(),
+            "warning" => "warn".to_owned(),
+            "critical" | "fatal" => "error".to_owned(),
+            _ if settings.log.level.contains(['=', ',', ':', '[']) => {
+                if let Err(mistake) = telemetry::check_filter(&settings.log.level) {
+                    self.problem("log.level", mistake);
+                    "info".clone_into(&mut settings.log.level);
+                }
+                return;
+            }
+            _ => {
+                self.warn("log.level is not a level that is known; info is used");
+                "info".to_owned()
+            }
+        };
+        settings.log.level = translated;
+    }
+}
+
+/// How an address of Redis may begin.
+const REDIS_SCHEMES: [&str; 11] = [
+    "redis",
+    "rediss",
+    "valkey",
+    "valkeys",
+    "redis+unix",
+    "valkey+unix",
+    "unix",
+    "redis-cluster",
+    "rediss-cluster",
+    "redis-sentinel",
+    "rediss-sentinel",
+];
+
+/// Where the Python bot kept its status prompt.
+const PYTHON_PROMPT: &str = "utils/prompts/base_activity_system_prompt.txt";

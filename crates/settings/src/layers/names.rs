@@ -1,0 +1,161 @@
+//! The variables: `.env`, the environment, and the files that hold one value each.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+
+use config::Value;
+
+use super::super::defaults;
+use super::super::dotenv::DotEnv;
+use super::super::env::{Rank, VARIABLES, general_name};
+use super::super::problem::{Layer, Origin};
+use super::super::sources::{ENV_FILE, secret_path};
+use super::{Assignment, Gathering, is_missing};
+use domain::near;
+
+/// Names that other programs use for what staffai calls otherwise.
+const NAMES_ELSEWHERE: [(&str, &str); 9] = [
+    ("DISCORD_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("BOT_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("DISCORD_API_TOKEN", "DISCORD_BOT_TOKEN"),
+    ("DISCORD_API_KEY", "DISCORD_BOT_TOKEN"),
+    ("OPENAI_MODEL", "LITELLM_MODEL"),
+    ("MODEL_NAME", "LITELLM_MODEL"),
+    ("OPENAI_API_BASE", "OPENAI_BASE_URL"),
+    ("LITELLM_BASE_URL", "LITELLM_API_URL"),
+    ("LITELLM_URL", "LITELLM_API_URL"),
+];
+
+/// A name, the key it sets, and its rank.
+type Named = (String, String, Rank);
+
+impl Gathering<'_> {
+    /// The layer of the `.env` file.
+    pub fn dotenv(&mut self, file: &DotEnv) {
+        let values = file.values.iter().map(|(name, (value, line))| {
+            let origin = Origin::new(Layer::DotEnv).variable(name).file(ENV_FILE, Some(*line));
+            (name.as_str(), (value.as_str(), origin))
+        });
+        self.layer(ENV_FILE, &values.collect());
+    }
+
+    /// The layer of the process environment.
+    pub fn environment(&mut self) {
+        let sources = self.sources;
+        let values = sources.environment.iter().map(|(name, value)| {
+            let origin = Origin::new(Layer::Environment).variable(name);
+            (name.as_str(), (value.as_str(), origin))
+        });
+        self.layer("the environment", &values.collect());
+    }
+
+    /// One layer of variables. An empty one counts as not set.
+    fn layer(&mut self, place: &str, values: &BTreeMap<&str, (&str, Origin)>) {
+        self.warn_of_unknown(place, values.keys().copied());
+        let mut taken: BTreeMap<String, (String, &str)> = BTreeMap::new();
+        for (name, key, rank) in self.names() {
+            let Some((value, origin)) = values.get(name.as_str()) else {
+                continue;
+            };
+            if value.trim().is_empty() {
+                continue;
+            }
+            if self.is_ignored(&key) {
+                self.ignored.insert(name);
+                continue;
+            }
+            if rank == Rank::Fallback {
+                let (value, origin) = (Value::from(*value), origin.clone());
+                self.fallbacks.push(Assignment { key, value, origin });
+            } else if let Some((first, other)) = taken.get(&key) {
+                if other != value {
+                    self.warnings.push(format!("{first} and {name} differ; {first} is used"));
+                }
+            } else {
+                self.assign(&key, Value::from(*value), origin.clone());
+                taken.insert(key, (name, value));
+            }
+        }
+    }
+
+    /// All names there are: the rows first, then the general form of each key.
+    fn names(&self) -> Vec<Named> {
+        let rows = VARIABLES.iter().map(|row| (row.name.to_owned(), row.key.to_owned(), row.rank()));
+        let general = self.known.iter().map(|key| (general_name(key), key.clone(), Rank::Ordinary));
+        rows.chain(general).collect()
+    }
+
+    /// A name of our own that is not known, and one that is a slip away from a known one.
+    fn warn_of_unknown<'n>(&mut self, place: &str, present: impl Iterator<Item = &'n str>) {
+        let names = self.names().into_iter().flat_map(|(name, ..)| [format!("{name}_FILE"), name]);
+        let known: Vec<String> = names.collect();
+        let all: BTreeSet<&str> = present.collect();
+        let meant = |name: &str| {
+            let (_, ours) = NAMES_ELSEWHERE.into_iter().find(|(elsewhere, _)| *elsewhere == name)?;
+            (!all.contains(ours) && !self.is_set(ours)).then_some(ours)
+        };
+        let mut warnings = Vec::new();
+        for name in all.iter().copied().filter(|name| !known.iter().any(|known| known == name)) {
+            let ours = name.starts_with("STAFFAI_");
+            let near = if ours {
+                near::nearest(name, known.iter().map(String::as_str))
+            } else {
+                meant(name).or_else(|| defaults::slip_of(name, known.iter().map(String::as_str)))
+            };
+            // The environment is full of names for others.
+            if ours || near.is_some() {
+                let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
+                warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
+            }
+        }
+        self.warnings.extend(warnings);
+    }
+
+    /// True if a variable sets the key that this name sets, in the environment or in a layer that was read already.
+    fn is_set(&self, name: &str) -> bool {
+        let key = VARIABLES.iter().find(|row| row.name == name).map(|row| row.key);
+        let set = |value: &String| !value.trim().is_empty();
+        self.sources.environment.get(name).is_some_and(set)
+            || self.assignments.iter().any(|assignment| Some(assignment.key.as_str()) == key)
+            || self.sources.files.probe(&secret_path(name)).is_ok()
+            || self.sources.environment.contains_key(&format!("{name}_FILE"))
+    }
+
+    /// `<NAME>_FILE` is stronger than `/run/secrets/<name>`, because it was written on purpose.
+    pub fn secret_files(&mut self, dotenv: &DotEnv) {
+        let mut taken: Vec<String> = Vec::new();
+        for (name, key, rank) in self.names() {
+            let variable = format!("{name}_FILE");
+            if self.is_ignored(&key) {
+                if self.sources.environment.contains_key(&variable) || dotenv.values.contains_key(&variable) {
+                    self.ignored.insert(variable);
+                }
+                continue;
+            }
+            if rank == Rank::Ordinary && taken.contains(&key) {
+                continue;
+            }
+            let chosen = self.sources.environment.get(&variable).filter(|path| !path.trim().is_empty());
+            let chosen = chosen.or_else(|| dotenv.values.get(&variable).map(|(path, _)| path));
+            let chosen = chosen.map(|path| path.trim()).filter(|path| !path.is_empty());
+            let path = chosen.map_or_else(|| secret_path(&name), PathBuf::from);
+            let origin = Origin::new(Layer::SecretFile).variable(&name).file(&path, None);
+            match self.sources.files.read(&path) {
+                Ok(text) if text.trim().is_empty() => {}
+                Ok(text) if rank == Rank::Fallback => {
+                    self.fallbacks.push(Assignment { key, value: text.trim().into(), origin });
+                }
+                Ok(text) => {
+                    self.assign(&key, text.trim().into(), origin);
+                    taken.push(key);
+                }
+                Err(error) if chosen.is_none() && is_missing(&error) => {}
+                Err(error) => {
+                    let origin = Origin::new(Layer::SecretFile).variable(variable);
+                    let fix = format!("the file {} cannot be read ({error})", path.display());
+                    self.problem(&key, &origin, fix);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! The configuration: one struct a section, read from layers, all mistakes reported at once.
+//!
+//! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
+//! is the table of environment names. Nothing else in the program reads the environment.
+
+pub mod address;
+pub mod agents;
+pub mod check;
+pub mod community;
+pub mod data_tools;
+pub mod defaults;
+mod dotenv;
+pub mod edges;
+pub mod env;
+mod layers;
+pub mod problem;
+mod read;
+mod row;
+pub mod show;
+pub mod sources;
+pub mod tools;
+pub mod triggers;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use config::{Config, ConfigError, File, FileFormat, Value, ValueKind};
+use serde::Deserialize;
+
+use self::layers::{Assignment, LayerSource};
+use self::problem::{Layer, Origin, Problem, shown};
+use self::sources::{Purpose, Sources, Variables};
+
+/// All settings. A turn keeps the settings it began with.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(missing_docs, reason = "each section's struct says what it is")]
+pub struct Settings {
+    pub discord: edges::Discord,
+    pub bots: community::Bots,
+    pub members: community::Members,
+    pub turn: community::Turn,
+    pub streaming: community::Streaming,
+    pub llm: edges::Llm,
+    pub history: community::History,
+    pub memory: community::Memory,
+    pub prompts: edges::Prompts,
+    pub http: edges::Http,
+    pub runtime: edges::Runtime,
+    pub store: edges::Store,
+    pub redis: edges::Redis,
+    pub log: edges::Log,
+    pub telemetry: edges::Telemetry,
+    pub drain: community::Drain,
+    pub catch_up: community::CatchUp,
+    pub rate_limiter: community::RateLimiter,
+    pub restriction: community::Restriction,
+    pub interjection: community::Interjection,
+    pub presence: community::Presence,
+    pub report: community::Report,
+    pub tools: tools::Tools,
+    pub url_extract: data_tools::UrlExtract,
+    pub gates: community::Gates,
+    pub triggers: triggers::Triggers,
+    pub agents: agents::Agents,
+    /// The rows of each list that could not be read, by their numbers. Empty in settings that are in force.
+    #[serde(skip)]
+    pub left_out: BTreeMap<String, Vec<usize>>,
+}
+
+impl Settings {
+    /// Numbers the rows of a list as they are written: rows that could not be read count.
+    pub fn numbered<'a, T>(&'a self, key: &str, rows: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
+        let left_out = self.left_out.get(key).map_or(&[][..], Vec::as_slice);
+        (1..).filter(|number| !left_out.contains(number)).zip(rows)
+    }
+
+    /// What `staffai run` cannot do without; empty when all is there and has its form.
+    #[must_use]
+    pub fn require_for_run(&self) -> Vec<Problem> {
+        let problem =
+            |key: &str, fix: String| Problem { key: key.to_owned(), value: None, place: env::name_of(key), fix };
+        let missing = |key: &str, fix: &str| problem(key, format!("is not set; {fix}"));
+        let mut problems = Vec::new();
+        if self.discord.token.is_none() {
+            let fix = "set it to the bot's token from Discord's developer portal, or run `staffai playground`, which does not require one";
+            problems.push(missing("discord.token", fix));
+        }
+        problems.extend(self.discord.token_mistake().map(|fix| problem("discord.token", fix.to_owned())));
+        if self.llm.model.is_none() {
+            problems.push(missing("llm.model", "set it to the name of a model, such as gpt-5-mini"));
+        }
+        problems
+    }
+}
+
+/// Settings with their history.
+#[derive(Debug, Clone)]
+pub struct Loaded {
+    /// The settings.
+    pub settings: Settings,
+    /// Where the value of each key came from.
+    pub origins: BTreeMap<String, Origin>,
+    /// What is odd but does not stop the program; no secret is in it.
+    pub warnings: Vec<String>,
+    /// Each value as it may be shown.
+    pub shown: BTreeMap<String, String>,
+    /// Variables by any name, for files that name one.
+    pub variables: Variables,
+}
+
+impl Loaded {
+    /// Whether a layer sets the model endpoint; if not, its address is the default.
+    #[must_use]
+    pub fn llm_configured(&self) -> bool {
+        self.origins.get("llm.url").is_some_and(|origin| origin.layer > Layer::Default)
+    }
+}
+
+/// All that can be said of a configuration, mistakes and all; never a secret value.
+#[derive(Debug)]
+pub struct Examined {
+    /// The settings; a value that cannot be read is left out of them. None when nothing fits together.
+    pub loaded: Option<Loaded>,
+    /// Every mistake there is, in the order of the keys.
+    pub problems: Vec<Problem>,
+    /// What is odd but does not stop the program.
+    pub warnings: Vec<String>,
+}
+
+/// Reads all layers.
+///
+/// # Errors
+/// Every mistake there is, in the order of the keys; never a secret value.
+pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
+    let Examined { loaded, problems, .. } = examine(sources);
+    loaded.filter(|_| problems.is_empty()).ok_or(problems)
+}
+
+/// Reads all layers, and stops at no mistake.
+#[must_use]
+pub fn examine(sources: &Sources) -> Examined {
+    let mut gathered = layers::gather(sources);
+    let mut problems = std::mem::take(&mut gathered.problems);
+    let mut warnings = std::mem::take(&mut gathered.warnings);
+    let left_out = leave_out_unreadable(&mut gathered.assignments, &mut problems, &mut warnings);
+
+    let mut origins: BTreeMap<String, Origin> =
+        defaults::entries().into_iter().map(|entry| (entry.key, Origin::new(Layer::Default))).collect();
+    origins.extend(gathered.assignments.iter().map(|set| (set.key.clone(), set.origin.clone())));
+
+    let merged = merge(&gathered.assignments);
+    let read = merged.and_then(|merged| Ok((shown_values(&merged), merged.try_deserialize::<Settings>()?)));
+    let (shown, mut settings) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            problems.push(whole(&error));
+            return Examined { loaded: None, problems, warnings };
+        }
+    };
+    settings.left_out = left_out;
+    let found = check::check(&mut settings, &origins, &shown, sources.files.as_ref());
+    problems.extend(found.problems);
+    warnings.extend(found.warnings);
+    problems.sort_by(|left, right| left.key.cmp(&right.key));
+    let told = warnings.clone();
+    let mut loaded = Loaded { settings, origins, warnings: told, shown, variables: gathered.variables };
+    if sources.purpose == Purpose::Playground {
+        own_folder(&mut loaded);
+    }
+    Examined { loaded: Some(loaded), problems, warnings }
+}
+
+/// The playground must not touch what a service on the same machine remembers.
+fn own_folder(loaded: &mut Loaded) {
+    loaded.settings.store.dir.push("playground");
+    loaded.shown.insert("store.dir".into(), loaded.settings.store.dir.display().to_string());
+    loaded.settings.tools.mcp_config = None;
+    loaded.shown.insert("tools.mcp_config".into(), String::new());
+}
+
+fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
+    let mut builder = Config::builder().add_source(File::from_str(defaults::DEFAULT_TOML, FileFormat::Toml));
+    for layer in assignments.chunk_by(|left, right| left.origin == right.origin) {
+        builder = builder.add_source(LayerSource(layer.to_vec()));
+    }
+    builder.build()
+}
+
+/// Tries each value alone over the defaults and leaves out what cannot be read, so that one mistake does not hide another. Of a
+/// list of tables only the wrong rows are left out. Returns their numbers by the key of the list.
+fn leave_out_unreadable(
+    assignments: &mut Vec<Assignment>,
+    problems: &mut Vec<Problem>,
+    warnings: &mut Vec<String>,
+) -> BTreeMap<String, Vec<usize>> {
+    let mut left_out = BTreeMap::new();
+    if merge(assignments).and_then(Config::try_deserialize::<Settings>).is_ok() {
+        return left_out;
+    }
+    let effective: BTreeMap<String, Assignment> =
+        assignments.iter().map(|set| (set.key.clone(), set.clone())).collect();
+    for (key, set) in effective {
+        let alone = merge(std::slice::from_ref(&set)).and_then(Config::try_deserialize::<Settings>);
+        let Err(error) = alone else { continue };
+        let fix = message(&error);
+        if TOLERATED.contains(&key.as_str()) {
+            warnings.push(format!("{key} ({}) {fix}; the default is used", set.origin));
+        } else {
+            let value = if env::is_secret(&key) { None } else { text(&set.value) };
+            problems.push(Problem { value, place: set.origin.to_string(), fix, key: key.clone() });
+        }
+        let kept = readable_rows(&set);
+        assignments.retain(|other| other.key != key);
+        if let Some((set, numbers)) = kept {
+            assignments.push(set);
+            left_out.insert(key, numbers);
+        }
+    }
+    left_out
+}
+
+/// The most rows of a list that are tried one by one when one of them is wrong.
+const ROWS_TRIED_MAX: usize = 128;
+
+/// The rows of a list that can be read, and the numbers of the others. `None` when the value is not a list of tables.
+fn readable_rows(set: &Assignment) -> Option<(Assignment, Vec<usize>)> {
+    let rows = match &set.value.kind {
+        ValueKind::Array(rows) => rows.clone(),
+        ValueKind::String(text) => {
+            let tables = read::tables(text).ok()?;
+            tables.into_iter().map(Value::deserialize).collect::<Result<_, _>>().ok()?
+        }
+        _ => return None,
+    };
+    if rows.len() > ROWS_TRIED_MAX || !rows.iter().all(|row| matches!(row.kind, ValueKind::Table(_))) {
+        return None;
+    }
+    let of = |rows: Vec<Value>| Assignment { value: rows.into(), ..set.clone() };
+    let reads = |row: &Value| merge(&[of(vec![row.clone()])]).and_then(Config::try_deserialize::<Settings>).is_ok();
+    let (kept, left_out): (Vec<_>, Vec<_>) = (1..).zip(rows).partition(|(_, row)| reads(row));
+    let numbers = left_out.into_iter().map(|(number, _)| number).collect();
+    Some((of(kept.into_iter().map(|(_, row)| row).collect()), numbers))
+}
+
+/// Keys whose unreadable value meant the default in the Python bot, and does no harm.
+const TOLERATED: [&str; 1] = ["presence.days"];
+
+/// What a reader said about a value.
+fn message(error: &ConfigError) -> String {
+    match error {
+        ConfigError::Message(message) => message.replace('\n', ", "),
+        ConfigError::At { error, .. } => message(error),
+        ConfigError::Type { expected, .. } => format!("must be {expected}"),
+        other => other.to_string(),
+    }
+}
+
+/// The defaults and everything that was readable did not fit together, which nothing should cause.
+fn whole(error: &ConfigError) -> Problem {
+    Problem { key: "configuration".into(), value: None, place: "all layers".into(), fix: message(error) }
+}
+
+fn text(value: &Value) -> Option<String> {
+    let plain = read::Plain::deserialize(value.clone()).ok()?;
+    plain.text().map(|text| shown(&text))
+}
+
+/// Secret keys that are addresses: what is secret in them is the login.
+const ADDRESSES: [&str; 2] = ["redis.url", "tools.nats_url"];
+
+fn without_login(value: &Value) -> String {
+    let plain = read::Plain::deserialize(value.clone()).ok().and_then(|plain| plain.text());
+    plain.filter(|text| text.contains("://")).map_or_else(|| show::MASK.into(), |text| address::shown_address(&text))
+}
+
+fn shown_values(merged: &Config) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    for entry in defaults::entries() {
+        let value = merged.get::<Value>(&entry.key).ok();
+        let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
+        let shown = match value.as_ref().filter(|_| env::is_secret(&entry.key) && !text.is_empty()) {
+            // The host is no secret, and helps to find a mistake.
+            Some(value) if ADDRESSES.contains(&entry.key.as_str()) => without_login(value),
+            Some(_) => show::MASK.into(),
+            None => text,
+        };
+        values.insert(entry.key, shown);
+    }
+    values
+}

@@ -1,0 +1,49 @@
+//! The text of `.env.example`, as the table of variables makes it.
+
+use std::fmt::Write as _;
+
+use super::super::defaults;
+use super::super::env::{self, VARIABLES, Variable};
+
+/// The text of `.env.example`: every name with its sentence and default.
+pub fn text() -> String {
+    let mut text = String::from(HEAD);
+    let mut section = String::new();
+    for entry in defaults::offered() {
+        if entry.section() != section {
+            entry.section().clone_into(&mut section);
+            push(&mut text, &format!("\n# [{section}]"));
+        }
+        let rows: Vec<&Variable> = VARIABLES.iter().filter(|row| row.key == entry.key).collect();
+        if rows.is_empty() {
+            push(&mut text, &format!("# {}", entry.sentence));
+            push(&mut text, &line(&env::general_name(&entry.key), &entry.text()));
+        }
+        for (at, row) in rows.iter().enumerate() {
+            let sentence = if at == 0 { [entry.sentence, row.sentence].join(" ") } else { row.sentence.to_owned() };
+            push(&mut text, &format!("# {}", sentence.trim()));
+            let default = if at == 0 { entry.text() } else { String::new() };
+            push(&mut text, &line(row.name, &default));
+        }
+    }
+    text
+}
+
+fn push(text: &mut String, line: &str) {
+    // Writing into a string cannot fail.
+    let _ = writeln!(text, "{line}");
+}
+
+fn line(name: &str, default: &str) -> String {
+    let quoted = if default.contains([' ', '#']) { format!("\"{default}\"") } else { default.to_owned() };
+    // Only what a person must fill in is not commented out.
+    let comment = if matches!(name, "DISCORD_BOT_TOKEN" | "LITELLM_MODEL") { "" } else { "#" };
+    format!("{comment}{name}={quoted}")
+}
+
+const HEAD: &str = "\
+# Copy this file to .env and fill in the two names that are not commented out; the rest are the defaults.
+# Every name also works as <NAME>_FILE (the path of a file with the value) and as /run/secrets/<name in lower case>.
+# An empty value counts as not set. Durations are written 30s, 5m, 1h30m, or as plain seconds.
+# This text is made from config/default.toml and crates/settings/src/env.rs; a test compares it.
+";

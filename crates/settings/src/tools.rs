@@ -1,0 +1,203 @@
+//! `[tools]`: servers, bounds and rules.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use secrecy::SecretString;
+use serde::Deserialize;
+
+use super::data_tools::{Database, WebSearch};
+use super::read;
+use domain::tool::ToolKind;
+use domain::tool::limits::{Rate, ToolLimits};
+use domain::tool::rights::{Operation, Rule, Verdict};
+use ports::tools::ServerEntry;
+
+/// `[tools]`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tools {
+    /// File of MCP servers; `None` reads none.
+    #[serde(deserialize_with = "read::optional_path")]
+    pub mcp_config: Option<PathBuf>,
+    /// Addresses of further MCP servers.
+    #[serde(deserialize_with = "read::texts")]
+    pub mcp_servers: Vec<String>,
+    /// Address of NATS, which may hold a password.
+    #[serde(deserialize_with = "read::secret")]
+    pub nats_url: Option<SecretString>,
+    /// Time one call may take.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub timeout: Duration,
+    /// Bytes to which a result is cut.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub result_bytes: usize,
+    /// Bytes of definitions of tools in one prompt.
+    #[serde(deserialize_with = "read::at_least_one")]
+    pub prompt_bytes: usize,
+    /// Rounds of calls in one turn; 0 offers no tools.
+    #[serde(deserialize_with = "read::number")]
+    pub max_rounds: u32,
+    /// Calls in one turn; 0 offers no tools.
+    #[serde(deserialize_with = "read::number")]
+    pub max_calls: u32,
+    /// The built-in tools are offered also where that costs a call of the model more.
+    #[serde(deserialize_with = "read::flag")]
+    pub built_in_always: bool,
+    /// How often a member may call tools of a kind, or those whose names fit.
+    #[serde(deserialize_with = "read::words")]
+    pub limits: Vec<ToolLimit>,
+    /// Kinds that stay closed for a while to a member who goes over their limit.
+    #[serde(deserialize_with = "read::words")]
+    pub auto_disable: Vec<ToolKind>,
+    /// The least time between two calls of one tool by one member.
+    #[serde(deserialize_with = "read::words")]
+    pub cooldown: Vec<Cooldown>,
+    /// Tools, by name or pattern, before each call of which a person is asked, whatever the rules allow.
+    #[serde(deserialize_with = "read::texts")]
+    pub requires_confirmation: Vec<String>,
+    /// How long the audit of calls and decisions is kept; zero keeps none.
+    #[serde(deserialize_with = "read::duration")]
+    pub audit: Duration,
+    /// Where `web_search` searches, in the order of asking.
+    #[serde(deserialize_with = "read::rows")]
+    pub web_search: Vec<WebSearch>,
+    /// Databases that statements may be run on.
+    #[serde(deserialize_with = "read::rows")]
+    pub databases: Vec<Database>,
+    /// Rules in the order they were written.
+    #[serde(deserialize_with = "read::rows")]
+    pub rules: Vec<ToolRule>,
+    /// Servers that a command of the program brings along by itself; nothing that is read sets them.
+    #[serde(skip)]
+    pub brought: Vec<ServerEntry>,
+}
+
+impl Tools {
+    /// The table of rules, those that ask for a confirmation first.
+    #[must_use]
+    pub fn table(&self) -> Arc<[Rule]> {
+        let asks = self.requires_confirmation.iter().map(|tools| Rule::everywhere(tools, Verdict::Ask));
+        asks.chain(self.rules.iter().map(ToolRule::rule)).collect()
+    }
+
+    /// The patterns of names of tools that are written somewhere, each with its place.
+    #[must_use]
+    pub fn patterns(&self) -> Vec<(String, &str)> {
+        let rules = (1..).zip(&self.rules).map(|(number, rule)| (format!("tools.rules, rule {number}"), &*rule.tools));
+        let confirmed = self.requires_confirmation.iter();
+        let confirmed = confirmed.map(|tools| ("tools.requires_confirmation".to_owned(), &**tools));
+        let usual = |limit: &&ToolLimit| ToolKind::USUAL.iter().any(|kind| kind.as_str() == limit.what);
+        let limits = self.limits.iter().filter(|limit| !usual(limit));
+        let limits = limits.map(|limit| ("tools.limits".to_owned(), &*limit.what));
+        let cooldown = self.cooldown.iter().map(|rest| ("tools.cooldown".to_owned(), &*rest.tools));
+        rules.chain(confirmed).chain(limits).chain(cooldown).collect()
+    }
+
+    /// How often tools may be called.
+    #[must_use]
+    pub fn call_limits(&self) -> ToolLimits {
+        let mut limits = ToolLimits { auto_disable: self.auto_disable.clone(), ..ToolLimits::default() };
+        for limit in &self.limits {
+            match limit.what.parse() {
+                // It may be a kind of the operator, or the name of a tool.
+                Ok(kind @ ToolKind::Named(_)) => {
+                    limits.kinds.entry(kind).or_insert(limit.rate);
+                    limits.tools.push((limit.what.clone(), limit.rate));
+                }
+                // Of two lines about one kind the first counts, as with patterns.
+                Ok(kind) => drop(limits.kinds.entry(kind).or_insert(limit.rate)),
+                Err(_) => limits.tools.push((limit.what.clone(), limit.rate)),
+            }
+        }
+        limits.cooldown = self.cooldown.iter().map(|rest| (rest.tools.clone(), rest.pause)).collect();
+        limits
+    }
+}
+
+/// One item of `tools.limits`: a kind, or a pattern of names, and how many calls in how long, as in `llm 3/20s`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolLimit {
+    what: String,
+    rate: Rate,
+}
+
+impl FromStr for ToolLimit {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const WANTED: &str = "a kind (search, extract, db, drive, llm, other) or a pattern of tool names, then calls/time, such as `llm 3/20s`";
+        let read = || {
+            let (what, rate) = text.trim().rsplit_once(char::is_whitespace)?;
+            let (calls, window) = rate.split_once('/')?;
+            let (calls, window) = (calls.parse().ok().filter(|calls| *calls > 0)?, some(window)?);
+            Some(Self { what: what.trim().to_owned(), rate: Rate { calls, window } })
+        };
+        read().ok_or(WANTED)
+    }
+}
+
+/// One item of `tools.cooldown`: a pattern of names and a time, as in `fm__* 10s`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cooldown {
+    tools: String,
+    pause: Duration,
+}
+
+impl FromStr for Cooldown {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let read = || {
+            let (tools, pause) = text.trim().rsplit_once(char::is_whitespace)?;
+            Some(Self { tools: tools.trim().to_owned(), pause: some(pause)? })
+        };
+        read().ok_or("a pattern of tool names, then a time, such as `fm__* 10s`")
+    }
+}
+
+fn some(text: &str) -> Option<Duration> {
+    read::written_duration(text).filter(|duration| !duration.is_zero())
+}
+
+/// One `[[tools.rules]]`: an empty list or absent value matches everything.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ToolRule {
+    /// Name of a tool, or a pattern with `*`.
+    #[serde(deserialize_with = "read::some_text")]
+    pub tools: String,
+    /// Operation of the tool: `read` or `write`.
+    #[serde(default, deserialize_with = "read::optional_word")]
+    pub operation: Option<Operation>,
+    /// What the operation is about, such as a table or folder.
+    #[serde(default)]
+    pub resource: Option<String>,
+    /// Roles of the caller.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub roles: Vec<String>,
+    /// Callers.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub users: Vec<String>,
+    /// Channels the call comes from.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub channels: Vec<String>,
+    /// Doors the call comes through, such as `discord`.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub doors: Vec<String>,
+    /// What then happens.
+    #[serde(deserialize_with = "read::word")]
+    pub verdict: Verdict,
+    /// Roles that may approve; empty means the requester.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub approvers: Vec<String>,
+}
+
+impl ToolRule {
+    fn rule(&self) -> Rule {
+        let Self { tools, operation, resource, roles, users, channels, doors, verdict, approvers } = self.clone();
+        Rule { tools, operation, resource, roles, users, channels, doors, verdict, approvers }
+    }
+}

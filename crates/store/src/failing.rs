@@ -1,0 +1,98 @@
+//! A backend that fails while it is told to, so that what the layer above does about it can be seen.
+
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use super::{Backend, BackendError, Batch, OpenError, Steps};
+use ports::{Keeping, StoreFault, StoredRow};
+
+/// Opens a backend, unless it shall fail now.
+///
+/// # Errors
+/// It shall fail, or the backend cannot be opened.
+pub fn open<B>(fault: &StoreFault, open: impl FnOnce() -> Result<B, OpenError>) -> Result<Failing<B>, OpenError> {
+    if fault() {
+        return Err(OpenError::Failed(REASON.to_owned()));
+    }
+    open().map(|inner| Failing { inner, fault: fault.clone() })
+}
+
+/// A backend that decides nothing about limits, and the order to fail.
+pub struct Failing<B> {
+    inner: B,
+    fault: StoreFault,
+}
+
+/// What is said of it.
+const REASON: &str = "it was told to fail";
+
+impl<B> Failing<B> {
+    /// A store whose file is gone has to be opened anew.
+    fn works(&self) -> Result<&B, BackendError> {
+        if (self.fault)() { Err(BackendError::Broken(REASON.to_owned())) } else { Ok(&self.inner) }
+    }
+}
+
+#[async_trait]
+impl<B: Backend> Backend for Failing<B> {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        self.works()?.get(key).await
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        self.works()?.scan(prefix, limit, steps).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+        self.works()?.apply(batch).await
+    }
+
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.works()?.sweep().await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        self.works()?.copy(to).await
+    }
+
+    async fn keeping(&self) -> Option<Keeping> {
+        self.inner.keeping().await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::embedded::opener::Opener;
+    use crate::resilient::Resilient;
+    use crate::suite::{TestClock, put};
+    use ports::Store;
+
+    /// The playground's store could not be copied, so a backup of a running playground failed.
+    #[tokio::test]
+    async fn a_store_that_can_be_taken_away_is_copied_while_it_is_there() {
+        let (dir, clock, away) =
+            (TempDir::new().unwrap(), Arc::new(TestClock::default()), Arc::new(AtomicBool::new(false)));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let fault: StoreFault = {
+            let away = Arc::clone(&away);
+            Arc::new(move || away.load(Ordering::SeqCst))
+        };
+        let store = Resilient::start(move || open(&fault, || opener.open()), clock).await.unwrap();
+        assert!(store.commit(vec![put("a", "1")]).await);
+        let (to, mut rows) = mpsc::channel(8);
+        store.copy(to).await.unwrap();
+        assert_eq!(rows.recv().await.map(|row| (row.key, row.value)), Some(("a".to_owned(), "1".to_owned())));
+        away.store(true, Ordering::SeqCst);
+        assert!(store.copy(mpsc::channel(8).0).await.is_err());
+    }
+}

@@ -1,0 +1,396 @@
+//! The backend with a server: Redis or Valkey.
+//!
+//! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
+//! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once, and which is
+//! tested after a silence and after a request that had no answer in time; those that begin in the same moment go out in one write.
+//! What takes long has a connection of its own, from a pool that tests each before it is used. So a server that went away and came
+//! back needs nothing from us. What the server has acknowledged counts as durable: how durable that is depends on its own
+//! configuration (`appendfsync`).
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use ::redis::{Cmd, ErrorKind, RedisError, RedisResult, ServerErrorKind, cmd};
+use async_trait::async_trait;
+use tokio::sync::mpsc;
+
+use self::limits::LimitScript;
+use self::line::Line;
+use self::pool::{Link, Node, Pool};
+use crate::resilient::Limits;
+use crate::{Backend, BackendError, Batch, LimitOutcome, Steps};
+use domain::limits::Request;
+use domain::limits::member_windows::Changes;
+use ports::{Keeping, StoredRow, Write};
+
+mod address;
+
+mod copying;
+
+mod counting;
+
+pub mod keeping;
+
+mod limits;
+
+mod line;
+
+pub mod opener;
+
+mod pool;
+
+#[cfg(test)]
+mod tests;
+
+/// The longest pause before a failing server is tried again. Trying is cheap, and members notice when the memory is back.
+const RETRY_MOST: Duration = Duration::from_millis(500);
+
+/// How many keys the server looks at for one page of a scan.
+const PAGE: usize = 1_000;
+
+/// How many pages a scan reads at most, from all servers together. With [`PAGE`] that is a space of ten million keys.
+const PAGES_MOST: usize = 10_000;
+
+/// How many matching keys a scan remembers at most; the first ones in order win.
+const KEYS_MOST: usize = 200_000;
+
+/// How many values are fetched at once.
+const FETCH: usize = 250;
+
+/// The longest life that is passed on, about three centuries. The server refuses moments that overflow its clock.
+const TTL_MOST: u128 = 10_000_000_000_000;
+
+/// Batches of more bytes are sent on a connection of their own, so that no request waits behind them.
+const LONG_BATCH: usize = 256 * 1024;
+
+/// Sets a key if it holds what was seen of it. A request that is sent again may find its own value: its caller looks again then.
+const REPLACE: &str = "local now = redis.call('GET', KEYS[1])
+local same = (now == false and ARGV[1] == '0') or (now ~= false and ARGV[1] == '1' and now == ARGV[2])
+if not same then return 0 end
+redis.call('SET', KEYS[1], ARGV[3])
+return 1";
+
+/// What a failed login means.
+const LOGIN: &str = "it refuses our login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
+
+/// What it means that our user may not do something.
+const RIGHTS: &str = "the user of our login may not do this, give it the right: ";
+
+/// What it means that a key lies on another server.
+const CLUSTER: &str = "it is one server of a cluster, set REDIS_URL to redis-cluster://[user][:password@]host:port: ";
+
+/// How long writes wait for a request that they can go along with. What is waited for never does.
+const GATHER: Duration = Duration::from_millis(40);
+
+/// However fast the server usually is, an answer is waited for so long. The pauses of a server that works are shorter: the fork of
+/// a snapshot, a slow command of another program.
+const READ_LEAST: Duration = Duration::from_millis(150);
+
+/// The same for a commit.
+const COMMIT_LEAST: Duration = Duration::from_millis(200);
+
+/// The bounds of a store on this backend.
+#[must_use]
+pub fn limits() -> Limits {
+    Limits {
+        gather: GATHER,
+        retry_most: RETRY_MOST,
+        read_least: READ_LEAST,
+        commit_least: COMMIT_LEAST,
+        ..Limits::default()
+    }
+}
+
+/// Connections to a server, a cluster, or the master that a sentinel names.
+pub struct Redis {
+    /// The connection of short requests.
+    line: Line,
+    /// Connections of those that take long.
+    pool: Pool,
+    /// Where it is, for people; never a secret.
+    place: String,
+    /// How it decides about limits.
+    limit_script: LimitScript,
+}
+
+impl Redis {
+    /// A connection of one's own for this request.
+    async fn own(&self, request: &str) -> Result<Link, BackendError> {
+        self.pool.get().await.map_err(|error| match error {
+            deadpool_redis::PoolError::Backend(error) => self.judge(request, error),
+            error => BackendError::Failed(format!("redis at {}: {request}: {error}", self.place)),
+        })
+    }
+
+    /// Gives a connection of one's own back, unless what happened on it speaks against using it again.
+    fn done<T>(&self, request: &str, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
+        result.map_err(|error| {
+            if error.is_io_error() {
+                link.discard();
+            } else if takes_no_writes(&error) {
+                // After a failover the name may lead to another server, and the old connections still answer.
+                link.discard();
+                self.pool.forget_idle();
+            }
+            self.judge(request, error)
+        })
+    }
+
+    /// Sends a request on the shared connection, and once more on a fresh one when that broke: each request may be repeated.
+    async fn send<T, F>(&self, request: &str, call: impl Fn(Link) -> F + Send) -> Result<T, BackendError>
+    where
+        F: Future<Output = RedisResult<T>> + Send,
+    {
+        let mut again = false;
+        // What others are about to send goes out in the same write.
+        line::round().await;
+        loop {
+            let (link, number) = self.line.link().await.map_err(|error| self.judge(request, error))?;
+            let awaited = self.line.awaited(number);
+            let answer = call(link).await;
+            awaited.answered();
+            let error = match answer {
+                Ok(value) => return Ok(value),
+                Err(error) => error,
+            };
+            let broke = error.is_unrecoverable_error() || error.is_connection_dropped();
+            if broke || error.is_io_error() || takes_no_writes(&error) {
+                self.line.discard(number).await;
+            }
+            if again || !broke {
+                return Err(self.judge(request, error));
+            }
+            again = true;
+        }
+    }
+
+    /// Nothing here is beyond repair: connections are made anew by themselves.
+    fn judge(&self, request: &str, error: RedisError) -> BackendError {
+        let fix =
+            if error.is_connection_refusal() { "; start the server, or correct REDIS_URL (or REDIS_HOST)" } else { "" };
+        BackendError::Failed(format!("redis at {}: {request}: {}{fix}", self.place, describe(error)))
+    }
+}
+
+#[async_trait]
+impl Backend for Redis {
+    const SHARED: bool = true;
+
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        let asked = |mut link: Link| async move {
+            let got: RedisResult<Option<Vec<u8>>> = cmd("GET").arg(key).query_async(&mut link).await;
+            match got {
+                Err(error) if error.code() == Some("WRONGTYPE") => {
+                    tracing::warn!(
+                        key,
+                        "a key of the store is of another type; it counts as missing until it is replaced"
+                    );
+                    Ok(None)
+                }
+                other => other,
+            }
+        };
+        self.send("GET", asked).await.map(|value| value.map(text))
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        if limit == 0 {
+            return Ok(Vec::new());
+        }
+        let mut link = self.own("SCAN").await?;
+        let rows = rows(&mut link, prefix, limit, steps).await;
+        self.done("SCAN", link, rows)
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+        if batch.writes.is_empty() {
+            return Ok(());
+        }
+        let batch = &batch;
+        let applied = |mut link: Link| async move {
+            let counting = counting::commands(batch, link.is_spread());
+            link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await
+        };
+        if batch.bytes() <= LONG_BATCH {
+            return self.send("a transaction of writes", applied).await;
+        }
+        let mut link = self.own("a transaction of writes").await?;
+        let counting = counting::commands(batch, link.is_spread());
+        let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
+        self.done("a transaction of writes", link, applied)
+    }
+
+    async fn replace(&self, key: &str, seen: Option<&str>, value: &str) -> Result<bool, BackendError> {
+        let asked = |mut link: Link| async move {
+            let mut replace = cmd("EVAL");
+            replace.arg(REPLACE).arg(1).arg(key).arg(u8::from(seen.is_some())).arg(seen.unwrap_or_default()).arg(value);
+            replace.query_async(&mut link).await
+        };
+        self.send("EVAL of a replacement", asked).await.map(|done: u8| done == 1)
+    }
+
+    async fn decide_limit(
+        &self,
+        request: &Request,
+        known: u64,
+        changes: Option<&Changes>,
+    ) -> Result<LimitOutcome, BackendError> {
+        let asked =
+            |mut link: Link| async move { self.limit_script.decide_limit(&mut link, request, known, changes).await };
+        self.send("EVALSHA of the limits", asked).await
+    }
+
+    async fn merge(&self, changes: &[Changes]) -> Result<(), BackendError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let mut link = self.own("EVALSHA of the limits").await?;
+        let merged = self.limit_script.merge(&mut link, changes).await;
+        self.done("EVALSHA of the limits", link, merged)
+    }
+
+    /// The server removes by itself what is over. This only finds out whether it is still there.
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.send("PING", |mut link: Link| async move { cmd("PING").exec_async(&mut link).await }).await.map(|()| false)
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        let mut link = self.own("a copy").await?;
+        let copied = copying::copy(&mut link, &to).await;
+        self.done("a copy", link, copied)
+    }
+
+    async fn keeping(&self) -> Option<Keeping> {
+        let mut link = self.own("CONFIG GET").await.ok()?;
+        let settings = keeping::settings(&mut link).await;
+        self.done("CONFIG GET", link, settings).ok().map(|settings| keeping::judged(&settings))
+    }
+
+    async fn close(&self) {
+        self.line.close().await;
+        self.pool.close();
+    }
+}
+
+/// A write that replaces the present value, of any type, as a command; increments are [`counting`]'s.
+fn command(write: &Write) -> Option<(&str, Cmd)> {
+    match write {
+        // The server refuses a life of no length.
+        Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => Some((key, delete(key))),
+        Write::Put { key, value, ttl } => {
+            let mut set = cmd("SET");
+            set.arg(key).arg(value);
+            if let Some(ttl) = ttl {
+                set.arg("PX").arg(ttl.as_millis().min(TTL_MOST).to_string());
+            }
+            Some((key, set))
+        }
+        Write::Delete { key } => Some((key, delete(key))),
+        Write::Add { .. } => None,
+    }
+}
+
+fn delete(key: &str) -> Cmd {
+    let mut delete = cmd("DEL");
+    delete.arg(key);
+    delete
+}
+
+/// The first rows in order. Keys of other types are left out.
+async fn rows(link: &mut Link, prefix: &str, limit: usize, steps: &Steps) -> RedisResult<Vec<(String, String)>> {
+    let keys: Vec<String> = keys(link, prefix, steps).await?.into_iter().collect();
+    let mut rows = Vec::new();
+    for keys in keys.chunks(FETCH.min(limit)) {
+        let values: Vec<Option<Vec<u8>>> = cmd("MGET").arg(keys).query_async(link).await?;
+        steps.done();
+        let found = keys.iter().zip(values).filter_map(|(key, value)| Some((key.clone(), text(value?))));
+        rows.extend(found);
+        if rows.len() >= limit {
+            rows.truncate(limit);
+            break;
+        }
+    }
+    Ok(rows)
+}
+
+/// The keys with this prefix, of any type.
+async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTreeSet<String>> {
+    let pattern = pattern(prefix);
+    let mut found = BTreeSet::new();
+    let mut pages = 0;
+    for node in link.nodes().await? {
+        let mut cursor = 0;
+        loop {
+            let (next, names) = page(link, &node, cursor, &pattern).await?;
+            steps.done();
+            // A name that is no text is none of ours.
+            found.extend(names.into_iter().filter_map(|name| String::from_utf8(name).ok()));
+            while found.len() > KEYS_MOST {
+                found.pop_last();
+            }
+            (cursor, pages) = (next, pages + 1);
+            if cursor == 0 {
+                break;
+            }
+            if pages >= PAGES_MOST {
+                tracing::warn!(prefix, pages, "the store has too many keys to look at all of them");
+                return Ok(found);
+            }
+        }
+    }
+    Ok(found)
+}
+
+async fn page(link: &mut Link, node: &Node, cursor: u64, pattern: &str) -> RedisResult<(u64, Vec<Vec<u8>>)> {
+    let mut scan = cmd("SCAN");
+    scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(PAGE);
+    ::redis::from_redis_value(link.ask(node, scan).await?).map_err(Into::into)
+}
+
+/// A pattern that matches what begins with `prefix` and nothing else.
+fn pattern(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 1);
+    for c in prefix.chars() {
+        if matches!(c, '*' | '?' | '[' | ']' | '\\') {
+            pattern.push('\\');
+        }
+        pattern.push(c);
+    }
+    pattern.push('*');
+    pattern
+}
+
+/// What is no text is passed on as near to it as possible: the caller finds it unreadable and sets it aside.
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+}
+
+fn takes_no_writes(error: &RedisError) -> bool {
+    let stale = |code: &str| matches!(code, "READONLY" | "MASTERDOWN");
+    let inner = error.clone().into_server_errors();
+    error.code().is_some_and(stale) || inner.is_some_and(|errors| errors.iter().any(|(_, error)| stale(error.code())))
+}
+
+/// What happened and what it means, in one line: of many failed commands only the first.
+fn describe(error: RedisError) -> String {
+    let kind = error.kind();
+    let whole = error.to_string();
+    let Some(errors) = error.into_server_errors().filter(|errors| !errors.is_empty()) else {
+        return match kind {
+            ErrorKind::AuthenticationFailed => format!("{LOGIN}{whole}"),
+            _ => whole,
+        };
+    };
+    let (code, details) = (errors[0].1.code(), errors[0].1.details().unwrap_or_default());
+    let meaning = match code {
+        "OOM" => "it is out of memory: ",
+        "READONLY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" => "it takes no writes: ",
+        "LOADING" => "it is still loading: ",
+        "NOAUTH" | "WRONGPASS" => LOGIN,
+        "NOPERM" => RIGHTS,
+        "MOVED" | "ASK" | "CROSSSLOT" | "CLUSTERDOWN" => CLUSTER,
+        _ if kind == ErrorKind::Server(ServerErrorKind::ExecAbort) => "it refused a transaction: ",
+        _ => "",
+    };
+    format!("{meaning}{code} {details}")
+}

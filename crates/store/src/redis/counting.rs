@@ -1,0 +1,99 @@
+//! Increments as commands. A script looks at the ticket first, so that a batch whose answer was lost is not counted twice.
+
+use ::redis::{Cmd, cmd};
+
+use super::TTL_MOST;
+use crate::{Batch, Ticket};
+use domain::counter::Counter;
+use domain::keys;
+use ports::Write;
+
+/// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
+/// for each counter the increment and the life (0: as it is). Text that is no counter, and keys of other types, are
+/// replaced. The server adds to one number itself; sums of several are exact up to 2^53. The mark comes first: should a later line
+/// ever fail, an increment is lost and not repeated for ever.
+const SCRIPT: &str = r"
+local function sums(text, most)
+    if not text then return nil end
+    local found = {}
+    for number in string.gmatch(text .. ' ', '(.-) ') do
+        if #number > most or not (number == '0' or string.find(number, '^%-?[1-9]%d*$')) then return nil end
+        found[#found + 1] = number
+    end
+    if #found > 6 then return nil end
+    return found
+end
+local number = tonumber(ARGV[1])
+if number > 0 then
+    local last = tonumber(redis.call('GET', KEYS[1]) or 0)
+    if last and last >= number then return 0 end
+    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+end
+for i = 2, #KEYS do
+    local key, by, life = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
+    local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key)
+    local before, more = sums(text, 18), sums(by, 20)
+    if not before then
+        redis.call('SET', key, by)
+    elseif #before == 1 and #more == 1 then
+        redis.call('INCRBY', key, by)
+    else
+        for at = 1, #more do
+            before[at] = string.format('%.0f', tonumber(before[at] or 0) + tonumber(more[at]))
+        end
+        local left = redis.call('PTTL', key)
+        redis.call('SET', key, table.concat(before, ' '))
+        if left > 0 then redis.call('PEXPIRE', key, left) end
+    end
+    if life ~= '0' then redis.call('PEXPIRE', key, life) end
+end
+return 1
+";
+
+/// The increments of a batch, all in one command, or one for each counter where these are spread over servers.
+pub fn commands(batch: &Batch, spread: bool) -> Vec<(&str, Cmd)> {
+    let adds: Vec<Count> = batch.writes.iter().filter_map(Count::of).collect();
+    let Some(first) = adds.first() else { return Vec::new() };
+    let ticket = batch.ticket.as_ref();
+    if spread {
+        let of = |add: &Count<'_>| ticket.and_then(|ticket| keys::applied_to(&ticket.writer, add.key));
+        return adds.iter().map(|add| (add.key, script(ticket, of(add), std::slice::from_ref(add)))).collect();
+    }
+    let mark = ticket.map(|ticket| keys::applied(&ticket.writer));
+    vec![(first.key, script(ticket, mark, &adds))]
+}
+
+struct Count<'a> {
+    key: &'a str,
+    by: Counter,
+    life: u128,
+}
+
+impl<'a> Count<'a> {
+    fn of(write: &'a Write) -> Option<Self> {
+        match write {
+            Write::Add { key, by, ttl } => {
+                // The server takes a life of no length as the end of the key.
+                let life = ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, TTL_MOST));
+                Some(Self { key, by: *by, life })
+            }
+            Write::Put { .. } | Write::Delete { .. } => None,
+        }
+    }
+}
+
+fn script(ticket: Option<&Ticket>, mark: Option<String>, adds: &[Count]) -> Cmd {
+    let number = ticket.filter(|_| mark.is_some()).map_or(0, |ticket| ticket.number);
+    // Without a mark the first key is not looked at, but in a cluster it must be on the same server.
+    let mark = mark.unwrap_or_else(|| adds.first().map_or_else(String::new, |add| add.key.to_owned()));
+    let mut eval = cmd("EVAL");
+    eval.arg(SCRIPT).arg(adds.len() + 1).arg(mark);
+    for add in adds {
+        eval.arg(add.key);
+    }
+    eval.arg(number).arg(keys::APPLIED_TTL.as_millis().to_string());
+    for add in adds {
+        eval.arg(add.by.to_string()).arg(add.life.to_string());
+    }
+    eval
+}

@@ -1,0 +1,122 @@
+//! From an address to connections.
+
+use std::time::Duration;
+
+use deadpool_redis::redis::{AsyncConnectionConfig, Client};
+use deadpool_redis::{PoolConfig, Runtime, Timeouts};
+use secrecy::{ExposeSecret, SecretString};
+
+use super::Redis;
+use super::address::Address;
+use super::limits::LimitScript;
+use super::line::{Connector, Line};
+use super::pool::Pool;
+use crate::OpenError;
+
+/// How long connecting may take, with encryption and login.
+const CONNECT_WITHIN: Duration = Duration::from_secs(3);
+
+/// How long an answer may take. What readers wait for is bounded more tightly above; this lets a large merge through a
+/// narrow line come to its end.
+pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
+
+/// How long an idle connection may take to show that it is alive before it is replaced.
+const ALIVE_WITHIN: Duration = Duration::from_millis(500);
+
+/// How many connections there are at most beside the shared one, for what takes long.
+const CONNECTIONS: usize = 4;
+
+/// How long a command waits for a free connection.
+const FREE_WITHIN: Duration = Duration::from_secs(1);
+
+/// Opens connections to one address, again and again if need be.
+pub struct Opener {
+    address: Address,
+}
+
+impl Opener {
+    /// For this address.
+    ///
+    /// # Errors
+    /// The address is wrong; the sentence says how and holds nothing of it.
+    pub fn new(address: &SecretString) -> Result<Self, String> {
+        let address = Address::parse(address.expose_secret())?;
+        match &address {
+            Address::Cluster(_) if !cfg!(feature = "redis-cluster") => {
+                Err("is that of a cluster, and this program was built without the feature redis-cluster".to_owned())
+            }
+            Address::Sentinel { .. } if !cfg!(feature = "redis-sentinel") => {
+                Err("is that of sentinels, and this program was built without the feature redis-sentinel".to_owned())
+            }
+            _ => Ok(Self { address }),
+        }
+    }
+
+    /// Nothing is connected before it is used.
+    ///
+    /// # Errors
+    /// The client library refuses the address.
+    pub fn open(&self) -> Result<Redis, OpenError> {
+        let place = self.address.place();
+        let failed = |reason| OpenError::Failed(format!("redis at {place}: {reason}"));
+        let (pool, connector) = self.connections().map_err(failed)?;
+        Ok(Redis { pool, line: Line::new(connector), place, limit_script: LimitScript::new() })
+    }
+
+    fn connections(&self) -> Result<(Pool, Connector), String> {
+        let config = AsyncConnectionConfig::new()
+            .set_connection_timeout(Some(CONNECT_WITHIN))
+            .set_response_timeout(Some(RESPONSE_WITHIN));
+        match &self.address {
+            Address::One(info) => {
+                let client = Client::open((**info).clone()).map_err(text)?;
+                let manager =
+                    deadpool_redis::Manager::new_with_config((**info).clone(), config.clone()).map_err(text)?;
+                let builder = deadpool_redis::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                Ok((builder.build().map(Pool::One).map_err(text)?, Connector::One(client, config)))
+            }
+            #[cfg(feature = "redis-cluster")]
+            Address::Cluster(nodes) => {
+                let client = deadpool_redis::redis::cluster::ClusterClientBuilder::new(nodes.clone())
+                    .connection_timeout(CONNECT_WITHIN)
+                    .response_timeout(RESPONSE_WITHIN);
+                let manager = deadpool_redis::cluster::Manager::new(nodes.clone(), false).map_err(text)?;
+                let builder =
+                    deadpool_redis::cluster::Pool::builder(manager).config(settings()).runtime(Runtime::Tokio1);
+                let connector = Connector::Cluster(client.build().map_err(text)?);
+                Ok((builder.build().map(Pool::Cluster).map_err(text)?, connector))
+            }
+            #[cfg(feature = "redis-sentinel")]
+            Address::Sentinel { nodes, master, login, tls } => {
+                use deadpool_redis::redis::sentinel::{
+                    SentinelClient, SentinelNodeConnectionInfo as Shared, SentinelServerType as Kind,
+                };
+                use deadpool_redis::sentinel::{Manager, SentinelNodeConnectionInfo, SentinelServerType, TlsMode};
+                let mut shared = Shared::default().set_redis_connection_info((**login).clone());
+                if *tls {
+                    shared = shared.set_tls_mode(deadpool_redis::redis::TlsMode::Secure);
+                }
+                let client = SentinelClient::build(nodes.clone(), master.clone(), Some(shared), Kind::Master);
+                let node = SentinelNodeConnectionInfo {
+                    tls_mode: tls.then_some(TlsMode::Secure),
+                    redis_connection_info: Some((**login).clone().into()),
+                };
+                let manager = Manager::new(nodes.clone(), master.clone(), Some(node), SentinelServerType::Master);
+                let builder = deadpool_redis::sentinel::Pool::builder(manager.map_err(text)?);
+                let pool = builder.config(settings()).runtime(Runtime::Tokio1).build().map(Pool::Sentinel);
+                Ok((pool.map_err(text)?, Connector::Sentinel(Box::new(client.map_err(text)?), config)))
+            }
+            #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
+            _ => Err("this program was built without a feature that it needs".to_owned()),
+        }
+    }
+}
+
+fn settings() -> PoolConfig {
+    let timeouts = Timeouts { wait: Some(FREE_WITHIN), create: Some(CONNECT_WITHIN), recycle: Some(ALIVE_WITHIN) };
+    PoolConfig { timeouts, ..PoolConfig::new(CONNECTIONS) }
+}
+
+fn text(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}

@@ -1,0 +1,240 @@
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use self::server::Server;
+use super::opener::Opener;
+use super::*;
+use crate::Ticket;
+use crate::resilient::Resilient;
+use crate::suite::{self, Bench, CLOSING, TestClock, add, add_for, delete, put, put_for, row};
+use ports::{Replaced, Store};
+
+#[path = "../../../../tests/redis/server.rs"]
+#[allow(dead_code, reason = "other tests use the rest")]
+mod server;
+
+/// The server's time passes by itself, so keys are not looked at in the last moment of their life.
+const EDGE: Duration = Duration::from_secs(5);
+
+/// Shortens every life that the server keeps, as if so many milliseconds had passed.
+const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do \
+                       local left = redis.call('PTTL', key) \
+                       if left > 0 then redis.call('PEXPIRE', key, left - tonumber(ARGV[1])) end \
+                   end";
+
+fn opener(server: &Server) -> Opener {
+    Opener::new(&SecretString::from(server.url())).unwrap()
+}
+
+fn bench(server: &Arc<Server>) -> Bench {
+    let clock = Arc::new(TestClock::default());
+    let (there, used) = (Arc::clone(server), Arc::clone(&clock));
+    let open = move || {
+        let (opener, clock) = (opener(&there), Arc::clone(&used));
+        let opened = async move {
+            let store = Resilient::start_with(move || opener.open(), clock, limits()).await.unwrap();
+            Box::new(store) as Box<dyn Store>
+        };
+        Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
+    };
+    let there = Arc::clone(server);
+    let pass = move |by: Duration| {
+        clock.advance(by);
+        there.words::<()>(&["EVAL", AGE, "0", &by.as_millis().to_string()]);
+    };
+    Bench { pass: Box::new(pass), edge: EDGE, open: Box::new(open) }
+}
+
+macro_rules! behaves {
+    ($($name:ident),+) => {$(
+        #[tokio::test]
+        async fn $name() {
+            let server = Arc::new(Server::start());
+            suite::$name(bench(&server)).await;
+        }
+    )+};
+}
+
+behaves!(
+    limits_hold_over_reopening,
+    reads_see_earlier_writes,
+    writes_keep_their_order,
+    of_two_replacements_one_is_done,
+    keys_vanish_at_the_end_of_their_life,
+    scans_are_ordered_and_limited,
+    writes_survive_reopening,
+    increments_add_up,
+    numbers_that_stand_together_add_up,
+    counters_vanish_at_the_end_of_their_life
+);
+
+#[tokio::test]
+async fn a_prefix_is_taken_literally() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    for prefix in ["*", "?", "[ab]", "[^a]", "\\", "a\\*", "^", "a-b", "{a}"] {
+        let key = format!("{prefix}:1");
+        store
+            .apply(["aa:1", "b:1", "x:1", "^:1", "a*:1", &key].map(|key| put(key, "v")).to_vec().into())
+            .await
+            .unwrap();
+        assert_eq!(
+            store.scan(&format!("{prefix}:"), 10, &Steps::default()).await.unwrap(),
+            [row(&key, "v")],
+            "{prefix}"
+        );
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_scan_finds_the_first_of_more_keys_than_a_page_has() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let keys: Vec<String> = (0..3 * PAGE).map(|n| format!("k{n:05}")).collect();
+    store.apply(Batch::from(keys.iter().map(|key| put(key, "v")).collect::<Vec<_>>())).await.unwrap();
+    let _: i64 = server.ask("DEL k00001");
+    let _: i64 = server.ask("RPUSH k00001 other");
+    let mut wanted: Vec<_> = keys.iter().map(|key| row(key, "v")).collect();
+    wanted.remove(1);
+    assert_eq!(store.scan("k", FETCH + 7, &Steps::default()).await.unwrap(), wanted[..FETCH + 7]);
+    assert_eq!(store.scan("k", usize::MAX, &Steps::default()).await.unwrap(), wanted);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn what_is_no_text_is_passed_on_or_left_out() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let mut somebody = server.connection();
+    cmd("SET").arg("a").arg(b"\xff\x00x".as_slice()).exec(&mut somebody).unwrap();
+    cmd("SET").arg(b"a\xff".as_slice()).arg("v").exec(&mut somebody).unwrap();
+    assert_eq!(store.get("a").await.unwrap().as_deref(), Some("\u{fffd}\0x"));
+    assert_eq!(store.scan("a", 10, &Steps::default()).await.unwrap(), [row("a", "\u{fffd}\0x")]);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn lives_of_any_length_are_taken() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let of = |key: &str, ttl: Duration| Write::Put { key: key.into(), value: "v".into(), ttl: Some(ttl) };
+    let writes =
+        vec![put("gone", "old"), of("gone", Duration::ZERO), of("long", Duration::MAX), put_for("ten", "v", 10)];
+    store.apply(writes.into()).await.unwrap();
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("long", "v"), row("ten", "v")]);
+    let left: i64 = server.ask("PTTL ten");
+    assert!((5_000..=10_000).contains(&left), "{left}");
+    assert!(server.ask::<i64>("PTTL long") > 1_000_000_000);
+    store.apply(vec![put("ten", "for ever")].into()).await.unwrap();
+    assert_eq!(server.ask::<i64>("PTTL ten"), -1);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_refused_batch_leaves_nothing_behind() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    store.apply(vec![put("a", "1")].into()).await.unwrap();
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    let error = store.apply(vec![delete("a"), put("b", "2")].into()).await.unwrap_err();
+    let BackendError::Failed(text) = error else { panic!("{error:?}") };
+    assert!(text.contains("out of memory") && text.contains(&server.address().to_string()), "{text}");
+    let _: () = server.ask("CONFIG SET maxmemory 0");
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), [row("a", "1")]);
+    let many: Vec<_> = (0..1_000).map(|n| put(&n.to_string(), "v")).collect();
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    let text = store.apply(Batch::from(many)).await.unwrap_err().to_string();
+    assert!(text.len() < 300, "{text}");
+    store.close().await;
+    assert!(store.get("a").await.is_err());
+}
+
+#[tokio::test]
+async fn a_batch_that_is_applied_again_counts_once() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let batch = |writer: &str, number| Batch {
+        writes: vec![add("a", 2), add_for("b", 3, 60), put("c", "x")],
+        ticket: Some(Ticket { writer: writer.into(), number }),
+    };
+    for (writer, number, sum) in [("one", 1, "2"), ("one", 1, "2"), ("two", 1, "4"), ("one", 1, "4"), ("one", 2, "6")] {
+        store.apply(batch(writer, number)).await.unwrap();
+        assert_eq!(store.get("a").await.unwrap().as_deref(), Some(sum), "{writer} {number}");
+    }
+    assert_eq!(store.get("b").await.unwrap().as_deref(), Some("9"));
+    assert!((1..=60).contains(&server.ask::<i64>("TTL b")));
+    assert!(server.ask::<i64>("TTL staffai:applied:one") > 3_600);
+    store.close().await;
+}
+
+#[tokio::test]
+async fn keys_of_other_types_become_counters() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let _: i64 = server.ask("RPUSH list x");
+    let _: i64 = server.ask("ZADD set 1 x");
+    let _: i64 = server.ask("HSET hash x 1");
+    let _: () = server.ask("SET zeros 007");
+    let _: () = server.ask("SET large 123456789012345678901234567890");
+    let keys = ["hash", "large", "list", "set", "zeros"];
+    store.apply(keys.map(|key| add_for(key, 7, 60)).to_vec().into()).await.unwrap();
+    assert_eq!(store.scan("", 10, &Steps::default()).await.unwrap(), keys.map(|key| row(key, "7")));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_full_server_counts_nothing_and_then_once() {
+    let server = Server::start();
+    let store = opener(&server).open().unwrap();
+    let batch = Batch { writes: vec![add("a", 2)], ticket: Some(Ticket { writer: "one".into(), number: 1 }) };
+    let _: () = server.ask("CONFIG SET maxmemory 1");
+    store.apply(batch.clone()).await.unwrap_err();
+    let _: () = server.ask("CONFIG SET maxmemory 0");
+    assert_eq!(store.get("a").await.unwrap(), None);
+    store.apply(batch).await.unwrap();
+    assert_eq!(store.get("a").await.unwrap().as_deref(), Some("2"));
+    store.close().await;
+}
+
+#[tokio::test]
+async fn processes_count_together() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let stores = [(bench.open)().await, (bench.open)().await];
+    let adds = (0..200).map(|n| stores[n % 2].write(vec![add("a", 1)]));
+    assert!(futures_util::future::join_all(adds).await.into_iter().all(|durable| durable));
+    for store in stores {
+        assert_eq!(store.get("a").await.as_deref(), Some("200"));
+        store.close(CLOSING).await;
+    }
+}
+
+#[tokio::test]
+async fn a_value_that_two_processes_replace_keeps_the_changes_of_both() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let stores = [(bench.open)().await, (bench.open)().await];
+    let add = |n: usize| {
+        let store = &stores[n % 2];
+        ports::replace(&**store, "a", move |text| Some(format!("{} {n}", text.unwrap_or_default())))
+    };
+    assert!(futures_util::future::join_all((0..8).map(add)).await.iter().all(|end| *end == Replaced::Done));
+    for store in stores {
+        let text = store.get("a").await.unwrap();
+        let mut all: Vec<&str> = text.split_whitespace().collect();
+        all.sort_unstable();
+        assert_eq!(all, ["0", "1", "2", "3", "4", "5", "6", "7"]);
+        store.close(CLOSING).await;
+    }
+}
+
+#[test]
+fn a_server_of_a_cluster_says_what_to_configure() {
+    for reply in ["MOVED 3999 127.0.0.1:6381", "CLUSTERDOWN Hash slot not served"] {
+        let value = ::redis::parse_redis_value(format!("-{reply}\r\n").as_bytes()).unwrap();
+        let said = describe(value.extract_error().unwrap_err());
+        assert!(said.contains("REDIS_URL") && said.contains("redis-cluster://") && said.ends_with(reply), "{said}");
+    }
+}

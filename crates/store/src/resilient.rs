@@ -1,0 +1,453 @@
+//! The store that the rest of the program sees: a backend behind a memory of what is not durable yet.
+//!
+//! A write goes into the overlay at once and is committed by one writer task, together with all that gathered meanwhile (group commit). When the
+//! backend fails, is late, panics or cannot even be opened, the overlay goes on serving and the writer tries again until all
+//! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
+//! an error.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::{BoxFuture, ready};
+use metrics::{counter, gauge};
+use parking_lot::Mutex;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout, timeout_at};
+
+use self::counts::Counts;
+use self::overlay::Seen;
+use self::shared::Shared;
+use self::writer::Writer;
+use crate::{Backend, OpenError, Steps, counted};
+use domain::counter::Counter;
+use domain::limits;
+use domain::panic;
+use ports::{Clock, Keeping, Replaced, Store, StoreStatus, StoredRow, Write};
+
+mod ahead;
+
+mod counts;
+
+mod overlay;
+
+mod reading;
+
+mod recent;
+
+mod decision;
+
+mod shared;
+
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+/// How long the first write waits for company before it is committed.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// Waiting writes go along with another request to a server when the last ones went so long ago.
+const COMPANY_EVERY: Duration = Duration::from_millis(5);
+
+/// So many waiting keys are committed without gathering any longer.
+const GATHERED_ENOUGH: usize = 512;
+
+/// A commit, a sweep or a reopening that takes longer makes the store degraded.
+const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
+
+/// How long the start waits for the backend to open; a repair after a crash may take a while.
+const OPEN_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A read that takes longer makes the store degraded.
+const READ_DEADLINE: Duration = Duration::from_secs(1);
+
+/// A scan that makes no step for longer makes the store degraded.
+const SCAN_DEADLINE: Duration = Duration::from_secs(5);
+
+/// A scan takes at most so many times as long as one of its steps may. It may have to look at every key of a server that others
+/// use too.
+const SCAN_STEPS: u32 = 12;
+
+/// How long a read waits while the store is degraded. The first that fails closes the backend to reads until it recovers.
+const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
+
+/// The first pause before a failing backend is tried again; each next one is twice as long.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+
+/// The longest pause before a failing backend is tried again.
+const RETRY_MOST: Duration = Duration::from_secs(5);
+
+/// The pause between two sweeps for keys whose life is over.
+const SWEEP_EVERY: Duration = Duration::from_secs(30);
+
+/// The pause when a sweep left work behind.
+const SWEEP_AGAIN: Duration = Duration::from_millis(500);
+
+/// How many keys wait in memory at most.
+const OVERLAY_ENTRIES: usize = 20_000;
+
+/// How many bytes wait in memory at most.
+const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
+
+/// Bounds and pauses of the store. The default is right outside of tests.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How long the first write waits for company.
+    pub gather: Duration,
+    /// How long a commit, a sweep or a reopening may take.
+    pub commit: Duration,
+    /// How long a read may take.
+    pub read: Duration,
+    /// The least time that a commit is given, however fast the last ones were. Equal to `commit`: the time is fixed.
+    pub commit_least: Duration,
+    /// The same for a read and a decision about limits.
+    pub read_least: Duration,
+    /// How long a step of a scan may take.
+    pub scan: Duration,
+    /// The first pause before a failing backend is tried again.
+    pub retry_first: Duration,
+    /// The longest such pause.
+    pub retry_most: Duration,
+    /// The pause between two sweeps.
+    pub sweep: Duration,
+    /// How many keys wait in memory.
+    pub entries: usize,
+    /// How many bytes wait in memory.
+    pub bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            gather: GATHER,
+            commit: COMMIT_DEADLINE,
+            read: READ_DEADLINE,
+            commit_least: COMMIT_DEADLINE,
+            read_least: READ_DEADLINE,
+            scan: SCAN_DEADLINE,
+            retry_first: RETRY_FIRST,
+            retry_most: RETRY_MOST,
+            sweep: SWEEP_EVERY,
+            entries: OVERLAY_ENTRIES,
+            bytes: OVERLAY_BYTES,
+        }
+    }
+}
+
+/// A store that survives its backend. Dropping it commits what waits, in the background.
+pub struct Resilient<B: Backend> {
+    shared: Arc<Shared<B>>,
+    writer: Mutex<Option<JoinHandle<()>>>,
+    /// Held while a value is replaced that no other process writes.
+    replacing: tokio::sync::Mutex<()>,
+}
+
+impl<B: Backend> Resilient<B> {
+    /// Opens the backend and starts the writer task. A backend that cannot be opened now is tried again in the background,
+    /// and the store starts degraded. `open` may block.
+    ///
+    /// # Errors
+    /// Only [`OpenError::InUse`]: another process holds the store, and waiting would not help.
+    pub async fn start(
+        open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, OpenError> {
+        Self::start_with(open, clock, Limits::default()).await
+    }
+
+    /// Like [`Self::start`], with bounds of one's own.
+    ///
+    /// # Errors
+    /// See [`Self::start`].
+    pub async fn start_with(
+        open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
+        clock: Arc<dyn Clock>,
+        limits: Limits,
+    ) -> Result<Self, OpenError> {
+        let shared = Arc::new(Shared::new(clock, limits));
+        gauge!("staffai_store_degraded").set(0.0);
+        let mut writer = Writer::new(Arc::clone(&shared), Arc::new(open));
+        writer.first_open(OPEN_DEADLINE).await?;
+        let task = tokio::spawn(writer.run());
+        Ok(Self { shared, writer: Mutex::new(Some(task)), replacing: tokio::sync::Mutex::default() })
+    }
+
+    /// Replaces a value of a backend that other processes write to as well.
+    async fn replace_shared(&self, key: &str, seen: Option<&str>, value: &str) -> Replaced {
+        // A backend that comes back is not asked before what waits is merged.
+        if !self.counts_landed().await {
+            return Replaced::Away;
+        }
+        let Some(backend) = self.shared.lock().readable() else { return Replaced::Away };
+        let replaced = backend.replace(key, seen, value);
+        match self.shared.read_backend(&backend, self.shared.limits.commit, &Steps::default(), replaced).await {
+            Some(true) => Replaced::Done,
+            Some(false) => Replaced::Other,
+            None => Replaced::Away,
+        }
+    }
+
+    fn counting(&self, holds: impl FnOnce(&Counts) -> bool) -> bool {
+        holds(&self.shared.lock().overlay.counts)
+    }
+
+    /// A counter with increments under way. What the backend says is the whole truth once these are durable; before that
+    /// it would be unknown whether it has them already.
+    async fn read_counter(&self, key: &str) -> Option<String> {
+        let counted = self.counts_landed().await;
+        let (backend, missing) = {
+            let state = self.shared.lock();
+            match state.overlay.get(key, self.shared.clock.now()) {
+                Seen::Live(value) => return Some(value.to_owned()),
+                Seen::Gone => return None,
+                Seen::Unknown => {}
+            }
+            (state.readable(), if counted { None } else { state.overlay.counts.of(key) })
+        };
+        let base = match backend {
+            Some(backend) => self.shared.read_one(&backend, key).await.flatten(),
+            None => None,
+        };
+        match missing {
+            Some(by) => Some(counted_text(base.as_deref(), by)),
+            None => base,
+        }
+    }
+
+    /// Waits until everything written so far is durable, at most as long as a read may take. False when it is not.
+    async fn counts_landed(&self) -> bool {
+        let number = {
+            let state = self.shared.lock();
+            if state.status != StoreStatus::Ready {
+                return false;
+            }
+            state.overlay.last()
+        };
+        let mut progress = self.shared.progress.subscribe();
+        if progress.borrow().of(number).is_none() {
+            self.shared.enough.notify_one();
+        }
+        let landed = progress.wait_for(|progress| progress.of(number).is_some());
+        match timeout(self.shared.limits.read, landed).await {
+            Ok(Ok(progress)) => progress.of(number).unwrap_or(false),
+            Ok(Err(_)) | Err(_) => false,
+        }
+    }
+}
+
+impl<B: Backend> Store for Resilient<B> {
+    fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
+        Box::pin(async move {
+            if self.counting(|counts| counts.of(key).is_some()) {
+                return self.read_counter(key).await;
+            }
+            let (backend, begun, before) = {
+                let mut state = self.shared.lock();
+                let now = self.shared.clock.now();
+                match state.overlay.get(key, now) {
+                    Seen::Live(value) => return Some(value.to_owned()),
+                    Seen::Gone => return None,
+                    Seen::Unknown => {}
+                }
+                if !B::SHARED
+                    && let Some(value) = state.recent.written(key, now)
+                {
+                    return Some(value);
+                }
+                let Some(backend) = state.readable() else { return state.recent.get(key, now) };
+                (backend, state.ahead.take(key), state.overlay.last())
+            };
+            let begun = match begun {
+                Some(begun) => begun.await.ok(),
+                None => None,
+            };
+            let read = match begun {
+                Some(read) => read,
+                None => self.shared.read_one(&backend, key).await,
+            };
+            let now = self.shared.clock.now();
+            let mut state = self.shared.lock();
+            let Some(value) = read else { return state.recent.get(key, now) };
+            // What was read may be older than a write that came meanwhile.
+            if state.overlay.last() == before {
+                state.recent.read(key, value.as_deref(), now);
+                return value;
+            }
+            match state.overlay.get(key, now) {
+                Seen::Live(written) => Some(written.to_owned()),
+                Seen::Gone => None,
+                Seen::Unknown => value,
+            }
+        })
+    }
+
+    fn read_ahead(&self, keys: Vec<String>) {
+        if B::SHARED {
+            for key in keys {
+                self.shared.read_ahead(key);
+            }
+        }
+    }
+
+    fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>> {
+        Box::pin(async move {
+            let counting = self.counting(|counts| !counts.with_prefix(prefix).is_empty());
+            let counted = !counting || self.counts_landed().await;
+            // The overlay is looked at first: what leaves it meanwhile is durable before the backend is read.
+            let (waiting, counts, backend) = {
+                let state = self.shared.lock();
+                let waiting = state.overlay.scan(prefix, limit, self.shared.clock.now());
+                let counts = if counted { Vec::new() } else { state.overlay.counts.with_prefix(prefix) };
+                (waiting, counts, state.readable())
+            };
+            let hidden = waiting.iter().filter(|(_, value)| value.is_none()).count();
+            let kept = match backend {
+                Some(backend) => {
+                    let steps = Steps::default();
+                    let rows = backend.scan(prefix, limit + hidden, &steps);
+                    self.shared.read_backend(&backend, self.shared.limits.scan, &steps, rows).await
+                }
+                None => None,
+            };
+            merge(add_up(kept.unwrap_or_default(), counts), waiting, limit)
+        })
+    }
+
+    fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        if writes.is_empty() {
+            return Box::pin(ready(true));
+        }
+        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        let Some(number) = self.shared.take(writes) else { return Box::pin(ready(false)) };
+        let mut progress = self.shared.progress.subscribe();
+        Box::pin(async move {
+            match progress.wait_for(|progress| progress.of(number).is_some()).await {
+                Ok(progress) => progress.of(number).unwrap_or(false),
+                Err(_) => false,
+            }
+        })
+    }
+
+    fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
+        let durable = self.write(writes);
+        self.shared.enough.notify_one();
+        durable
+    }
+
+    fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
+        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        let number = if writes.is_empty() { None } else { self.shared.take(writes) };
+        let Some(number) = number.filter(|_| B::SHARED) else { return Box::pin(ready(())) };
+        let mut progress = self.shared.progress.subscribe();
+        Box::pin(async move {
+            // A store that is gone sends nothing any more.
+            let _ = progress.wait_for(|progress| progress.is_sent(number)).await;
+        })
+    }
+
+    fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
+        Box::pin(async move {
+            if B::SHARED {
+                return self.replace_shared(key, seen, value).await;
+            }
+            let _alone = self.replacing.lock().await;
+            let held = self.get(key).await;
+            if self.status() != StoreStatus::Ready {
+                return Replaced::Away;
+            }
+            if held.as_deref() != seen {
+                return Replaced::Other;
+            }
+            let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
+            if self.commit(vec![put]).await { Replaced::Done } else { Replaced::Away }
+        })
+    }
+
+    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+        if !B::SHARED {
+            return Box::pin(ready(self.shared.decide(&request)));
+        }
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { decision::decide_limit(&shared, &request).await })
+    }
+
+    fn status(&self) -> StoreStatus {
+        self.shared.lock().status.clone()
+    }
+
+    fn copy(&self, to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
+        Box::pin(async move {
+            let away =
+                || "the store does not answer now, and memory alone is no copy; try again when it is back".to_owned();
+            if !self.counts_landed().await {
+                return Err(away());
+            }
+            let backend = self.shared.lock().readable().ok_or_else(away)?;
+            match AssertUnwindSafe(backend.copy(to)).catch_unwind().await {
+                Ok(copied) => copied.map_err(|error| error.to_string()),
+                Err(caught) => Err(format!("a copy panicked: {}", panic::text(caught.as_ref()))),
+            }
+        })
+    }
+
+    fn keeping(&self) -> Keeping {
+        self.shared.lock().keeping.clone()
+    }
+
+    fn close(&self, within: Duration) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            let deadline = Instant::now() + within;
+            self.shared.closing.cancel();
+            let task = self.writer.lock().take();
+            if let Some(mut task) = task
+                && timeout_at(deadline, &mut task).await.is_err()
+            {
+                task.abort();
+            }
+            let (backend, left) = self.shared.shut();
+            if left > 0 {
+                tracing::warn!(event = "store.unsaved", keys = left, "the store closed before everything was durable");
+            }
+            let Some(backend) = backend else { return left == 0 };
+            match timeout_at(deadline, AssertUnwindSafe(backend.close()).catch_unwind()).await {
+                Ok(Ok(())) => {}
+                Ok(Err(caught)) => {
+                    tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked");
+                }
+                Err(_) => tracing::warn!("the store was still closing when its time was over"),
+            }
+            left == 0
+        })
+    }
+}
+
+impl<B: Backend> Drop for Resilient<B> {
+    fn drop(&mut self) {
+        self.shared.closing.cancel();
+    }
+}
+
+/// Counters of the backend and what is to be added to them.
+fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, Counter)>) -> Vec<(String, String)> {
+    let mut rows: std::collections::BTreeMap<String, String> = kept.into_iter().collect();
+    for (key, by) in counts {
+        let sum = counted_text(rows.get(&key).map(String::as_str), by);
+        rows.insert(key, sum);
+    }
+    rows.into_iter().collect()
+}
+
+fn counted_text(before: Option<&str>, by: Counter) -> String {
+    counted(before, by).to_string()
+}
+
+/// Rows of the backend under what waits in memory: the first `limit` live keys.
+fn merge(kept: Vec<(String, String)>, waiting: Vec<(String, Option<String>)>, limit: usize) -> Vec<(String, String)> {
+    let mut rows: std::collections::BTreeMap<String, Option<String>> =
+        kept.into_iter().map(|(key, value)| (key, Some(value))).collect();
+    rows.extend(waiting);
+    rows.into_iter().filter_map(|(key, value)| Some((key, value?))).take(limit).collect()
+}

@@ -1,0 +1,366 @@
+//! The writes that are not durable yet: the latest value of each key, bounded in number and bytes. Plain data, no waiting.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::counts::Counts;
+use crate::counted;
+use domain::counter::Counter;
+use domain::ids::Timestamp;
+use domain::keys;
+use ports::Write;
+
+/// What an entry weighs besides its key and its value.
+const ENTRY_OVERHEAD: usize = 128;
+
+/// What the overlay knows of a key.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Seen<'a> {
+    /// Nothing: the backend has the last word.
+    Unknown,
+    /// It is deleted, or its life is over.
+    Gone,
+    /// Its value.
+    Live(&'a str),
+}
+
+/// All that was waiting at one moment.
+pub struct Snapshot {
+    /// The increments, then one write for each other key, with the life that remains.
+    pub writes: Vec<Write>,
+    /// The number of the batch of increments.
+    pub counts: u64,
+    /// Everything up to this number is in it, or was dropped.
+    pub through: u64,
+}
+
+/// The latest value of each key that is not durable yet, and the increments of counters.
+pub struct Overlay {
+    /// Increments of keys whose value is not known here.
+    pub counts: Counts,
+    entries: BTreeMap<Arc<str>, Entry>,
+    /// The same entries in the order in which they are dropped when there is no room.
+    order: BTreeMap<(Rank, u64), Arc<str>>,
+    bytes: usize,
+    last: u64,
+    max_entries: usize,
+    max_bytes: usize,
+}
+
+struct Entry {
+    number: u64,
+    rank: Rank,
+    value: Option<String>,
+    expires: Option<Timestamp>,
+    /// Dropping it would bring back a deleted value.
+    hides: bool,
+}
+
+/// What is dropped first when there is no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Rank {
+    Expired,
+    Expendable,
+    Essential,
+}
+
+impl Overlay {
+    /// An empty overlay with room for this many entries and bytes.
+    pub fn new(max_entries: usize, max_bytes: usize) -> Self {
+        let counts = Counts::new(max_entries, max_bytes);
+        Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
+    }
+
+    /// Takes writes in order. Returns the number of living entries that were dropped to make room. A value that is larger than
+    /// all the room is dropped itself, and the key keeps what it had.
+    pub fn take(&mut self, writes: Vec<Write>, now: Timestamp) -> usize {
+        let mut dropped = 0;
+        for write in writes {
+            match write {
+                Write::Put { key, value, .. } if weight(&key, Some(&value)) > self.max_bytes => dropped += 1,
+                Write::Put { key, value, ttl } => {
+                    let expires = ttl.map(|ttl| after(now, ttl));
+                    self.insert(key.into(), Some(value), expires);
+                }
+                Write::Delete { key } => self.insert(key.into(), None, None),
+                Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, by, ttl, now)),
+            }
+            dropped += self.make_room();
+        }
+        dropped
+    }
+
+    /// What is known of a key.
+    pub fn get(&self, key: &str, now: Timestamp) -> Seen<'_> {
+        match self.entries.get(key) {
+            None => Seen::Unknown,
+            Some(entry) => entry.seen(now),
+        }
+    }
+
+    /// The first keys with this prefix and what is known of them, up to and including the `limit`th live one.
+    pub fn scan(&self, prefix: &str, limit: usize, now: Timestamp) -> Vec<(String, Option<String>)> {
+        let mut live = 0;
+        let mut found = Vec::new();
+        let from = (Bound::Included(prefix), Bound::Unbounded);
+        for (key, entry) in self.entries.range::<str, _>(from) {
+            if live == limit || !key.starts_with(prefix) {
+                break;
+            }
+            let value = match entry.seen(now) {
+                Seen::Live(value) => Some(value.to_owned()),
+                Seen::Gone | Seen::Unknown => None,
+            };
+            live += usize::from(value.is_some());
+            found.push((key.to_string(), value));
+        }
+        found
+    }
+
+    /// Everything that waits; of increments only what is handed over now.
+    pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
+        let (mut writes, counts) = self.counts.hand_over(now);
+        writes.extend(self.entries.iter().map(|(key, entry)| entry.to_write(key, now)));
+        Snapshot { writes, counts, through: self.last }
+    }
+
+    /// Forgets what is durable: all entries up to this number, and the increments of this batch.
+    pub fn settle(&mut self, through: u64, counts: u64) {
+        self.counts.taken(counts);
+        for rank in [Rank::Expired, Rank::Expendable, Rank::Essential] {
+            let done: Vec<_> = self.order.range((rank, 0)..=(rank, through)).map(|(at, _)| *at).collect();
+            for at in done {
+                self.remove_at(at);
+            }
+        }
+    }
+
+    /// Gives back the room of values whose life is over. What remains of them only hides older values in the backend.
+    pub fn expire(&mut self, now: Timestamp) {
+        for (key, entry) in &mut self.entries {
+            if entry.value.is_none() || entry.seen(now) != Seen::Gone {
+                continue;
+            }
+            self.bytes -= entry.value.take().map_or(0, |value| value.len());
+            if !entry.hides {
+                self.order.remove(&(entry.rank, entry.number));
+                entry.rank = Rank::Expired;
+                self.order.insert((entry.rank, entry.number), Arc::clone(key));
+            }
+        }
+    }
+
+    /// The number of the last write taken.
+    pub const fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// How many keys wait.
+    pub fn len(&self) -> usize {
+        self.entries.len() + self.counts.len()
+    }
+
+    /// What they weigh, in bytes.
+    #[cfg(test)]
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Adds to what is known here, or else to what waits to be added; false when there is no room.
+    fn add(&mut self, key: String, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
+        let Some(entry) = self.entries.get(key.as_str()) else {
+            self.last += 1;
+            return self.counts.add(&key, by, ttl, now);
+        };
+        let (before, life) = match entry.seen(now) {
+            Seen::Live(text) => (Some(text), entry.expires),
+            Seen::Gone | Seen::Unknown => (None, None),
+        };
+        let sum = counted(before, by).to_string();
+        let expires = ttl.map(|ttl| after(now, ttl)).or(life);
+        self.insert(key.into(), Some(sum), expires);
+        true
+    }
+
+    fn insert(&mut self, key: Arc<str>, value: Option<String>, expires: Option<Timestamp>) {
+        self.counts.replace(&key);
+        let before = self.entries.get(&key).map(|entry| (entry.rank, entry.number, entry.hides));
+        let hides = value.is_none() || before.is_some_and(|(_, _, hides)| hides);
+        if let Some((rank, number, _)) = before {
+            self.remove_at((rank, number));
+        }
+        let rank = if hides || keys::essential(&key) { Rank::Essential } else { Rank::Expendable };
+        self.last += 1;
+        self.bytes += weight(&key, value.as_deref());
+        self.order.insert((rank, self.last), Arc::clone(&key));
+        self.entries.insert(key, Entry { number: self.last, rank, value, expires, hides });
+    }
+
+    fn make_room(&mut self) -> usize {
+        let mut dropped = 0;
+        while self.entries.len() > self.max_entries || self.bytes > self.max_bytes {
+            let Some((&at, _)) = self.order.first_key_value() else { break };
+            self.remove_at(at);
+            dropped += usize::from(at.0 != Rank::Expired);
+        }
+        dropped
+    }
+
+    fn remove_at(&mut self, at: (Rank, u64)) {
+        let Some(key) = self.order.remove(&at) else { return };
+        if let Some(entry) = self.entries.remove(&key) {
+            self.bytes -= weight(&key, entry.value.as_deref());
+        }
+    }
+}
+
+impl Entry {
+    fn seen(&self, now: Timestamp) -> Seen<'_> {
+        match &self.value {
+            Some(value) if self.expires.is_none_or(|end| end > now) => Seen::Live(value),
+            _ => Seen::Gone,
+        }
+    }
+
+    fn to_write(&self, key: &str, now: Timestamp) -> Write {
+        match self.seen(now) {
+            Seen::Live(value) => {
+                Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: self.expires.map(|end| end.since(now)) }
+            }
+            Seen::Gone | Seen::Unknown => Write::Delete { key: key.to_owned() },
+        }
+    }
+}
+
+/// The moment at which a life that begins now is over.
+pub fn after(now: Timestamp, ttl: Duration) -> Timestamp {
+    let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
+    Timestamp(now.0.saturating_add(millis))
+}
+
+fn weight(key: &str, value: Option<&str>) -> usize {
+    ENTRY_OVERHEAD + key.len() + value.map_or(0, str::len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn put(key: &str, value: &str) -> Write {
+        Write::Put { key: key.into(), value: value.into(), ttl: None }
+    }
+
+    fn put_for(key: &str, value: &str, millis: u64) -> Write {
+        Write::Put { key: key.into(), value: value.into(), ttl: Some(Duration::from_millis(millis)) }
+    }
+
+    fn delete(key: &str) -> Write {
+        Write::Delete { key: key.into() }
+    }
+
+    #[test]
+    fn the_last_write_of_a_key_wins_and_weighs_once() {
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![put("a", "1"), delete("a"), put("a", "22")], NOW);
+        assert_eq!(overlay.get("a", NOW), Seen::Live("22"));
+        assert_eq!((overlay.len(), overlay.bytes()), (1, ENTRY_OVERHEAD + 3));
+        overlay.settle(overlay.last(), 0);
+        assert_eq!((overlay.len(), overlay.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn settling_keeps_what_came_after_the_snapshot() {
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![put("a", "old"), put("b", "1")], NOW);
+        let snapshot = overlay.snapshot(NOW);
+        overlay.take(vec![put("a", "new")], NOW);
+        overlay.settle(snapshot.through, snapshot.counts);
+        assert_eq!(overlay.get("a", NOW), Seen::Live("new"));
+        assert_eq!(overlay.get("b", NOW), Seen::Unknown);
+    }
+
+    #[test]
+    fn a_snapshot_tells_the_life_that_remains() {
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![put_for("a", "1", 500), put_for("b", "1", 100)], NOW);
+        let later = Timestamp(1_100);
+        assert_eq!(overlay.snapshot(later).writes, vec![put_for("a", "1", 400), delete("b")]);
+        assert_eq!(overlay.get("b", later), Seen::Gone);
+    }
+
+    #[test]
+    fn histories_go_first_then_the_oldest_of_the_rest() {
+        let mut overlay = Overlay::new(2, 10_000);
+        overlay.take(vec![put("staffai:turn:d:1", ""), put("discord_context:1:1", "")], NOW);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], NOW), 1);
+        assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Unknown);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:3", "")], NOW), 1);
+        assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Unknown);
+        assert_eq!(overlay.len(), 2);
+    }
+
+    #[test]
+    fn bytes_are_bounded_also_against_one_huge_value() {
+        let mut overlay = Overlay::new(1_000, 1_000);
+        for n in 0..100 {
+            overlay.take(vec![put(&format!("discord_context:{n}:1"), "0123456789")], NOW);
+            assert!(overlay.bytes() <= 1_000);
+        }
+        let before = overlay.len();
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:1", &"x".repeat(2_000))], NOW), 1);
+        assert_eq!(overlay.len(), before);
+    }
+
+    #[test]
+    fn what_was_deleted_never_comes_back_by_dropping() {
+        let mut overlay = Overlay::new(2, 10_000);
+        overlay.take(vec![delete("discord_context:1:1"), put("discord_context:1:1", "new")], NOW);
+        overlay.take(vec![put("discord_context:2:1", "x"), put("discord_context:3:1", "x")], NOW);
+        assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Live("new"));
+    }
+
+    #[test]
+    fn expired_values_give_their_room_back_and_are_no_loss() {
+        let mut overlay = Overlay::new(2, 10_000);
+        overlay.take(vec![put_for("staffai:turn:d:1", "long text", 10), put("discord_context:1:1", "")], NOW);
+        let before = overlay.bytes();
+        let later = Timestamp(1_010);
+        overlay.expire(later);
+        assert_eq!(before - overlay.bytes(), "long text".len());
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], later), 0);
+        assert_eq!(overlay.get("discord_context:1:1", later), Seen::Live(""));
+    }
+
+    #[test]
+    fn increments_are_folded_into_what_is_known_and_else_kept_apart() {
+        let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay
+            .take(vec![put("a", "5"), add("a", 2), put("b", "no number"), add("b", 2), delete("c"), add("c", 2)], NOW);
+        for (key, sum) in [("a", "7"), ("b", "2"), ("c", "2")] {
+            assert_eq!(overlay.get(key, NOW), Seen::Live(sum), "{key}");
+        }
+        overlay.take(vec![add("d", 1), add("e", 1), put("e", "9"), add("d", 1)], NOW);
+        assert_eq!((overlay.get("d", NOW), overlay.counts.of("d")), (Seen::Unknown, Some(2.into())));
+        assert_eq!((overlay.get("e", NOW), overlay.counts.of("e")), (Seen::Live("9"), None));
+        let snapshot = overlay.snapshot(NOW);
+        assert_eq!(snapshot.writes[0], add("d", 2));
+        overlay.take(vec![add("d", 1)], NOW);
+        overlay.settle(snapshot.through, snapshot.counts);
+        assert_eq!((overlay.len(), overlay.counts.of("d")), (1, Some(1.into())));
+    }
+
+    #[test]
+    fn a_scan_stops_at_its_limit_of_live_keys() {
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![delete("a1"), put("a2", "2"), put("a3", "3"), put("b", "4")], NOW);
+        let value = |v: &str| Some(v.to_owned());
+        assert_eq!(overlay.scan("a", 1, NOW), [("a1".into(), None), ("a2".into(), value("2"))]);
+        assert_eq!(overlay.scan("a", 9, NOW).len(), 3);
+        assert_eq!(overlay.scan("a", 0, NOW), []);
+    }
+}

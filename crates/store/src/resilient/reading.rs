@@ -1,0 +1,132 @@
+//! Reads of the backend, each within a deadline.
+
+use std::panic::AssertUnwindSafe;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, sleep, timeout};
+
+use super::ahead::{FRESH, Read};
+use super::overlay::Seen;
+use super::shared::Shared;
+use super::{DEGRADED_READ_DEADLINE, SCAN_STEPS};
+use crate::{Backend, BackendError, Steps};
+use domain::panic;
+use ports::StoreStatus;
+
+impl<B: Backend> Shared<B> {
+    /// What the backend answers, when it can be read and answers in time.
+    pub async fn read_backend<T>(
+        &self,
+        backend: &Arc<B>,
+        within: Duration,
+        steps: &Steps,
+        call: BoxFuture<'_, Result<T, BackendError>>,
+    ) -> Option<T> {
+        let status = self.lock().status.clone();
+        let deadline = match status {
+            StoreStatus::Ready => within,
+            StoreStatus::Degraded(_) => DEGRADED_READ_DEADLINE.min(within),
+        };
+        let call = AssertUnwindSafe(call).catch_unwind();
+        let (failure, late) = match patient(deadline, steps, call).await {
+            Ok(Ok(Ok(value))) => return Some(value),
+            Ok(Ok(Err(error))) => (error, false),
+            Ok(Err(caught)) => {
+                (BackendError::Broken(format!("a read panicked: {}", panic::text(caught.as_ref()))), false)
+            }
+            Err(_) => (BackendError::Failed(format!("a read had no answer within {deadline:?}")), true),
+        };
+        if self.read_failed(backend, &failure) && late {
+            self.short.lock().missed();
+        }
+        None
+    }
+
+    /// The value of a key in the backend; the outer none says that it cannot be read.
+    pub async fn read_one(&self, backend: &Arc<B>, key: &str) -> Read {
+        self.take_along(&self.lock());
+        let (deadline, begun) = (self.short.lock().deadline(), Instant::now());
+        let read = self.read_backend(backend, deadline, &Steps::default(), backend.get(key)).await;
+        if read.is_some() {
+            self.short.lock().answered(begun.elapsed());
+        }
+        read
+    }
+
+    /// Begins to read a key that is about to be asked for.
+    pub fn read_ahead(self: &Arc<Self>, key: String) {
+        let (backend, number, told) = {
+            let mut state = self.lock();
+            let known = state.overlay.get(&key, self.clock.now()) != Seen::Unknown;
+            if known || state.status != StoreStatus::Ready || state.overlay.counts.of(&key).is_some() {
+                return;
+            }
+            let Some(backend) = state.readable() else { return };
+            let Some((number, told)) = state.ahead.begin(&key) else { return };
+            (backend, number, told)
+        };
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let read = shared.read_one(&backend, &key).await;
+            // It may be written meanwhile, and then nobody asks for this answer.
+            let _ = told.send(read);
+            sleep(FRESH).await;
+            shared.lock().ahead.over(&key, number);
+        });
+    }
+}
+
+/// Waits for a call, as long as it makes a step within each deadline, and [`SCAN_STEPS`] deadlines at most.
+async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
+    let mut call = pin!(call);
+    let mut seen = steps.count();
+    for _ in 1..SCAN_STEPS {
+        match in_time(deadline, call.as_mut()).await {
+            Err(_) if steps.count() > seen => seen = steps.count(),
+            other => return other,
+        }
+    }
+    in_time(deadline, call).await
+}
+
+/// A timer that rings so much too late says that this process did not run meanwhile.
+const STALLED: Duration = Duration::from_millis(50);
+
+/// Waits for a call. When this process itself did not run for a while, the answer may lie there unread: the call gets its time once
+/// more.
+pub async fn in_time<F: Future>(deadline: Duration, mut call: Pin<&mut F>) -> Result<F::Output, Elapsed> {
+    let due = Instant::now() + deadline;
+    match timeout(deadline, call.as_mut()).await {
+        Err(_) if due.elapsed() >= STALLED => timeout(deadline, call).await,
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_process_that_did_not_run_reads_the_answer_before_it_calls_the_server_late() {
+        let (answer, asked) = tokio::sync::oneshot::channel();
+        tokio::spawn(async move {
+            sleep(Duration::from_millis(20)).await;
+            // What lies between the socket and the caller takes a few rounds.
+            for _ in 0..8 {
+                yield_now().await;
+            }
+            let _ = answer.send(());
+        });
+        tokio::spawn(async { std::thread::sleep(Duration::from_millis(400)) });
+        assert!(in_time(Duration::from_millis(100), pin!(asked)).await.is_ok());
+        let never = pin!(std::future::pending::<()>());
+        assert!(in_time(Duration::from_millis(100), never).await.is_err());
+    }
+}

@@ -1,0 +1,156 @@
+//! Histories as they were last seen. A conversation that goes on need not ask the backend again for what was written here, where
+//! no other process writes; and in the time in which the backend cannot be read nothing begins anew, or the short new history would
+//! replace the long one afterwards. Plain data, bounded, no waiting.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::overlay::after;
+use domain::ids::Timestamp;
+use domain::keys;
+
+/// How many histories are kept.
+const ENTRIES: usize = 10_000;
+
+/// How many bytes of keys and values are kept.
+const BYTES: usize = 8 * 1024 * 1024;
+
+/// How long a history is kept that was read, because its remaining life is unknown.
+const READ_LIFE: Duration = Duration::from_secs(30 * 60);
+
+/// The histories that were seen last.
+#[derive(Default)]
+pub struct Recent {
+    entries: HashMap<Arc<str>, Entry>,
+    /// The same keys, the one that was seen longest ago first.
+    order: BTreeMap<u64, Arc<str>>,
+    bytes: usize,
+    last: u64,
+}
+
+struct Entry {
+    number: u64,
+    value: Box<str>,
+    expires: Option<Timestamp>,
+    /// It was written here, so its end is known; else it was read.
+    written: bool,
+}
+
+impl Recent {
+    /// A value was written, to live so long. Keys of other kinds are ignored: their owners remember them.
+    pub fn wrote(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Timestamp) {
+        let expires = ttl.map(|ttl| after(now, ttl));
+        self.keep(key, Entry { number: 0, value: value.into(), expires, written: true });
+    }
+
+    /// A key was read from the backend.
+    pub fn read(&mut self, key: &str, value: Option<&str>, now: Timestamp) {
+        match value {
+            // What we wrote ourselves has a known end.
+            Some(value) if self.entries.get(key).is_some_and(|entry| &*entry.value == value) => {}
+            Some(value) => {
+                let expires = Some(after(now, READ_LIFE));
+                self.keep(key, Entry { number: 0, value: value.into(), expires, written: false });
+            }
+            None => self.forget(key),
+        }
+    }
+
+    /// A key is gone.
+    pub fn forget(&mut self, key: &str) {
+        if let Some((key, entry)) = self.entries.remove_entry(key) {
+            self.order.remove(&entry.number);
+            self.bytes -= key.len() + entry.value.len();
+        }
+    }
+
+    /// What a key held when it was last seen, unless its life is over.
+    pub fn get(&self, key: &str, now: Timestamp) -> Option<String> {
+        self.entries.get(key).and_then(|entry| entry.living(now))
+    }
+
+    /// What was written to a key here, unless its life is over. Where no other process writes this is what the backend holds, or soon
+    /// will.
+    pub fn written(&self, key: &str, now: Timestamp) -> Option<String> {
+        self.entries.get(key).filter(|entry| entry.written).and_then(|entry| entry.living(now))
+    }
+
+    fn keep(&mut self, key: &str, entry: Entry) {
+        if keys::essential(key) {
+            return;
+        }
+        self.forget(key);
+        let key: Arc<str> = key.into();
+        self.last += 1;
+        self.bytes += key.len() + entry.value.len();
+        self.order.insert(self.last, Arc::clone(&key));
+        self.entries.insert(key, Entry { number: self.last, ..entry });
+        while self.entries.len() > ENTRIES || self.bytes > BYTES {
+            let Some((_, oldest)) = self.order.first_key_value() else { break };
+            let oldest = Arc::clone(oldest);
+            self.forget(&oldest);
+        }
+    }
+}
+
+impl Entry {
+    fn living(&self, now: Timestamp) -> Option<String> {
+        self.expires.is_none_or(|end| end > now).then(|| self.value.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp(1_000);
+
+    fn key(number: usize) -> String {
+        format!("discord_context:{number}:1")
+    }
+
+    #[test]
+    fn the_last_value_is_kept_until_its_end() {
+        let mut recent = Recent::default();
+        recent.wrote(&key(1), "a", None, NOW);
+        recent.wrote(&key(1), "b", Some(Duration::from_millis(10)), NOW);
+        recent.read(&key(1), Some("b"), NOW);
+        assert_eq!(recent.get(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
+        assert_eq!(recent.written(&key(1), Timestamp(1_009)).as_deref(), Some("b"));
+        assert_eq!(recent.written(&key(1), Timestamp(1_010)), None);
+        assert_eq!(recent.get(&key(1), Timestamp(1_010)), None);
+        recent.read(&key(2), Some("c"), NOW);
+        assert_eq!(recent.get(&key(2), NOW).as_deref(), Some("c"));
+        assert_eq!(recent.written(&key(2), NOW), None);
+        assert_eq!(recent.get(&key(2), after(NOW, READ_LIFE)), None);
+        recent.read(&key(2), None, NOW);
+        assert_eq!(recent.get(&key(2), NOW), None);
+    }
+
+    #[test]
+    fn only_histories_are_kept() {
+        let mut recent = Recent::default();
+        recent.wrote("staffai:turn:d:1", "a", None, NOW);
+        recent.read("a", Some("b"), NOW);
+        assert!(recent.entries.is_empty());
+    }
+
+    #[test]
+    fn the_number_and_the_bytes_are_bounded() {
+        let mut recent = Recent::default();
+        for number in 0..=ENTRIES {
+            recent.wrote(&key(number), "a", None, NOW);
+        }
+        assert_eq!((recent.entries.len(), recent.order.len()), (ENTRIES, ENTRIES));
+        assert_eq!(recent.get(&key(0), NOW), None);
+        let large = "x".repeat(BYTES / 4);
+        for number in 0..8 {
+            recent.wrote(&key(number), &large, None, NOW);
+            assert!(recent.bytes <= BYTES);
+        }
+        assert!(recent.get(&key(7), NOW).is_some() && recent.get(&key(3), NOW).is_none());
+        recent.wrote(&key(9), &"x".repeat(BYTES), None, NOW);
+        assert_eq!((recent.entries.len(), recent.bytes), (0, 0));
+    }
+}

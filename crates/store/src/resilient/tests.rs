@@ -1,0 +1,517 @@
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use tempfile::TempDir;
+use tokio::sync::Notify;
+
+use super::*;
+use crate::embedded::Embedded;
+use crate::embedded::opener::Opener;
+use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
+use crate::{BackendError, Batch};
+
+/// What a [`Faulty`] backend does instead of its work.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mood {
+    Well,
+    Fails,
+    Breaks,
+    Hangs,
+    Panics,
+    /// It does its work and then fails to say so.
+    LosesAnswers,
+}
+
+/// The switches of all backends opened by one test.
+struct Switches {
+    reads: Mutex<Mood>,
+    writes: Mutex<Mood>,
+    opened: AtomicUsize,
+    applied: AtomicUsize,
+    swept: AtomicUsize,
+    /// Ends all hanging.
+    released: Notify,
+}
+
+impl Switches {
+    fn set(&self, reads: Mood, writes: Mood) {
+        *self.reads.lock() = reads;
+        *self.writes.lock() = writes;
+    }
+
+    async fn obey(&self, which: &Mutex<Mood>) -> Result<(), BackendError> {
+        let mood = *which.lock();
+        match mood {
+            Mood::Well | Mood::LosesAnswers => Ok(()),
+            Mood::Fails => Err(BackendError::Failed("injected failure".into())),
+            Mood::Breaks => Err(BackendError::Broken("injected breakage".into())),
+            Mood::Hangs => {
+                self.released.notified().await;
+                Ok(())
+            }
+            Mood::Panics => panic!("injected panic"),
+        }
+    }
+}
+
+/// The real backend behind switches.
+struct Faulty {
+    real: Embedded,
+    switches: Arc<Switches>,
+}
+
+#[async_trait]
+impl Backend for Faulty {
+    async fn get(&self, key: &str) -> Result<Option<String>, BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.get(key).await
+    }
+
+    async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.scan(prefix, limit, steps).await
+    }
+
+    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+        self.switches.obey(&self.switches.writes).await?;
+        self.switches.applied.fetch_add(1, Ordering::SeqCst);
+        self.real.apply(batch).await?;
+        if *self.switches.writes.lock() == Mood::LosesAnswers {
+            return Err(BackendError::Failed("injected loss of the answer".into()));
+        }
+        Ok(())
+    }
+
+    async fn sweep(&self) -> Result<bool, BackendError> {
+        self.switches.swept.fetch_add(1, Ordering::SeqCst);
+        self.real.sweep().await
+    }
+
+    async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        self.switches.obey(&self.switches.reads).await?;
+        self.real.copy(to).await
+    }
+
+    async fn close(&self) {
+        self.real.close().await;
+    }
+}
+
+struct World {
+    dir: TempDir,
+    clock: Arc<TestClock>,
+    switches: Arc<Switches>,
+    store: Resilient<Faulty>,
+}
+
+const QUICK: Limits = Limits {
+    gather: Duration::from_millis(1),
+    commit: Duration::from_millis(300),
+    read: Duration::from_millis(300),
+    scan: Duration::from_millis(300),
+    retry_first: Duration::from_millis(5),
+    retry_most: Duration::from_millis(20),
+    sweep: Duration::from_secs(30),
+    entries: 100,
+    bytes: 1024 * 1024,
+    commit_least: Duration::from_millis(300),
+    read_least: Duration::from_millis(300),
+};
+
+impl World {
+    async fn new(limits: Limits) -> Self {
+        let dir = TempDir::new().unwrap();
+        let clock = Arc::new(TestClock::default());
+        let switches = Arc::new(Switches {
+            reads: Mutex::new(Mood::Well),
+            writes: Mutex::new(Mood::Well),
+            opened: AtomicUsize::new(0),
+            applied: AtomicUsize::new(0),
+            swept: AtomicUsize::new(0),
+            released: Notify::new(),
+        });
+        let opener = Opener::new(dir.path(), clock.clone());
+        let used = switches.clone();
+        let open = move || {
+            let real = opener.open()?;
+            used.opened.fetch_add(1, Ordering::SeqCst);
+            Ok(Faulty { real, switches: used.clone() })
+        };
+        let store = Resilient::start_with(open, clock.clone(), limits).await.unwrap();
+        Self { dir, clock, switches, store }
+    }
+
+    fn degraded(&self) -> bool {
+        matches!(self.store.status(), StoreStatus::Degraded(_))
+    }
+
+    async fn until(&self, degraded: bool) {
+        let there = async {
+            while self.degraded() != degraded {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        timeout(CLOSING, there).await.expect("the status changes");
+    }
+
+    async fn close_and_read(self) -> Vec<(String, String)> {
+        self.store.close(CLOSING).await;
+        read_all(self.dir.path(), self.clock).await
+    }
+}
+
+async fn read_all(dir: &Path, clock: Arc<TestClock>) -> Vec<(String, String)> {
+    let real = Opener::new(dir, clock).open().unwrap();
+    let rows = real.scan("", 1_000, &Steps::default()).await.unwrap();
+    real.close().await;
+    rows
+}
+
+#[tokio::test]
+async fn every_kind_of_failing_write_degrades_and_is_merged_back() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![put("a", "1"), put("b", "1"), put("c", "1")]).await);
+        world.switches.set(Mood::Well, mood);
+        assert!(!world.store.write(vec![put("a", "2"), delete("b")]).await, "{mood:?}");
+        assert!(world.degraded(), "{mood:?}");
+        assert!(!world.store.write(vec![put("d", "1"), put_for("e", "1", 10)]).await);
+        assert_eq!(world.store.get("a").await.as_deref(), Some("2"));
+        assert_eq!(world.store.get("b").await, None);
+
+        world.clock.advance(Duration::from_secs(4));
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        assert!(world.store.write(vec![put("f", "1")]).await, "{mood:?}");
+        let clock = world.clock.clone();
+        clock.advance(Duration::from_millis(5_999));
+        let rows = ["c", "d", "e", "f"].map(|key| row(key, "1"));
+        assert_eq!(world.close_and_read().await, [&[row("a", "2")][..], &rows].concat(), "{mood:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_broken_backend_is_opened_anew_and_a_failing_one_is_not() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.switches.opened.load(Ordering::SeqCst), 1);
+    world.switches.set(Mood::Well, Mood::Breaks);
+    assert!(!world.store.write(vec![put("b", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert!(world.switches.opened.load(Ordering::SeqCst) >= 2);
+    assert_eq!(world.close_and_read().await, [row("a", "1"), row("b", "1")]);
+}
+
+#[tokio::test]
+async fn every_kind_of_failing_read_gives_nothing_and_degrades() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![put("a", "1")]).await);
+        world.switches.set(mood, Mood::Well);
+        assert_eq!(world.store.get("a").await, None);
+        assert!(world.degraded(), "{mood:?}");
+        assert!(!world.store.write(vec![put("b", "1")]).await);
+        assert_eq!(world.store.scan("", 10).await, [row("b", "1")]);
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")], "{mood:?}");
+        world.store.close(CLOSING).await;
+    }
+}
+
+#[tokio::test]
+async fn histories_that_were_seen_are_known_while_nothing_can_be_read() {
+    const HISTORY: &str = "discord_context:1:1";
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put_for(HISTORY, "long", 60), put("discord_context:2:1", "x")]).await);
+    assert!(world.store.write(vec![delete("discord_context:2:1")]).await);
+    assert_eq!(world.store.get(HISTORY).await.as_deref(), Some("long"));
+    world.switches.set(Mood::Fails, Mood::Fails);
+    for _ in 0..2 {
+        assert_eq!(world.store.get(HISTORY).await.as_deref(), Some("long"));
+        assert_eq!(world.store.get("discord_context:2:1").await, None);
+    }
+    assert!(world.degraded());
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(world.store.get(HISTORY).await, None);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writes() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put("discord_context:1:1", "long"), put("a", "1")]).await);
+    world.switches.set(Mood::Fails, Mood::Well);
+    assert_eq!(world.store.get("discord_context:1:1").await.as_deref(), Some("long"));
+    assert!(!world.degraded());
+    assert_eq!(world.store.get("a").await, None);
+    assert!(world.degraded(), "what memory does not know is asked for");
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn what_is_written_during_a_read_is_what_the_read_tells() {
+    let world = World::new(Limits { gather: CLOSING, read: CLOSING, ..QUICK }).await;
+    assert!(world.store.commit(vec![put("a", "old"), put("b", "old")]).await);
+    world.switches.set(Mood::Hangs, Mood::Well);
+    let reads = async { tokio::join!(world.store.get("a"), world.store.get("b"), world.store.get("c")) };
+    let writes = async {
+        drop(world.store.write(vec![put("a", "new"), delete("b"), put("c", "new")]));
+        loop {
+            world.switches.released.notify_waiters();
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    let (a, b, c) = tokio::select! { biased; read = reads => read, () = writes => unreachable!() };
+    assert_eq!((a.as_deref(), b, c.as_deref()), (Some("new"), None, Some("new")));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn a_hanging_backend_stalls_one_read_and_then_none() {
+    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    assert!(world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Hangs, Mood::Hangs);
+    assert_eq!(world.store.get("a").await, None);
+    let begun = Instant::now();
+    for _ in 0..1_000 {
+        assert_eq!(world.store.get("a").await, None);
+    }
+    assert!(begun.elapsed() < QUICK.read, "a thousand reads together took {:?}", begun.elapsed());
+    world.switches.set(Mood::Well, Mood::Well);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.store.get("a").await.as_deref(), Some("1"));
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn writes_that_still_can_be_read_are_read_while_degraded() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![put("a", "1")]).await);
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("b", "1")]).await);
+    assert_eq!(world.store.scan("", 10).await, [row("a", "1"), row("b", "1")]);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn a_late_commit_is_awaited_and_never_overtaken() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    assert!(!world.store.write(vec![put("a", "old")]).await);
+    assert!(!world.store.write(vec![put("a", "new")]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    // The first commit still hangs, so nothing else may have been applied, however often the writer looked.
+    tokio::time::sleep(QUICK.retry_most * 5).await;
+    assert_eq!(world.switches.applied.load(Ordering::SeqCst), 0);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "new")]);
+}
+
+#[tokio::test]
+async fn memory_is_bounded_while_degraded_and_histories_go_first() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![put("staffai:turn:d:first", "kept")]).await);
+    for n in 0..1_000 {
+        drop(world.store.write(vec![put(&format!("discord_context:{n:04}:1"), "x")]));
+    }
+    let waiting = world.store.shared.lock().overlay.len();
+    assert_eq!(waiting, QUICK.entries);
+    assert_eq!(world.store.get("staffai:turn:d:first").await.as_deref(), Some("kept"));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    let rows = world.close_and_read().await;
+    assert_eq!(rows.len(), QUICK.entries);
+    assert_eq!(rows[0], row("discord_context:0901:1", "x"));
+    assert_eq!(rows[99], row("staffai:turn:d:first", "kept"));
+}
+
+#[tokio::test]
+async fn what_memory_drops_is_never_called_durable() {
+    let world = World::new(QUICK).await;
+    let writes: Vec<_> = (0..=QUICK.entries).map(|n| put(&format!("discord_context:{n}:1"), "x")).collect();
+    assert!(!world.store.write(writes).await);
+    assert!(!world.degraded());
+    let kept = world.close_and_read().await;
+    assert_eq!(kept.len(), QUICK.entries);
+}
+
+#[tokio::test]
+async fn writes_that_gather_share_a_commit() {
+    let world = World::new(Limits { gather: Duration::from_millis(200), ..QUICK }).await;
+    let writes: Vec<_> = (0..50).map(|n| world.store.write(vec![put(&format!("k{n:02}"), "x")])).collect();
+    assert!(futures_util::future::join_all(writes).await.into_iter().all(|durable| durable));
+    assert!(world.switches.applied.load(Ordering::SeqCst) <= 2);
+    assert_eq!(world.close_and_read().await.len(), 50);
+}
+
+#[tokio::test]
+async fn what_is_waited_for_does_not_wait_for_company() {
+    let world = World::new(Limits { gather: Duration::from_secs(60 * 60), ..QUICK }).await;
+    let joined = world.store.write(vec![put("a", "1")]);
+    assert!(world.store.commit(vec![put("b", "1")]).await);
+    assert!(joined.await, "what waited already goes with it");
+    world.close_and_read().await;
+}
+
+#[tokio::test]
+async fn a_dropped_future_changes_nothing() {
+    let world = World::new(QUICK).await;
+    drop(world.store.write(vec![put("a", "1")]));
+    assert_eq!(world.close_and_read().await, [row("a", "1")]);
+}
+
+#[tokio::test]
+async fn closing_a_hanging_store_takes_no_longer_than_allowed() {
+    let world = World::new(Limits { commit: Duration::from_secs(60), ..QUICK }).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    let write = world.store.write(vec![put("a", "1")]);
+    let begun = Instant::now();
+    world.store.close(Duration::from_millis(100)).await;
+    assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    assert!(!write.await);
+}
+
+#[tokio::test]
+async fn the_writer_sweeps_again_and_again() {
+    let world = World::new(Limits { sweep: Duration::from_millis(10), ..QUICK }).await;
+    assert!(world.store.write(vec![put_for("a", "1", 1), put_for("b", "1", 60)]).await);
+    world.clock.advance(Duration::from_secs(2));
+    let swept = async {
+        while world.switches.swept.load(Ordering::SeqCst) < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    timeout(CLOSING, swept).await.expect("the sweep comes");
+    world.store.close(CLOSING).await;
+}
+
+#[tokio::test]
+async fn increments_of_an_outage_are_merged_back_once() {
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Panics, Mood::LosesAnswers] {
+        let world = World::new(QUICK).await;
+        assert!(world.store.write(vec![add("a", 5)]).await);
+        world.switches.set(Mood::Well, mood);
+        for _ in 0..3 {
+            assert!(!world.store.write(vec![add("a", 1), add("b", 2)]).await, "{mood:?}");
+            // Some of it is in doubt by then, some came later.
+            tokio::time::sleep(QUICK.retry_most).await;
+        }
+        world.switches.set(Mood::Well, Mood::Well);
+        world.until(false).await;
+        assert!(world.store.write(vec![add("a", 1)]).await);
+        assert_eq!(world.store.get("a").await.as_deref(), Some("9"), "{mood:?}");
+        assert_eq!(world.close_and_read().await, [row("a", "9"), row("b", "6")], "{mood:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_late_commit_counts_once() {
+    let world = World::new(QUICK).await;
+    world.switches.set(Mood::Well, Mood::Hangs);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    world.switches.set(Mood::Well, Mood::Well);
+    world.switches.released.notify_waiters();
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "2")]);
+}
+
+#[tokio::test]
+async fn a_counter_tells_what_is_known_while_the_backend_is_away() {
+    let world = World::new(QUICK).await;
+    assert!(world.store.write(vec![add("a", 5)]).await);
+    world.switches.set(Mood::Well, Mood::Fails);
+    assert!(!world.store.write(vec![add("a", 1)]).await);
+    assert_eq!(world.store.get("a").await.as_deref(), Some("6"));
+    assert_eq!(world.store.scan("", 10).await, [row("a", "6")]);
+    world.switches.set(Mood::Fails, Mood::Fails);
+    assert_eq!(world.store.get("a").await.as_deref(), Some("1"));
+    world.switches.set(Mood::Well, Mood::Well);
+    world.until(false).await;
+    assert_eq!(world.close_and_read().await, [row("a", "6")]);
+}
+
+#[tokio::test]
+async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
+    use domain::ids::{Door, TurnId};
+    use domain::limits::{Decision, Member, Reservation, Step};
+    let ask = |number: usize| {
+        let limits = limits::Limits { messages: 3, tokens: 1_000 };
+        let turn = TurnId::new(Door::new("d"), number.to_string());
+        let reservation = Reservation { turn, tokens: 5, lease: Duration::from_secs(9), limits, exempt: false };
+        let (member, window) = (Member::new("5:7"), Duration::from_secs(600));
+        limits::Request { member, window, step: Step::Reserve(reservation) }
+    };
+    for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
+        let world = World::new(QUICK).await;
+        assert_eq!(world.store.limit(ask(0)).await, Decision::Admitted);
+        assert!(world.store.write(vec![put("a", "1")]).await);
+        world.switches.set(mood, mood);
+        let admitted: Vec<_> = (1..6).map(|number| world.store.limit(ask(number)).now_or_never().unwrap()).collect();
+        assert_eq!(admitted.iter().filter(|answer| **answer == Decision::Admitted).count(), 2, "{mood:?}");
+        world.until(true).await;
+        world.switches.set(Mood::Well, Mood::Well);
+        world.switches.released.notify_waiters();
+        world.until(false).await;
+        let rows = world.close_and_read().await;
+        let (key, text) = rows.last().unwrap();
+        assert_eq!(key, "token_rl:5:7");
+        assert_eq!(serde_json::from_str::<Vec<String>>(text).unwrap().len(), 3, "{mood:?}");
+    }
+}
+
+/// A backend whose scans take many steps.
+struct Slow {
+    steps: u32,
+    each: Duration,
+}
+
+#[async_trait]
+impl Backend for Slow {
+    async fn get(&self, _key: &str) -> Result<Option<String>, BackendError> {
+        Ok(None)
+    }
+
+    async fn scan(&self, _: &str, _: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
+        for _ in 0..self.steps {
+            tokio::time::sleep(self.each).await;
+            steps.done();
+        }
+        Ok(vec![row("a", "1")])
+    }
+
+    async fn apply(&self, _batch: Batch) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn copy(&self, _to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {
+        Ok(())
+    }
+
+    async fn close(&self) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scan_that_makes_steps_may_take_long_and_one_that_makes_none_fails() {
+    let scan = QUICK.scan;
+    for (steps, each, rows) in [(8, scan / 4, 1), (1, scan * 2, 0)] {
+        let open = move || Ok(Slow { steps, each });
+        let store = Resilient::start_with(open, Arc::new(TestClock::default()), QUICK).await.unwrap();
+        assert_eq!(store.scan("", 10).await.len(), rows, "{steps} steps of {each:?}");
+        assert_eq!(store.status() == StoreStatus::Ready, rows == 1);
+    }
+}

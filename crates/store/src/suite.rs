@@ -1,0 +1,302 @@
+//! How every store behaves, whatever its backend. Each function needs a fresh bench of its own.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+
+use domain::counter::Counter;
+use domain::ids::{Door, Timestamp, TurnId};
+use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use ports::{Clock, Replaced, Store, StoreStatus, Write, replace};
+
+/// Longer than any store of the tests needs to close.
+pub const CLOSING: Duration = Duration::from_secs(20);
+
+/// A clock that stands until it is moved.
+pub struct TestClock(AtomicU64);
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self(AtomicU64::new(1_700_000_000_000))
+    }
+}
+
+impl TestClock {
+    /// Moves the clock forward.
+    pub fn advance(&self, by: Duration) {
+        self.0.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        Timestamp(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// One kept place that stores can be opened on, one after the other.
+pub struct Bench {
+    /// Lets time pass, for the stores and for what is behind them.
+    pub pass: Box<dyn Fn(Duration)>,
+    /// How long before its end a key is certainly there: zero where the test moves the time.
+    pub edge: Duration,
+    /// Opens a store on the same data as the last one.
+    pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Store>>>,
+}
+
+/// Sets a key for ever.
+pub fn put(key: &str, value: &str) -> Write {
+    Write::Put { key: key.into(), value: value.into(), ttl: None }
+}
+
+/// Sets a key for some seconds.
+pub fn put_for(key: &str, value: &str, seconds: u64) -> Write {
+    Write::Put { key: key.into(), value: value.into(), ttl: Some(Duration::from_secs(seconds)) }
+}
+
+/// Removes a key.
+pub fn delete(key: &str) -> Write {
+    Write::Delete { key: key.into() }
+}
+
+/// Adds to a counter.
+pub fn add(key: &str, by: i64) -> Write {
+    Write::Add { key: key.into(), by: by.into(), ttl: None }
+}
+
+/// Adds to a counter that lives for some seconds from then.
+pub fn add_for(key: &str, by: i64, seconds: u64) -> Write {
+    Write::Add { key: key.into(), by: by.into(), ttl: Some(Duration::from_secs(seconds)) }
+}
+
+/// A row as a scan gives it.
+pub fn row(key: &str, value: &str) -> (String, String) {
+    (key.into(), value.into())
+}
+
+/// A read that begins after a write sees it, before and after it is durable.
+pub async fn reads_see_earlier_writes(bench: Bench) {
+    let store = (bench.open)().await;
+    assert_eq!(store.get("a").await, None);
+    let durable = store.write(vec![put("a", "1")]);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    assert_eq!(store.scan("", 10).await, [row("a", "1")]);
+    assert!(durable.await);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+
+    drop(store.write(vec![delete("a")]));
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.scan("", 10).await, []);
+    assert!(store.write(vec![put("b", "ü \0 \u{1F600}")]).await);
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.get("b").await.as_deref(), Some("ü \0 \u{1F600}"));
+    assert_eq!(store.status(), StoreStatus::Ready);
+    store.close(CLOSING).await;
+}
+
+/// A value is replaced by whoever saw it as it is, and changes at one moment are all kept.
+pub async fn of_two_replacements_one_is_done(bench: Bench) {
+    let store = (bench.open)().await;
+    assert_eq!(store.replace("a", Some("0"), "1").await, Replaced::Other);
+    assert_eq!(store.replace("a", None, "1").await, Replaced::Done);
+    assert_eq!(store.replace("a", None, "2").await, Replaced::Other);
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    let store = &store;
+    let add = |_| async move {
+        let number = |text: Option<&str>| text.and_then(|text| text.parse::<u32>().ok()).unwrap_or(0);
+        replace(&**store, "a", |text| Some((number(text) + 1).to_string())).await
+    };
+    let all = futures_util::future::join_all((0..8).map(add)).await;
+    assert!(all.iter().all(|replaced| *replaced == Replaced::Done), "{all:?}");
+    assert_eq!(store.get("a").await.as_deref(), Some("9"));
+    store.close(CLOSING).await;
+    assert_eq!(store.replace("a", Some("9"), "10").await, Replaced::Away);
+}
+
+/// Writes of one batch, and batches, are applied in their order.
+pub async fn writes_keep_their_order(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![put("a", "1"), delete("a"), put("a", "2"), put("b", "1"), delete("b")]).await);
+    let many: Vec<_> = (0..50).map(|n| store.write(vec![put("c", &n.to_string())])).collect();
+    assert!(futures_util::future::join_all(many).await.into_iter().all(|durable| durable));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("a", "2"), row("c", "49")]);
+    store.close(CLOSING).await;
+}
+
+/// A key with a life vanishes at its end, and a later write changes its life.
+pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
+    let store = (bench.open)().await;
+    let writes = vec![put_for("a", "1", 10), put_for("b", "1", 10), put_for("c", "1", 10), put("d", "1")];
+    assert!(store.write(writes).await);
+    assert!(store.write(vec![put("b", "2"), put_for("c", "2", 30)]).await);
+    (bench.pass)(Duration::from_millis(9_999).saturating_sub(bench.edge));
+    assert_eq!(store.get("a").await.as_deref(), Some("1"));
+    (bench.pass)(Duration::from_millis(1) + bench.edge);
+    assert_eq!(store.get("a").await, None);
+    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("c", "2"), row("d", "1")]);
+
+    drop(store.write(vec![put_for("e", "1", 5)]));
+    (bench.pass)(Duration::from_secs(5));
+    assert_eq!(store.get("e").await, None);
+    (bench.pass)(Duration::from_secs(15));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("b", "2"), row("d", "1")]);
+    store.close(CLOSING).await;
+}
+
+/// A scan gives exactly the keys with the prefix, by key, up to its limit; durable or not, without the deleted ones.
+pub async fn scans_are_ordered_and_limited(bench: Bench) {
+    let store = (bench.open)().await;
+    let writes = ["p:3", "p:1", "o:9", "p:2", "p", "q:1", "p:ü"].map(|key| put(key, "old")).to_vec();
+    assert!(store.write(writes).await);
+    let expected = [row("p:1", "old"), row("p:2", "old"), row("p:3", "old"), row("p:ü", "old")];
+    assert_eq!(store.scan("p:", 10).await, expected);
+    assert_eq!(store.scan("p:", 2).await, expected[..2]);
+    assert_eq!(store.scan("p:", 0).await, []);
+    assert_eq!(store.scan("x", 10).await, []);
+
+    let durable = store.write(vec![delete("p:1"), put("p:2", "new"), put("p:0", "new"), delete("p:3")]);
+    let expected = [row("p:0", "new"), row("p:2", "new"), row("p:ü", "old")];
+    assert_eq!(store.scan("p:", 10).await, expected);
+    assert_eq!(store.scan("p:", 3).await, expected);
+    assert_eq!(store.scan("p:", 1).await, expected[..1]);
+    assert!(durable.await);
+    assert_eq!(store.scan("p:", 3).await, expected);
+    store.close(CLOSING).await;
+}
+
+/// What was durable is there after reopening; so is what was only begun when the store closed.
+pub async fn writes_survive_reopening(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![put("a", "1")]).await);
+    let begun = store.write(vec![put("b", "2"), delete("a")]);
+    store.close(CLOSING).await;
+    assert!(begun.await);
+    assert!(!store.write(vec![put("c", "3")]).await);
+
+    let store = (bench.open)().await;
+    assert_eq!(store.scan("", 10).await, [row("b", "2")]);
+    store.close(CLOSING).await;
+}
+
+/// Increments add up, are seen at once and after reopening, and replace what is no number.
+pub async fn increments_add_up(bench: Bench) {
+    let store = (bench.open)().await;
+    let written = vec![put("n:number", "40"), put("n:words", "forty"), put("n:float", "4.5"), put("n:gone", "7")];
+    assert!(store.write(written).await);
+    drop(store.write(vec![add("n:number", 1), add("n:number", 1), add("n:words", 3), add("n:float", 4)]));
+    drop(store.write(vec![add("n:new", 5), add("n:less", -5), delete("n:gone"), add("n:gone", 1)]));
+    let expected = [
+        row("n:float", "4"),
+        row("n:gone", "1"),
+        row("n:less", "-5"),
+        row("n:new", "5"),
+        row("n:number", "42"),
+        row("n:words", "3"),
+    ];
+    assert_eq!(store.get("n:number").await.as_deref(), Some("42"));
+    assert_eq!(store.scan("n:", 10).await, expected);
+    let many: Vec<_> = (0..50).map(|_| store.write(vec![add("n:many", 2)])).collect();
+    assert!(futures_util::future::join_all(many).await.into_iter().all(|durable| durable));
+    assert_eq!(store.get("n:many").await.as_deref(), Some("100"));
+    assert!(store.write(vec![add("n:new", 1), put("n:new", "x"), add("n:many", 1), delete("n:many")]).await);
+    assert_eq!((store.get("n:new").await.as_deref(), store.get("n:many").await), (Some("x"), None));
+    assert!(store.write(vec![add("n:new", 2)]).await);
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    drop(store.write(vec![add("n:number", 1)]));
+    assert_eq!(store.get("n:number").await.as_deref(), Some("43"));
+    assert_eq!(store.get("n:new").await.as_deref(), Some("2"));
+    store.close(CLOSING).await;
+}
+
+/// Counters of several numbers add up each by itself, whatever stood there before them.
+pub async fn numbers_that_stand_together_add_up(bench: Bench) {
+    let together = |key: &str, numbers| Write::Add { key: key.into(), by: Counter(numbers), ttl: None };
+    let store = (bench.open)().await;
+    let written = vec![
+        put("n:one", "40"),
+        put("n:many", "1 0 -7 2"),
+        put("n:words", "1 two"),
+        put("n:long", "9876543210123456789"),
+        put("n:seven", "1 2 3 4 5 6 7"),
+    ];
+    assert!(store.write(written).await);
+    for key in ["n:one", "n:many", "n:words", "n:long", "n:seven", "n:new"] {
+        assert!(store.write(vec![together(key, [2, 0, 7, 0, 1_000_000_000_000, 0])]).await);
+    }
+    assert!(store.write(vec![add("n:many", 5), together("n:new", [0, 0, 0, 0, 0, 9])]).await);
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    let expected = [
+        row("n:long", "2 0 7 0 1000000000000"),
+        row("n:many", "8 0 0 2 1000000000000"),
+        row("n:new", "2 0 7 0 1000000000000 9"),
+        row("n:one", "42 0 7 0 1000000000000"),
+        row("n:seven", "2 0 7 0 1000000000000"),
+        row("n:words", "2 0 7 0 1000000000000"),
+    ];
+    assert_eq!(store.scan("n:", 10).await, expected);
+    store.close(CLOSING).await;
+}
+
+/// A counter vanishes at the end of the life that was set last, and begins anew after that.
+pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
+    let store = (bench.open)().await;
+    assert!(store.write(vec![add_for("a", 1, 16), put_for("b", "1", 16), put("c", "1")]).await);
+    assert!(store.write(vec![add("b", 1), add_for("c", 1, 16)]).await);
+    (bench.pass)(Duration::from_secs(8));
+    assert!(store.write(vec![add_for("a", 1, 16)]).await);
+    (bench.pass)(Duration::from_secs(8) + bench.edge);
+    assert_eq!(store.get("a").await.as_deref(), Some("2"));
+    assert_eq!((store.get("b").await, store.get("c").await), (None, None));
+    (bench.pass)(Duration::from_secs(8));
+    assert_eq!(store.get("a").await, None);
+    assert!(store.write(vec![add("a", 5)]).await);
+    assert_eq!(store.get("a").await.as_deref(), Some("5"));
+    store.close(CLOSING).await;
+}
+
+/// Limits hold, also over reopening, and what was settled or cancelled stays so.
+pub async fn limits_hold_over_reopening(bench: Bench) {
+    let ask = |number: u32| {
+        let turn = TurnId::new(Door::new("d"), number.to_string());
+        let limits = Limits { messages: 3, tokens: 1_000 };
+        let lease = Duration::from_secs(60);
+        step(Step::Reserve(Reservation { turn, tokens: 50, lease, limits, exempt: false }))
+    };
+    let turn = |number: u32| TurnId::new(Door::new("d"), number.to_string());
+    let store = (bench.open)().await;
+    for number in 0..3 {
+        assert_eq!(store.limit(ask(number)).await, Decision::Admitted);
+    }
+    assert!(matches!(store.limit(ask(3)).await, Decision::Refused(_)));
+    store.limit(step(Step::Settle(turn(0), Some(700)))).await;
+    store.limit(step(Step::Cancel(turn(1)))).await;
+    let used =
+        |answer| if let Decision::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
+    let read = || step(Step::Read(Limits { messages: 3, tokens: 1_000 }));
+    assert_eq!(used(store.limit(read()).await), (2, 750));
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(used(store.limit(read()).await), (2, 750));
+    assert_eq!(store.limit(ask(2)).await, Decision::Admitted, "it has its reservation");
+    store.limit(step(Step::Settle(turn(0), Some(5)))).await;
+    assert_eq!(store.limit(ask(4)).await, Decision::Admitted);
+    assert!(matches!(store.limit(ask(5)).await, Decision::Refused(_)));
+    assert_eq!(used(store.limit(read()).await), (3, 800));
+    store.close(CLOSING).await;
+}
+
+fn step(step: Step) -> Request {
+    Request { member: Member::new("5:7"), window: Duration::from_secs(600), step }
+}

@@ -1,0 +1,179 @@
+//! What the program tells about itself: log lines and metrics. Nothing in here decides anything, and nothing waits.
+//!
+//! A line is made from an event's own fields and the `actor` and `turn` of the span it happened in. Secrets are taken out
+//! of each value before it is written, and text of members only appears when the operator asked for it.
+
+pub mod events;
+
+pub mod metrics;
+mod turn_lines;
+
+#[cfg(feature = "otlp")]
+pub mod traces;
+
+mod line;
+
+#[cfg(feature = "playground")]
+pub mod log_file;
+
+mod panics;
+
+mod redact;
+
+mod writer;
+
+use std::io::Write;
+use std::str::FromStr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::level_filters::LevelFilter;
+use tracing_subscriber::Registry;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Layer, SubscriberExt};
+
+use crate::line::{LineLayer, Style};
+pub use crate::redact::Redaction;
+pub use crate::turn_lines::TurnLines;
+use crate::writer::Writer;
+use ports::Clock;
+
+/// How long a panic waits until its line is written. It may be the last one: a panic within a panic ends the process.
+const PANIC_WITHIN: Duration = Duration::from_millis(100);
+
+/// Libraries that may log, at warnings and above. All others are silent: several of them print bodies and headers.
+const LIBRARIES: [&str; 5] = ["ractor", "redb", "redis", "rustls", "async_nats"];
+
+/// How to log.
+pub struct LogOptions {
+    /// A level (`info`, also `WARNING` as Python spells it), or a list such as `info,staffai::discord=debug`.
+    pub filter: String,
+    /// The form of a line.
+    pub format: LogFormat,
+    /// Write what members and prompts say, too.
+    pub content: bool,
+    /// Texts that are replaced by `***` wherever they would appear.
+    pub redact: Redaction,
+    /// Where lines go: standard output, in production.
+    pub out: Box<dyn Write + Send>,
+    /// What lines are stamped with.
+    pub clock: Arc<dyn Clock>,
+    /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
+    pub extra: Option<ExtraLayer>,
+    /// Where the last lines are kept as well, if anywhere.
+    pub kept: Option<TurnLines>,
+}
+
+/// A layer beside that of the lines, with a filter of its own.
+pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
+
+/// The form of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LogFormat {
+    /// One JSON object a line.
+    Json,
+    /// For eyes.
+    Pretty {
+        /// Colour the level.
+        color: bool,
+    },
+}
+
+/// Keeps the log alive. Dropping it writes what still waits, for a bounded time.
+#[must_use = "dropping the guard ends the log"]
+#[derive(Debug)]
+pub struct LogGuard(#[expect(dead_code, reason = "it is held to be dropped")] Writer);
+
+/// Starts the log of this process, and sends panics through it. To be called once, early in `main`.
+///
+/// # Errors
+/// The filter cannot be read, the writer's thread cannot start, or a log was started before.
+pub fn init(options: LogOptions) -> Result<LogGuard, String> {
+    let filter = targets(&options.filter)?;
+    let writer = Writer::start(options.out, options.clock.clone(), options.format, options.kept)?;
+    let lines = writer.lines();
+    let layer =
+        LineLayer::new(Style { format: options.format, content: options.content }, options.redact, options.clock, {
+            let lines = lines.clone();
+            move |line, level| lines.send(line, level)
+        });
+    let registry = tracing_subscriber::registry();
+    match options.extra {
+        None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),
+        Some(extra) => tracing::subscriber::set_global_default(registry.with(extra).with(layer.with_filter(filter))),
+    }
+    .map_err(|_| "a log was already started in this process".to_owned())?;
+    let content = options.content;
+    std::panic::set_hook(Box::new(move |info| {
+        panics::log(info, content);
+        lines.flush(PANIC_WITHIN);
+    }));
+    Ok(LogGuard(writer))
+}
+
+/// The span of a turn's call of a tool, in the form of W3C Trace Context.
+#[cfg(feature = "otlp")]
+#[must_use]
+pub fn trace_parent(turn: &str, call: usize) -> Option<String> {
+    Some(traces::spans::trace_parent(turn, call as u64))
+}
+
+/// The same: builds that send no traces have none.
+#[cfg(not(feature = "otlp"))]
+#[must_use]
+pub const fn trace_parent(_turn: &str, _call: usize) -> Option<String> {
+    None
+}
+
+/// Checks a log filter without starting anything.
+///
+/// # Errors
+/// Says what would be right.
+pub fn check_filter(text: &str) -> Result<(), String> {
+    targets(text).map(drop)
+}
+
+fn targets(text: &str) -> Result<Targets, String> {
+    let normal: Vec<String> = text.split(',').map(|part| crate_target(python_level(part.trim()))).collect();
+    let wrong = || {
+        "must be a level (error, warn, info, debug, trace, off) or a list of target=level such as info,staffai=debug"
+            .to_owned()
+    };
+    // A bare word that is no level is a mistyped level, not a target with all levels.
+    if normal.iter().any(|part| !part.contains('=') && !is_own(part) && LevelFilter::from_str(part).is_err()) {
+        return Err(wrong());
+    }
+    let asked = Targets::from_str(&normal.join(",")).map_err(|_| wrong())?;
+    let own = asked.default_level().unwrap_or(LevelFilter::INFO);
+    let parts = asked.iter().filter(|(target, _)| is_own(target)).map(|(target, level)| (target.to_owned(), level));
+    Ok(Targets::new()
+        .with_targets(LIBRARIES.map(|library| (library, own.min(LevelFilter::WARN))))
+        .with_target("staffai", own)
+        .with_targets(parts.collect::<Vec<_>>()))
+}
+
+fn is_own(target: &str) -> bool {
+    target == "staffai" || target.starts_with("staffai::") || target.starts_with("staffai_")
+}
+
+/// A part of a filter, where `staffai::store` stands for the crate `staffai_store`.
+fn crate_target(part: &str) -> String {
+    let part = part.to_ascii_lowercase();
+    match part.strip_prefix("staffai::") {
+        Some(inside) if !inside.starts_with("app") => format!("staffai_{inside}"),
+        _ => part,
+    }
+}
+
+/// The names of levels that Python knows and Rust does not.
+fn python_level(text: &str) -> &str {
+    match text.to_ascii_uppercase().as_str() {
+        "WARNING" => "warn",
+        "CRITICAL" | "FATAL" => "error",
+        "NOTSET" | "" => "info",
+        _ => text,
+    }
+}
+
+#[cfg(test)]
+mod tests;

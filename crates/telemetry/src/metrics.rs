@@ -1,0 +1,281 @@
+//! The names, meanings and buckets of all metrics, and the recorder that keeps them.
+//!
+//! No label ever holds the id of a user, a channel or a guild: their number has no bound.
+
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use tokio_util::sync::CancellationToken;
+
+use domain::shed::Shed;
+
+/// How often samples are folded into their buckets when the page is not read: they take memory until then.
+const UPKEEP: Duration = Duration::from_secs(5);
+
+/// Seconds, from a cache hit to the longest turn.
+const SECONDS: &[f64] =
+    &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0];
+
+/// Seconds of our own work, which is short.
+const SHORT_SECONDS: &[f64] = &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
+
+/// Seconds, as the OpenTelemetry conventions advise for model calls.
+const MODEL_SECONDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
+
+/// Tokens, as the OpenTelemetry conventions advise.
+const TOKENS: &[f64] =
+    &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
+
+/// One metric.
+#[derive(Debug, Clone, Copy)]
+pub struct Metric {
+    /// Its name, as it is scraped.
+    pub name: &'static str,
+    /// What kind it is.
+    pub kind: MetricKind,
+    /// Its meaning, and its labels.
+    pub help: &'static str,
+}
+
+/// What kind a metric is.
+#[derive(Debug, Clone, Copy)]
+pub enum MetricKind {
+    /// Only grows.
+    Counter,
+    /// Only grows, has no labels, and is there from the start with zero, so that an alert can watch it.
+    ZeroCounter,
+    /// The same for each of these values of its one label.
+    ZeroCounters(&'static str, &'static [&'static str]),
+    /// Goes up and down.
+    Gauge,
+    /// Samples in buckets with these upper borders.
+    Histogram(&'static [f64]),
+}
+
+/// Every metric of the program. A test of the repository checks that the source records no other.
+pub const METRICS: &[Metric] = &[
+    row("staffai_turns_total", MetricKind::Counter, "turns that ended, by door, trigger and outcome"),
+    row("staffai_turn_seconds", MetricKind::Histogram(SECONDS), "from a turn's acceptance to its last part"),
+    row(
+        "staffai_turn_overhead_seconds",
+        MetricKind::Histogram(SHORT_SECONDS),
+        "a turn's time not spent waiting for a model or tools",
+    ),
+    row(
+        "staffai_first_visible_seconds",
+        MetricKind::Histogram(SECONDS),
+        "from a turn's acceptance to the first text a member can see",
+    ),
+    row("staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology"),
+    row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "triggers that were found answered twice"),
+    row(
+        "staffai_shed_total",
+        MetricKind::ZeroCounters("where", &Shed::LABELS),
+        "work that was turned away because too much was going on, by where",
+    ),
+    row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
+    row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
+    row("staffai_actor_failures_total", MetricKind::Counter, "lives that ended by a failure, by actor"),
+    row("staffai_actor_hung_total", MetricKind::Counter, "handlers that ran longer than they may, by actor"),
+    row("staffai_poison_messages_total", MetricKind::Counter, "messages that failed an actor too often, by actor"),
+    row("staffai_mailbox_depth", MetricKind::Gauge, "messages that wait, by actor"),
+    row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
+    row("staffai_uptime_seconds", MetricKind::Gauge, "time since the root supervisor started"),
+    row("staffai_process_memory_bytes", MetricKind::Gauge, "memory of the process that is in use"),
+    row("staffai_process_cpu_seconds", MetricKind::Gauge, "processor time that the process used"),
+    row(
+        "staffai_config_rejected",
+        MetricKind::Gauge,
+        "1 while changed files are wrong and the old settings stay, else 0",
+    ),
+    row(
+        "staffai_part_up",
+        MetricKind::Gauge,
+        "1 while a door, a shard, the store, a model row or a tool server works, else 0, and NaN once it is not there any more, by kind and name",
+    ),
+    row(
+        "staffai_mcp_state",
+        MetricKind::Gauge,
+        "how a tool server is, by server: 4 ready, 3 degraded, 2 open, 1 starting, 0 stopped",
+    ),
+    row(
+        "mcp_client_operation_duration_seconds",
+        MetricKind::Histogram(SECONDS),
+        "duration of requests to tool servers, by method and error",
+    ),
+    row("staffai_breaker_open", MetricKind::Gauge, "1 while a failing model is left alone, else 0, by model"),
+    row("staffai_bound_used", MetricKind::Gauge, "how much of a bound (open turns, model calls) is in use, by bound"),
+    row("staffai_bound_max", MetricKind::Gauge, "how much a bound allows, by bound"),
+    row(
+        "staffai_llm_cost_dollars",
+        MetricKind::Gauge,
+        "what calls of models cost since the start, by model, where rows have prices",
+    ),
+    row(
+        "staffai_limit_refused_total",
+        MetricKind::ZeroCounters("tier", &["messages", "tokens"]),
+        "requests over a limit, by tier",
+    ),
+    row("staffai_restrictions_active", MetricKind::Gauge, "restrictions in force"),
+    row("staffai_gates_open", MetricKind::Gauge, "calls of tools that wait for the decision of a person"),
+    row("staffai_gates_total", MetricKind::Counter, "calls of tools about which a person was asked, by decision"),
+    row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
+    row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
+    row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and memory serves, else 0"),
+    row("staffai_store_writes_total", MetricKind::Counter, "writes handed to the store"),
+    row("staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of commits of the store"),
+    row(
+        "gen_ai_client_token_usage",
+        MetricKind::Histogram(TOKENS),
+        "tokens of model calls, by operation, model and type",
+    ),
+    row(
+        "gen_ai_client_operation_duration_seconds",
+        MetricKind::Histogram(MODEL_SECONDS),
+        "duration of model calls, by operation, model and error",
+    ),
+    row(
+        "gen_ai_execute_tool_duration_seconds",
+        MetricKind::Histogram(MODEL_SECONDS),
+        "time of calls of tools at their source, by tool and error; a call that was not let is not counted",
+    ),
+];
+
+const fn row(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {
+    Metric { name, kind, help }
+}
+
+/// Reads what was recorded.
+#[derive(Clone)]
+pub struct Metrics(PrometheusHandle);
+
+impl Metrics {
+    /// The page that Prometheus reads.
+    #[must_use]
+    pub fn render(&self) -> String {
+        self.0.render()
+    }
+
+    /// Keeps the room that samples take bounded. Runs until it is stopped.
+    pub async fn upkeep(&self, stop: CancellationToken) {
+        while stop.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
+            self.0.run_upkeep();
+        }
+    }
+}
+
+/// Installs the recorder of this process. To be called once, in `main`; until then, nothing is recorded.
+///
+/// # Errors
+/// A recorder was installed before.
+pub fn install() -> Result<Metrics, String> {
+    let recorder = recorder().map_err(|error| format!("cannot build the metrics: {error}"))?;
+    let handle = recorder.handle();
+    metrics::set_global_recorder(recorder).map_err(|_| "metrics were already installed in this process".to_owned())?;
+    describe();
+    Ok(Metrics(handle))
+}
+
+/// A counter of a page of metrics, over all its labels.
+#[must_use]
+pub fn summed(page: &str, name: &str) -> u64 {
+    let value = |line: &str| {
+        let rest = line.strip_prefix(name)?;
+        let of_it = rest.starts_with([' ', '{']);
+        rest.rsplit(' ').next().filter(|_| of_it)?.parse::<u64>().ok()
+    };
+    page.lines().filter_map(value).sum()
+}
+
+fn recorder() -> Result<PrometheusRecorder, BuildError> {
+    let mut builder = PrometheusBuilder::new();
+    for metric in METRICS {
+        if let MetricKind::Histogram(buckets) = metric.kind {
+            builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
+        }
+    }
+    Ok(builder.build_recorder())
+}
+
+fn describe() {
+    for Metric { name, kind, help } in METRICS {
+        match kind {
+            MetricKind::Counter => metrics::describe_counter!(*name, *help),
+            MetricKind::ZeroCounter => {
+                metrics::describe_counter!(*name, *help);
+                metrics::counter!(*name).increment(0);
+            }
+            MetricKind::ZeroCounters(label, values) => {
+                metrics::describe_counter!(*name, *help);
+                for value in *values {
+                    metrics::counter!(*name, *label => *value).increment(0);
+                }
+            }
+            MetricKind::Gauge => metrics::describe_gauge!(*name, *help),
+            MetricKind::Histogram(_) => metrics::describe_histogram!(*name, *help),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dashboard_explains_its_counters_in_the_words_of_the_metrics() {
+        let tiles = include_str!("../../web/src/api/dashboard/tiles.js");
+        let names =
+            ["limit_refused", "shed", "turns_lost", "turns_doubled"].map(|name| format!("staffai_{name}_total"));
+        for metric in METRICS.iter().filter(|metric| names.iter().any(|name| name == metric.name)) {
+            let meaning = metric.help.split(", by").next().unwrap_or_default();
+            assert!(
+                tiles.contains(metric.name) && tiles.contains(&format!("\"{meaning}\"")),
+                "{}: {meaning}",
+                metric.name
+            );
+        }
+    }
+
+    #[test]
+    fn a_page_has_helps_zeros_and_buckets() {
+        let recorder = recorder().unwrap();
+        metrics::with_local_recorder(&recorder, || {
+            describe();
+            metrics::counter!("staffai_shed_total", "where" => "door").increment(2);
+            metrics::histogram!("staffai_turn_seconds").record(0.3);
+        });
+        let page = Metrics(recorder.handle()).render();
+        for line in [
+            "# HELP staffai_shed_total work that was turned away because too much was going on, by where",
+            "# TYPE staffai_shed_total counter",
+            "staffai_shed_total{where=\"door\"} 2",
+            "staffai_turns_lost_total 0",
+            "staffai_shed_total{where=\"lane\"} 0",
+            "# TYPE staffai_turn_seconds histogram",
+            "staffai_turn_seconds_bucket{le=\"0.25\"} 0",
+            "staffai_turn_seconds_bucket{le=\"0.5\"} 1",
+            "staffai_turn_seconds_count 1",
+        ] {
+            assert!(page.lines().any(|found| found == line), "{line}\nis not in\n{page}");
+        }
+    }
+
+    #[test]
+    fn a_counter_is_summed_over_its_labels_and_no_other_one_is_taken_for_it() {
+        let page = "# TYPE a_total counter\na_total 2\na_total{door=\"x y\"} 3\na_total_more 7\nb_total 1\n";
+        assert_eq!((summed(page, "a_total"), summed(page, "b_total"), summed(page, "c_total")), (5, 1, 0));
+    }
+
+    #[test]
+    fn names_are_unique_and_end_as_their_kind_demands() {
+        let mut names: Vec<_> = METRICS.iter().map(|metric| metric.name).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), METRICS.len());
+        for metric in METRICS {
+            let counts =
+                matches!(metric.kind, MetricKind::Counter | MetricKind::ZeroCounter | MetricKind::ZeroCounters(..));
+            assert_eq!(metric.name.ends_with("_total"), counts, "{}", metric.name);
+        }
+    }
+}

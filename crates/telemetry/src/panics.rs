@@ -1,0 +1,14 @@
+//! Sends panics through the log.
+
+use std::panic::PanicHookInfo;
+
+use domain::panic;
+
+/// Logs a panic: what, where, in which thread. Without `content`, what the text quotes is left out.
+pub fn log(info: &PanicHookInfo<'_>, content: bool) {
+    let payload = info.payload();
+    let said = if content { panic::whole(payload).to_owned() } else { panic::text(payload) };
+    let place = info.location().map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current();
+    tracing::error!(event = "panic", location = place, thread = thread.name().unwrap_or("unnamed"), "{said}");
+}

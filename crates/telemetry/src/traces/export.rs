@@ -1,0 +1,154 @@
+//! Sends spans in batches. A collector that cannot be reached is one warning; meanwhile the queue fills, and what does not
+//! fit is dropped and counted.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
+use opentelemetry_proto::tonic::common::v1::InstrumentationScope;
+use opentelemetry_proto::tonic::common::v1::any_value::Value;
+use opentelemetry_proto::tonic::resource::v1::Resource;
+use opentelemetry_proto::tonic::trace::v1::{ResourceSpans, ScopeSpans, Span};
+use prost::Message;
+use tokio::sync::mpsc;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::spans::{SCHEMA_URL, attribute};
+use super::{ExportError, Post, Source};
+use domain::shed::Shed;
+
+/// What waits in the queue.
+pub(super) type Queued = Span;
+
+/// The most spans of one message.
+const BATCH: usize = 512;
+
+/// How often a batch is sent that is not full.
+const EVERY: Duration = Duration::from_secs(5);
+
+/// How long the collector may take for one message.
+const EXPORT_WITHIN: Duration = Duration::from_secs(10);
+
+/// The pause before a collector that failed gets the same batch again; doubled each time.
+const AGAIN: Duration = Duration::from_secs(1);
+
+/// The longest such pause.
+const AGAIN_MAX: Duration = Duration::from_secs(60);
+
+/// Counts dropped spans.
+pub(super) fn lost(spans: usize) {
+    metrics::counter!("staffai_shed_total", "where" => Shed::Traces.as_str()).increment(spans as u64);
+}
+
+/// The sending task.
+pub(super) struct Exporter {
+    waiting: mpsc::Receiver<Queued>,
+    resource: Resource,
+    scope: InstrumentationScope,
+    post: Post,
+    stop: CancellationToken,
+    failing: bool,
+}
+
+impl Exporter {
+    pub fn new(waiting: mpsc::Receiver<Queued>, source: &Source, post: Post, stop: CancellationToken) -> Self {
+        let resource = Resource {
+            attributes: vec![
+                attribute("service.name", Value::StringValue(source.service.clone())),
+                attribute("service.version", Value::StringValue(source.version.to_owned())),
+            ],
+            ..Resource::default()
+        };
+        let scope = InstrumentationScope {
+            name: "staffai".to_owned(),
+            version: source.version.to_owned(),
+            ..InstrumentationScope::default()
+        };
+        Self { waiting, resource, scope, post, stop, failing: false }
+    }
+
+    /// Sends batches until it is stopped and the queue is empty.
+    pub async fn run(mut self) {
+        loop {
+            let batch = self.batch().await;
+            if batch.is_empty() && self.stop.is_cancelled() {
+                return;
+            }
+            if !batch.is_empty() {
+                let spans = batch.len();
+                let message = self.message(batch);
+                self.deliver(message, spans).await;
+            }
+        }
+    }
+
+    /// What came in the meantime, at most one batch.
+    async fn batch(&mut self) -> Vec<Span> {
+        let mut batch = Vec::new();
+        let fill = async {
+            loop {
+                let room = BATCH - batch.len();
+                if room == 0 || self.waiting.recv_many(&mut batch, room).await == 0 {
+                    return;
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.stop.cancelled() => {}
+            _ = timeout(EVERY, fill) => {}
+        }
+        while self.stop.is_cancelled() && batch.len() < BATCH {
+            let Ok(span) = self.waiting.try_recv() else { break };
+            batch.push(span);
+        }
+        batch
+    }
+
+    fn message(&self, spans: Vec<Span>) -> Bytes {
+        let scope = ScopeSpans { scope: Some(self.scope.clone()), spans, schema_url: SCHEMA_URL.to_owned() };
+        let resource = ResourceSpans {
+            resource: Some(self.resource.clone()),
+            scope_spans: vec![scope],
+            ..ResourceSpans::default()
+        };
+        ExportTraceServiceRequest { resource_spans: vec![resource] }.encode_to_vec().into()
+    }
+
+    /// Tries until the collector takes it, refuses it for good, or the process ends.
+    async fn deliver(&mut self, message: Bytes, spans: usize) {
+        let mut pause = AGAIN;
+        loop {
+            let last = self.stop.is_cancelled();
+            let answer = timeout(EXPORT_WITHIN, (self.post)(message.clone())).await;
+            let refusal = match answer {
+                Ok(Ok(())) => return self.took(),
+                Ok(Err(refusal)) => refusal,
+                Err(_) => ExportError::Later(format!("no answer within {EXPORT_WITHIN:?}")),
+            };
+            let (ExportError::Later(reason) | ExportError::Never(reason)) = &refusal;
+            self.failed(reason);
+            if last || matches!(refusal, ExportError::Never(_)) {
+                return lost(spans);
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => {}
+                () = sleep(pause) => {}
+            }
+            pause = AGAIN_MAX.min(pause * 2);
+        }
+    }
+
+    fn took(&mut self) {
+        if std::mem::take(&mut self.failing) {
+            tracing::info!(event = "traces.recovered", "the collector takes traces again");
+        }
+    }
+
+    fn failed(&mut self, reason: &str) {
+        if !std::mem::replace(&mut self.failing, true) {
+            tracing::warn!(event = "traces.unreachable", reason, "the collector takes no traces; it is tried again");
+        }
+    }
+}

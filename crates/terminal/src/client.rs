@@ -1,0 +1,361 @@
+//! The client: a conversation in the terminal with a running service.
+
+mod code;
+
+mod editor;
+
+mod markdown;
+
+mod reading;
+
+mod refusal;
+
+mod screen;
+
+mod shown;
+
+mod stream;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::Duration;
+
+use reqwest::StatusCode;
+use secrecy::{ExposeSecret, SecretString};
+use tokio::time::timeout;
+
+use self::editor::{Editor, Typed};
+use self::refusal::{refusal, unreachable};
+use self::screen::Screen;
+use self::shown::harmless;
+use super::routes::{Submit, Submitted, no_profile};
+use domain::locale::Locale;
+use domain::notice;
+
+/// The longest that opening a connection may take.
+const CONNECT_WITHIN: Duration = Duration::from_secs(5);
+/// The longest wait for the answer to a command; a service gives up earlier.
+const COMMAND_WITHIN: Duration = Duration::from_secs(45);
+
+/// The longest wait until an answer is stopped, or it is known whether there is one to stop.
+const STOP_WITHIN: Duration = Duration::from_secs(10);
+
+/// The longest wait for the answer to a single question: the service bounds its turns more tightly.
+const ONCE_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
+
+/// An answer that was waited for.
+#[derive(serde::Deserialize)]
+struct Answered {
+    #[serde(default)]
+    status: String,
+    #[serde(default)]
+    text: String,
+}
+
+/// What may be chosen at the service.
+#[derive(serde::Deserialize)]
+struct Choices {
+    #[serde(default)]
+    profiles: Vec<String>,
+}
+
+/// A session that is gone on in.
+#[derive(serde::Deserialize)]
+struct Attached {
+    session: String,
+    number: u64,
+    messages: Vec<SaidBefore>,
+}
+
+/// What was said in it.
+#[derive(serde::Deserialize)]
+struct SaidBefore {
+    ours: bool,
+    text: String,
+    /// The message that it answers.
+    #[serde(default)]
+    answers: String,
+    /// It says that there is no answer, or no better one.
+    #[serde(default)]
+    apology: bool,
+}
+
+/// Who types, and what the terminal shows.
+#[derive(Debug, Default)]
+pub struct Manner {
+    /// A person edits lines on a terminal; else lines come as they are, and answers go out alone.
+    pub person: bool,
+    /// Answers are drawn in colours.
+    pub colors: bool,
+    /// The file of what the person said before.
+    pub history: Option<PathBuf>,
+}
+
+/// A person at a terminal.
+struct Person {
+    editor: Editor,
+    screen: Screen,
+}
+
+/// What came of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Asked {
+    /// It is answered, or needed no answer.
+    Answered,
+    /// There is an apology, or nothing.
+    Unanswered,
+    /// The person leaves meanwhile.
+    Left,
+}
+
+/// A conversation with the service at one address.
+pub struct Client {
+    http: reqwest::Client,
+    base: String,
+    key: Option<SecretString>,
+    session: String,
+    /// The profile of prompts that answers are written by; none leaves it to the service.
+    profile: Option<String>,
+    colors: bool,
+    person: Option<Person>,
+    seen: u64,
+}
+
+impl Client {
+    /// A client of the service at `base`, in the session of this name.
+    ///
+    /// # Errors
+    /// The HTTP client cannot be made, or the terminal takes no orders.
+    pub fn new(base: String, key: Option<SecretString>, session: String, manner: Manner) -> Result<Self, String> {
+        let http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
+        let http = http.map_err(|error| error.to_string())?;
+        let Manner { person, colors, history } = manner;
+        let person = if person {
+            let editor = Editor::new(history, colors)?;
+            Some(Person { editor, screen: Screen::take().map_err(|error| error.to_string())? })
+        } else {
+            None
+        };
+        Ok(Self { http, base, key, session, profile: None, colors, person, seen: 0 })
+    }
+
+    /// Has all answers written by this profile of prompts.
+    ///
+    /// # Errors
+    /// There is no such profile, and the sentence names those that there are; or the service went away or refuses us.
+    pub async fn choose(&mut self, profile: String) -> Result<(), String> {
+        let request = self.authorized(self.http.get(format!("{}/api/v1/health", self.base)));
+        let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let Choices { profiles } = answer.json().await.map_err(unreachable)?;
+        if !profiles.contains(&profile) {
+            return Err(no_profile(&profile, &profiles));
+        }
+        self.profile = Some(profile);
+        Ok(())
+    }
+
+    /// Reads messages and shows answers until the input ends or the person leaves. False when nobody reads along and one of them
+    /// had no answer, or an apology.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        let mut answered = true;
+        while let Typed::Text(text) = self.typed().await? {
+            match text.as_str() {
+                "" => {}
+                "/quit" | "/exit" | "!quit" | "!exit" => break,
+                text => match attaches(text) {
+                    Some(session) => self.attach(session, out).await?,
+                    None => match self.ask(text, out).await? {
+                        Asked::Answered => {}
+                        Asked::Unanswered => answered = false,
+                        Asked::Left => break,
+                    },
+                },
+            }
+        }
+        // A person has seen what came of it.
+        Ok(answered || self.person.is_some())
+    }
+
+    /// The next message.
+    async fn typed(&mut self) -> Result<Typed, String> {
+        if let Some(person) = &mut self.person {
+            let typed = person.editor.read().await?;
+            person.screen.quiet().map_err(|error| error.to_string())?;
+            return Ok(typed);
+        }
+        let read = tokio::select! {
+            read = read_line() => read?,
+            () = interrupted() => None,
+        };
+        Ok(read.map_or(Typed::End, |line| Typed::Text(line.trim().to_owned())))
+    }
+
+    /// Says one thing and writes the answer alone. False when there was none, or an apology. Whoever goes away meanwhile cancels it.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn once(&self, text: &str, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        let body = Submit {
+            session: self.session.clone(),
+            text: text.to_owned(),
+            wait: true,
+            timeout: Some(ONCE_WITHIN.as_secs()),
+            cancel_when_gone: true,
+            profile: self.profile.clone(),
+            ..Submit::default()
+        };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
+        let answer = request.timeout(ONCE_WITHIN + CONNECT_WITHIN).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            return Err(refusal(answer).await);
+        }
+        let Answered { status, text } = answer.json().await.map_err(unreachable)?;
+        writeln!(out, "{}", harmless(text.trim_end())).map_err(|error| error.to_string())?;
+        Ok(status == "complete")
+    }
+
+    /// Goes on in another session, and shows what was said in it.
+    async fn attach(&mut self, session: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        let answer = self.session_of(session).await?;
+        if !answer.status().is_success() {
+            let why = refusal(answer).await;
+            return writeln!(out, "{why}").map_err(|error| error.to_string());
+        }
+        let Attached { session, number, messages } = answer.json().await.map_err(unreachable)?;
+        (self.session, self.seen) = (session, 0);
+        for line in messages {
+            let who = if line.ours { "bot" } else { "you" };
+            writeln!(out, "{who}: {}", harmless(&line.text)).map_err(|error| error.to_string())?;
+        }
+        writeln!(out, "in session {number} {}", self.session).map_err(|error| error.to_string())
+    }
+
+    /// What the service knows of a session.
+    async fn session_of(&self, session: &str) -> Result<reqwest::Response, String> {
+        let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
+        url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
+        self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)
+    }
+
+    /// Says one thing and shows the whole answer.
+    ///
+    /// # Errors
+    /// The service went away or refuses us; the sentence says which.
+    pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
+        let (session, profile) = (self.session.clone(), self.profile.clone());
+        let body = Submit { session, text: text.to_owned(), profile, ..Submit::default() };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/submit", self.base)).json(&body));
+        let mut sending = pin!(request.timeout(COMMAND_WITHIN).send());
+        let answer = tokio::select! {
+            answer = &mut sending => answer.map_err(unreachable)?,
+            () = interrupted() => {
+                // It may have been taken: then it is stopped before the person leaves.
+                tokio::select! {
+                    answer = timeout(STOP_WITHIN, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
+                    () = interrupted() => {}
+                }
+                return Ok(Asked::Left);
+            }
+        };
+        let written = |error: std::io::Error| error.to_string();
+        if answer.status() == StatusCode::SERVICE_UNAVAILABLE {
+            writeln!(out, "{}", notice::busy(Locale::English)).map_err(written)?;
+            return Ok(Asked::Unanswered);
+        }
+        if !answer.status().is_success() {
+            // Only without a key nothing can be said at all.
+            let ends = answer.status() == StatusCode::UNAUTHORIZED;
+            let why = refusal(answer).await;
+            if ends {
+                return Err(why);
+            }
+            writeln!(out, "{why}").map_err(written)?;
+            return Ok(Asked::Unanswered);
+        }
+        let submitted: Submitted = answer.json().await.map_err(unreachable)?;
+        if let Some(said) = &submitted.said {
+            writeln!(out, "{}", harmless(said)).map_err(written)?;
+        }
+        if submitted.message.is_empty() {
+            return Ok(Asked::Answered);
+        }
+        if !submitted.command {
+            return self.show(&submitted.message, out).await;
+        }
+        if let Ok(shown) = timeout(COMMAND_WITHIN, self.show(&submitted.message, out)).await {
+            return shown;
+        }
+        writeln!(out, "{}", notice::commands::unanswered()).map_err(written)?;
+        Ok(Asked::Unanswered)
+    }
+
+    /// Stops what was submitted, if the service took it.
+    async fn take_back(&self, answer: Option<reqwest::Response>) {
+        let Some(answer) = answer.filter(|answer| answer.status().is_success()) else { return };
+        if let Ok(Submitted { message, command: false, .. }) = answer.json().await
+            && !message.is_empty()
+        {
+            // Whoever leaves has no use for a reason.
+            let _ = self.stop(&message).await;
+        }
+    }
+
+    /// Stops an answer.
+    async fn stop(&self, message: &str) -> Result<(), String> {
+        let request = self.authorized(self.http.delete(format!("{}/api/v1/messages/{message}", self.base)));
+        request.timeout(STOP_WITHIN).send().await.map(drop).map_err(unreachable)
+    }
+
+    fn authorized(&self, request: reqwest::RequestBuilder) -> reqwest::RequestBuilder {
+        match &self.key {
+            Some(key) => request.bearer_auth(key.expose_secret()),
+            None => request,
+        }
+    }
+}
+
+/// The session of a line that asks to go on in it.
+fn attaches(line: &str) -> Option<&str> {
+    let words: Vec<&str> = line.split_whitespace().collect();
+    match words[..] {
+        [command, session, word] if command.eq_ignore_ascii_case("!session") && word == "attach" => Some(session),
+        _ => None,
+    }
+}
+
+/// Somebody presses Ctrl-C. Where that cannot be heard of, the system ends the process by itself.
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}
+
+/// One line of the input; none at its end. A person may take any time.
+async fn read_line() -> Result<Option<String>, String> {
+    let read = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        std::io::stdin().read_line(&mut line).map(|bytes| (bytes > 0).then_some(line))
+    });
+    match read.await {
+        Ok(line) => line.map_err(|error| error.to_string()),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_may_ask_for_another_session() {
+        assert_eq!(attaches("!SESSION 101 attach"), Some("101"));
+        assert_eq!([attaches("!session 101"), attaches("!session 101 delete"), attaches("why attach it")], [None; 3]);
+    }
+}

@@ -1,0 +1,432 @@
+//! Shows the answer to a message while it comes: over streams that break, over restarts of the service, and over events that were missed.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::StatusCode;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::code::{DIM, PLAIN};
+use super::refusal::{refusal, unreachable};
+use super::shown::{Shown, escaped, harmless};
+use super::stream::{Lines, parse};
+use super::{Asked, Attached, Client, interrupted, read_line};
+use crate::routes::Verdict;
+use crate::wire::{Event, Unanswered, Update};
+use domain::gate::Refusal;
+use domain::locale::Locale;
+use domain::notice;
+use domain::turn_event::ToolState;
+
+/// The longest silence of a stream: a service that lives says so more often.
+const SILENCE_MAX: Duration = Duration::from_secs(45);
+/// The longest that a decision may take to be on record; a service gives up earlier.
+const DECIDED_WITHIN: Duration = Duration::from_secs(20);
+/// How long a stream is read on that breaks and brings nothing.
+const AWAY_MAX: Duration = Duration::from_secs(60);
+/// The first pause before a stream is read on, and the longest.
+const PAUSE: Duration = Duration::from_millis(100);
+const PAUSE_MAX: Duration = Duration::from_secs(2);
+/// After how long somebody who missed events looks at what came of the message, at first and without an event later, and how often.
+const LOOK_FIRST: Duration = Duration::from_secs(1);
+const LOOK_EVERY: Duration = Duration::from_secs(10);
+const LOOKS_MAX: u32 = 60;
+/// How many characters of how far a call is are shown: less than a line of most terminals.
+const PROGRESS_CHARS: usize = 70;
+
+/// The answer that is on its way.
+pub(super) struct Turn<'a> {
+    /// The message that began it.
+    message: &'a str,
+    shown: Shown,
+    /// What came of it so far.
+    came: Asked,
+    /// The calls of tools that began.
+    calls: BTreeSet<String>,
+    /// How far a call is stands in the line that is written next.
+    progress: bool,
+    /// The turn was stopped: what is shown of an answer is not the whole one.
+    stopped: bool,
+    /// How often it was looked for after events were missed; none while nothing was.
+    looks: Option<u32>,
+    /// What was found then: the answer once it is the same twice, since a long one is written piece by piece.
+    found: String,
+}
+
+impl<'a> Turn<'a> {
+    fn of(message: &'a str, drawn: bool) -> Self {
+        let (shown, came) = (Shown::nothing(drawn), Asked::Unanswered);
+        Self {
+            message,
+            shown,
+            came,
+            calls: BTreeSet::new(),
+            progress: false,
+            stopped: false,
+            looks: None,
+            found: String::new(),
+        }
+    }
+
+    /// Takes away how far a call was.
+    fn clear(&mut self, out: &mut impl Write) -> std::io::Result<()> {
+        if std::mem::take(&mut self.progress) { write!(out, "\r\x1b[K") } else { Ok(()) }
+    }
+}
+
+/// How reading a stream ended.
+#[derive(Debug, PartialEq, Eq)]
+enum Read {
+    /// With the end of the turn.
+    Over,
+    /// Before that, in these words: it is read on.
+    Broken(String),
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
+fn written(error: std::io::Error) -> String {
+    error.to_string()
+}
+
+impl Client {
+    /// Shows the events of the turn that this message began, until it is over. A stream that ends or breaks before is read on, with
+    /// pauses, for about a minute without an event. Ctrl-C stops the answer, and what comes of that is shown; the next one leaves.
+    pub(super) async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
+        let mut turn = Turn::of(message, self.colors);
+        let (mut stopped, mut tries, mut away) = (false, 0, None);
+        loop {
+            let seen = self.seen;
+            let pause = PAUSE.saturating_mul(2_u32.saturating_pow(tries.min(8))).min(PAUSE_MAX);
+            let reading = async {
+                if tries > 0 {
+                    sleep(pause).await;
+                }
+                self.read_on(&mut turn, out).await
+            };
+            let read = tokio::select! {
+                read = reading => read?,
+                () = interrupted() => {
+                    turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
+                    if stopped {
+                        writeln!(out).map_err(written)?;
+                        return Ok(Asked::Left);
+                    }
+                    stopped = true;
+                    self.hint(&mut turn, "stopping; Ctrl-C leaves", out).map_err(written)?;
+                    tokio::select! {
+                        // A service that is away is told nothing, and the answer is waited for.
+                        _ = self.stop(message) => {}
+                        () = interrupted() => return Ok(Asked::Left),
+                    }
+                    continue;
+                }
+            };
+            let Read::Broken(why) = read else {
+                turn.clear(out).and_then(|()| turn.shown.end(out)).map_err(written)?;
+                if (stopped || turn.stopped) && matches!(turn.came, Asked::Unanswered) {
+                    self.hint(&mut turn, "stopped", out).map_err(written)?;
+                }
+                writeln!(out).map_err(written)?;
+                return Ok(turn.came);
+            };
+            if self.seen != seen {
+                (tries, away) = (0, None);
+            }
+            tries += 1;
+            if away.get_or_insert_with(Instant::now).elapsed() > AWAY_MAX {
+                return Err(why);
+            }
+            if tries == 3 {
+                turn.clear(out).map_err(written)?;
+                self.hint(&mut turn, &format!("{why}; waiting for it"), out).map_err(written)?;
+            }
+        }
+    }
+
+    /// Tells a person what goes on, on a line of its own.
+    fn hint(&self, turn: &mut Turn<'_>, hint: &str, out: &mut impl Write) -> std::io::Result<()> {
+        if self.person.is_none() {
+            return Ok(());
+        }
+        let begin = if turn.shown.is_empty() { "" } else { "\n" };
+        let (dim, plain) = if self.colors { (DIM, PLAIN) } else { ("", "") };
+        writeln!(out, "{begin}{dim}({hint}){plain}")?;
+        out.flush()
+    }
+
+    /// Reads one stream behind what was seen.
+    async fn read_on(&mut self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<Read, String> {
+        let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
+        let silent = || Ok(Read::Broken("the service fell silent".to_owned()));
+        let Ok(answer) = timeout(SILENCE_MAX, self.authorized(self.http.get(url)).send()).await else {
+            return silent();
+        };
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => return Ok(Read::Broken(unreachable(error))),
+        };
+        let status = answer.status();
+        if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS {
+            return Ok(Read::Broken(format!("the service answers with status {}", status.as_u16())));
+        }
+        if !status.is_success() {
+            return Err(refusal(answer).await);
+        }
+        let mut stream = answer.bytes_stream();
+        let mut lines = Lines::default();
+        let mut look_at = turn.looks.map(|_| Instant::now() + LOOK_EVERY);
+        loop {
+            let next = tokio::select! {
+                next = timeout(SILENCE_MAX, stream.next()) => next,
+                () = until(look_at) => {
+                    if self.look(turn, out).await? {
+                        return Ok(Read::Over);
+                    }
+                    let soon = if turn.found.is_empty() { LOOK_EVERY } else { LOOK_FIRST };
+                    look_at = Some(Instant::now() + soon);
+                    continue;
+                }
+            };
+            let bytes = match next {
+                Err(_) => return silent(),
+                Ok(None) => return Ok(Read::Broken("the service ended the conversation".to_owned())),
+                Ok(Some(Err(error))) => return Ok(Read::Broken(unreachable(error))),
+                Ok(Some(Ok(bytes))) => bytes,
+            };
+            for line in lines.feed(&bytes)? {
+                let Some(event) = parse(&line) else { continue };
+                self.seen = event.number;
+                if event.update == Update::Missed {
+                    // Among what was missed may be the end of the turn, which nothing tells again.
+                    turn.looks = Some(0);
+                    look_at = Some(Instant::now() + LOOK_FIRST);
+                } else if event.turn == turn.message {
+                    look_at = turn.looks.map(|_| Instant::now() + LOOK_EVERY);
+                    if self.take(turn, event, out).await? {
+                        return Ok(Read::Over);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Shows one event of the turn. True at its end.
+    async fn take(&self, turn: &mut Turn<'_>, event: Event, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        turn.clear(out).map_err(written)?;
+        match event.update {
+            Update::Draft { text, anew } => turn.shown.grow(&text, anew, out),
+            Update::Final { text } => {
+                turn.came = Asked::Answered;
+                turn.shown.update(&text, out)
+            }
+            Update::Apology { text } => {
+                turn.came = Asked::Unanswered;
+                turn.shown.update(&text, out)
+            }
+            Update::Done { unanswered } => {
+                if unanswered.is_some() {
+                    turn.came = Asked::Unanswered;
+                    turn.stopped = unanswered == Some(Unanswered::Stopped);
+                }
+                return Ok(true);
+            }
+            Update::Gate { id, question, decision: None, .. } => {
+                self.decide(&id, &question, out).await?;
+                Ok(())
+            }
+            Update::Tool { call, name, state, text: Some(text) } => self.tool(turn, &call, &name, (state, &text), out),
+            Update::Accepted | Update::Queued { .. } | Update::Tool { .. } | Update::Gate { .. } | Update::Missed => {
+                Ok(())
+            }
+        }
+        .map_err(written)?;
+        Ok(false)
+    }
+
+    /// Shows a person a call of a tool: what it is given, how far it is, and what came of it.
+    fn tool(
+        &self,
+        turn: &mut Turn<'_>,
+        call: &str,
+        name: &str,
+        (state, text): (ToolState, &str),
+        out: &mut impl Write,
+    ) -> std::io::Result<()> {
+        let begins = turn.calls.insert(call.to_owned());
+        if self.person.is_none() {
+            return Ok(());
+        }
+        let line = |text: &str| harmless(&text.split_whitespace().collect::<Vec<_>>().join(" "));
+        let (dim, plain) = if self.colors { (DIM, PLAIN) } else { ("", "") };
+        let mark = match state {
+            ToolState::Running if begins => "▶",
+            ToolState::Running => {
+                if self.colors {
+                    turn.progress = true;
+                    let text: String = line(text).chars().take(PROGRESS_CHARS).collect();
+                    write!(out, "{dim}… {text}{plain}")?;
+                    out.flush()?;
+                }
+                return Ok(());
+            }
+            ToolState::Succeeded => "◀",
+            ToolState::Failed => "✗",
+        };
+        let begin = if turn.shown.is_empty() || !begins { "" } else { "\n" };
+        writeln!(out, "{begin}{dim}{mark} {} {}{plain}", harmless(name), line(text))?;
+        out.flush()
+    }
+
+    /// Looks at what came of the message after events were missed. True when that is known and shown, or not waited for any more.
+    async fn look(&self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<bool, String> {
+        let looks = turn.looks.get_or_insert(0);
+        *looks += 1;
+        let last = *looks > LOOKS_MAX;
+        let said = match self.session_of(&self.session).await {
+            Ok(answer) if answer.status().is_success() => answer.json::<Attached>().await.ok(),
+            Ok(_) | Err(_) => None,
+        };
+        let answers = said.into_iter().flat_map(|said| said.messages);
+        let answers: Vec<_> = answers.filter(|line| line.ours && line.answers == turn.message).collect();
+        if answers.is_empty() {
+            return Ok(last);
+        }
+        let apology = answers.iter().any(|line| line.apology);
+        let text = answers.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
+        if turn.found != text {
+            turn.found = text;
+            return Ok(last);
+        }
+        turn.came = if apology { Asked::Unanswered } else { Asked::Answered };
+        turn.clear(out).and_then(|()| turn.shown.update(&text, out)).map_err(written)?;
+        Ok(true)
+    }
+
+    /// Shows a call that needs a yes, and tells the service what is answered: approve, allow for an hour, or refuse. Anything else
+    /// is asked again, and the end of the input refuses.
+    async fn decide(&self, id: &str, question: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
+        writeln!(out, "\n{}", escaped(question)).map_err(written)?;
+        let verdict = loop {
+            write!(out, "{}", notice::gate::keys(Locale::English)).and_then(|()| out.flush()).map_err(written)?;
+            let line = match &self.person {
+                Some(person) => person.screen.line().await.map_err(written)?,
+                None => read_line().await?,
+            };
+            let Some(line) = line else { break Verdict { approve: false, hour: false } };
+            match line.trim().to_lowercase().as_str() {
+                "a" => break Verdict { approve: true, hour: false },
+                "h" => break Verdict { approve: true, hour: true },
+                "r" => break Verdict { approve: false, hour: false },
+                _ => {}
+            }
+        };
+        let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(&verdict));
+        let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
+        if !answer.status().is_success() {
+            // It was too late, or decided elsewhere: the answer says what came of it.
+            writeln!(out, "{}", notice::gate::refused(Refusal::Expired, None, Locale::English)).map_err(written)?;
+        }
+        Ok(())
+    }
+}
+
+/// Resolves at this moment; never without one.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => sleep_until(moment).await,
+        None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::body::Body;
+    use axum::routing::get;
+    use axum::{Json, Router};
+    use futures_util::stream;
+
+    use super::*;
+    use crate::client::Manner;
+
+    fn client(listener: &tokio::net::TcpListener) -> Client {
+        let base = format!("http://{}", listener.local_addr().unwrap());
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        Client::new(base, None, "s".to_owned(), Manner::default()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_service_that_falls_silent_is_left() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = client(&listener);
+        let read = client.read_on(&mut Turn::of("1", false), &mut Vec::new()).await;
+        assert_eq!(read, Ok(Read::Broken("the service fell silent".to_owned())));
+        drop(listener);
+    }
+
+    #[tokio::test]
+    async fn who_missed_the_end_of_a_turn_looks_at_what_came_of_it() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = client(&listener);
+        let missed = || async {
+            let event = Ok::<_, Infallible>("data: {\"number\":9,\"turn\":\"\",\"event\":\"missed\"}\n\n");
+            Body::from_stream(stream::iter([event]).chain(stream::pending()))
+        };
+        let said = serde_json::json!({"session": "s", "number": 101, "messages": [
+            {"message": "1", "ours": false, "text": "hello", "at": 1},
+            {"message": "2", "ours": true, "text": "It is noon.", "at": 2, "answers": "1"},
+            {"message": "3", "ours": true, "text": "Another answer.", "at": 3, "answers": "0"},
+        ]});
+        let service = Router::new()
+            .route("/api/v1/stream/s", get(missed))
+            .route("/api/v1/sessions/s", get(move || async move { Json(said) }));
+        let serving = tokio::spawn(async move { axum::serve(listener, service).await });
+        let mut out = Vec::new();
+        assert_eq!(client.show("1", &mut out).await, Ok(Asked::Answered));
+        assert_eq!(String::from_utf8(out).unwrap(), "It is noon.\n");
+        serving.abort();
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_breaks_is_read_on_behind_what_was_seen() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let mut client = client(&listener);
+        // The first connection breaks in the middle of the answer, the second is refused, and the third tells the rest.
+        let lives = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        let events = move |axum::extract::RawQuery(query): axum::extract::RawQuery| {
+            let life = lives.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            let query = query.unwrap_or_default();
+            async move {
+                let event =
+                    |number: u64, rest: &str| Ok(format!("data: {{\"number\":{number},\"turn\":\"1\",{rest}}}\n\n"));
+                let broken = || Err(std::io::Error::other("cut"));
+                let told: Vec<Result<String, std::io::Error>> = match life {
+                    0 => vec![event(1, "\"event\":\"draft\",\"text\":\"It is\",\"anew\":true"), broken()],
+                    1 => vec![broken()],
+                    _ => {
+                        assert_eq!(query, "after=1");
+                        let end = event(2, "\"event\":\"final\",\"text\":\"It is noon.\"");
+                        vec![end, event(3, "\"event\":\"done\"")]
+                    }
+                };
+                // What was sent before a connection breaks has to be on its way first.
+                let paced = stream::iter(told).then(|piece| async {
+                    if piece.is_err() {
+                        sleep(Duration::from_millis(100)).await;
+                    }
+                    piece
+                });
+                Body::from_stream(paced)
+            }
+        };
+        let service = Router::new().route("/api/v1/stream/s", get(events));
+        let serving = tokio::spawn(async move { axum::serve(listener, service).await });
+        let mut out = Vec::new();
+        assert_eq!(client.show("1", &mut out).await, Ok(Asked::Answered));
+        assert_eq!(String::from_utf8(out).unwrap(), "It is noon.\n");
+        serving.abort();
+    }
+}

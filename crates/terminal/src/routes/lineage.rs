@@ -1,0 +1,50 @@
+//! Messages that another server sends for somebody who asked it: with the chain of servers, signed with the server's key here.
+
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::Response;
+
+use super::problem::refused;
+use super::submit::Submit;
+use domain::api_key::Caller;
+use domain::ids::Timestamp;
+use domain::lineage::{Identity, Lineage, Message, Refused};
+
+/// The header of the lineage.
+const LINEAGE: &str = "x-staffai-lineage";
+/// The header of its signature.
+const SIGNATURE: &str = "x-staffai-signature";
+
+/// The lineage of a message; none where no other server sent it.
+pub(super) fn of(
+    us: &Identity,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: &Submit,
+    now: Timestamp,
+) -> Result<Option<Box<Lineage>>, Box<Response>> {
+    let Some(text) = headers.get(LINEAGE) else { return Ok(None) };
+    let text = text.to_str().unwrap_or_default();
+    let signature = headers.get(SIGNATURE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let checked = match caller {
+        Caller::Local => Err(Refused::NoKey),
+        Caller::Key(key) => {
+            let message = Message { session: &body.session, text: &body.text };
+            Lineage::check((text, signature), &key.sha256, message, us, now)
+        }
+    };
+    checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {
+        // The words name no key and no signature; a name in them is that of this server.
+        tracing::warn!(event = "agent.refused", key = caller.name(), reason = %why, "a message of another server was refused");
+        Box::new(refused(status(&why), &why.to_string()))
+    })
+}
+
+fn status(why: &Refused) -> StatusCode {
+    match why {
+        Refused::Form => StatusCode::BAD_REQUEST,
+        Refused::NoKey | Refused::Signature | Refused::Stale | Refused::Deep(_) | Refused::Spent => {
+            StatusCode::FORBIDDEN
+        }
+        Refused::Loop(_) => StatusCode::LOOP_DETECTED,
+    }
+}

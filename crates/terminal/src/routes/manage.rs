@@ -1,0 +1,120 @@
+//! Sessions and turns, as their clients look after them.
+
+use std::time::Duration;
+
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Parts, problem, waiting};
+use crate::DOOR;
+use crate::sessions::{Found, Sessions};
+use domain::api_key::Caller;
+use domain::ids::{MessageId, Place};
+use domain::incoming::Incoming;
+
+/// How long a session that is deleted waits until nothing is remembered of it.
+const FORGOTTEN_WITHIN: Duration = Duration::from_secs(10);
+
+const DOCUMENT: &str = include_str!("../openapi.json");
+
+/// A session's new name.
+#[derive(Debug, Deserialize)]
+pub(super) struct Rename {
+    name: String,
+}
+
+/// The description of these routes.
+pub(super) async fn openapi() -> impl IntoResponse {
+    ([("content-type", "application/json")], DOCUMENT)
+}
+
+pub(super) async fn list(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
+    Json(json!({"sessions": parts.sessions.list(&caller).await})).into_response()
+}
+
+pub(super) async fn show(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    Path(session): Path<String>,
+) -> Response {
+    let Some(Found { place, name, number }) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    let messages = parts.sessions.transcript(&place).await;
+    Json(json!({"session": name, "number": number, "messages": messages})).into_response()
+}
+
+/// Gives a session another name; its number and what was said in it stay.
+pub(super) async fn rename(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    Path(session): Path<String>,
+    body: Result<Json<Rename>, JsonRejection>,
+) -> Response {
+    let Json(Rename { name }) = match body {
+        Ok(body) => body,
+        Err(rejection) => return problem::refused(rejection.status(), &rejection.body_text()),
+    };
+    let Some(found) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    match parts.sessions.rename(&found, &name).await {
+        Ok(()) => Json(json!({"session": name, "number": found.number})).into_response(),
+        Err(why) => problem::refused(problem::status_of(why), &why.to_string()),
+    }
+}
+
+/// Ends a session: its turns are cancelled, and nothing of its conversation is remembered.
+pub(super) async fn delete(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    Path(session): Path<String>,
+) -> Response {
+    let Some(Found { place, .. }) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    if end(&parts, &caller, &place).await {
+        return StatusCode::NO_CONTENT.into_response();
+    }
+    problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment")
+}
+
+/// Cancels the turns of a session and forgets it; false when that cannot be done now.
+pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
+    for turn in waiting::open_turns(&*parts.events, place) {
+        // One that cannot be cancelled now ends by itself.
+        let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+    }
+    let command = parts.sessions.runs(caller, place, "new".to_owned(), Vec::new()).await;
+    let id = command.callback.id.id.clone();
+    parts.events.open(place);
+    let begun = parts.intake.accept(Incoming::Command(Box::new(command)), Sessions::us()).await;
+    let end = waiting::end(&parts.events, place, &id, FORGOTTEN_WITHIN, || parts.sessions.now());
+    if begun.is_err() || end.await.0 != waiting::Status::Complete {
+        return false;
+    }
+    parts.sessions.remove(place).await;
+    parts.events.close(place);
+    true
+}
+
+/// Cancels the turn of a message; one that is over stays as it is.
+pub(super) async fn cancel(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    Path(message): Path<String>,
+) -> Response {
+    let is_open = |place: &Place| waiting::open_turns(&*parts.events, place).contains(&message);
+    // A message of an earlier life is not in memory, and its turn is told of again.
+    if !parts.sessions.knows(&caller, &message) && !parts.sessions.places(&caller).await.iter().any(is_open) {
+        return problem::refused(StatusCode::NOT_FOUND, "no turn of this message is open in a session of this key");
+    }
+    let deleted = Incoming::Deleted(MessageId::new(DOOR, message));
+    match parts.intake.accept(deleted, Sessions::us()).await {
+        Ok(()) => StatusCode::NO_CONTENT.into_response(),
+        Err(_) => problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+    }
+}
+
+fn unknown() -> Response {
+    problem::refused(StatusCode::NOT_FOUND, "there is no such session; GET /api/v1/sessions lists all")
+}

@@ -1,0 +1,253 @@
+//! A reader of the events of a session.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::http::{HeaderMap, Method, StatusCode};
+use axum::response::sse::{Event as SseEvent, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::{self, Stream};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use tokio::sync::OnceCell;
+
+use super::problem::refused;
+use super::submit::{Leaving, Stop};
+use super::{Parts, waiting};
+use crate::sessions::Sessions;
+use crate::wire::{Event, Update};
+use domain::api_key::{Caller, Proven};
+use domain::ids::{Place, Timestamp};
+use domain::turn_event::{TurnEvent, TurnUpdate};
+use ports::{Reading, TurnEventLog, TurnEventReader};
+
+/// The header in which a client that comes back names the last event that it has.
+const LAST_EVENT_ID: &str = "last-event-id";
+/// How often a silent stream says that it is alive.
+const KEEP_ALIVE: Duration = Duration::from_secs(15);
+/// The most answers that are kept as they are sent.
+const LAID_OUT_MAX: usize = 64;
+/// The most answers of an earlier life that a reader who missed something is told again.
+const AGAIN_MAX: usize = 10;
+
+/// Where a reader was, and what becomes of open turns when it goes away.
+#[derive(Debug, Deserialize)]
+pub(super) struct Wanted {
+    /// The number of the last event that it has.
+    #[serde(default)]
+    after: u64,
+    /// The turns that it reads and that are open are cancelled.
+    #[serde(default)]
+    cancel_when_gone: bool,
+}
+
+pub(super) async fn read_along(
+    State(parts): State<Parts>,
+    (Extension(caller), Extension(proven), Extension(answers)): (
+        Extension<Caller>,
+        Extension<Proven>,
+        Extension<Answers>,
+    ),
+    (stop, Path(session)): (Stop, Path<String>),
+    wanted: Result<Query<Wanted>, QueryRejection>,
+    (method, headers): (Method, HeaderMap),
+) -> Response {
+    let Ok(Query(Wanted { after, cancel_when_gone })) = wanted else {
+        return refused(StatusCode::BAD_REQUEST, "after is a number, and cancel_when_gone true or false");
+    };
+    // Any page can make a browser send a GET.
+    if cancel_when_gone && method != Method::POST && !proven.0 {
+        let why = "cancel_when_gone needs a bearer key with GET; without one, send the same as POST";
+        return refused(StatusCode::FORBIDDEN, why);
+    }
+    // A browser that connects again names the last event that it has.
+    let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()?.parse().ok());
+    let after = last.unwrap_or(after);
+    let unknown = || refused(StatusCode::NOT_FOUND, "there is no such session; say something first");
+    let Some(found) = parts.sessions.find(&caller, &session).await else { return unknown() };
+    // In this life of the process nothing may have happened in it yet.
+    parts.events.open(&found.place);
+    let Some(reader) = TurnEventReader::new(Arc::clone(&parts.events), found.place.clone(), after) else {
+        return unknown();
+    };
+    let leaving = cancel_when_gone.then(|| Leaving::cancels(&parts.intake, Vec::new(), stop));
+    let Parts { sessions, events, .. } = parts;
+    let along = Along { sessions, events, answers, place: found.place, reader, leaving, again: VecDeque::new() };
+    Sse::new(told(along)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
+}
+
+/// A reader, and what it still has to be told.
+struct Along {
+    sessions: Arc<Sessions>,
+    events: Arc<dyn TurnEventLog>,
+    answers: Answers,
+    place: Place,
+    reader: TurnEventReader,
+    leaving: Option<Leaving>,
+    /// Events that come before what is read next.
+    again: VecDeque<Event>,
+}
+
+impl Along {
+    /// What is sent next: the event's number, and the event as JSON.
+    async fn next(&mut self) -> Option<(u64, Arc<str>)> {
+        if let Some(event) = self.again.pop_front() {
+            return Some((event.number, json(&event)));
+        }
+        let event = match self.reader.next().await {
+            Some(Reading::Event(event)) => match event.update {
+                TurnUpdate::Final { .. } | TurnUpdate::Apology { .. } => {
+                    let number = event.number;
+                    return Some((number, self.answers.laid_out(event, self.sessions.now()).await?));
+                }
+                _ => self.shortened(Event::of(&event, self.sessions.now())).await,
+            },
+            None => {
+                // A reader that is cut did not go.
+                self.leaving.iter_mut().for_each(Leaving::stays);
+                return None;
+            }
+            Some(Reading::Missed(number)) => {
+                self.again = self.answers(number).await;
+                Event::missed(number)
+            }
+        };
+        if let Some(leaving) = &mut self.leaving {
+            match event.update {
+                Update::Accepted => leaving.add(&event.turn),
+                Update::Done { .. } => leaving.over(&event.turn),
+                _ => {}
+            }
+        }
+        Some((event.number, json(&event)))
+    }
+
+    /// The event with as much of a call of a tool as is shown in this session.
+    async fn shortened(&self, mut event: Event) -> Event {
+        if let Update::Tool { text, .. } = &mut event.update
+            && let Some(whole) = text.take()
+        {
+            let most = self.sessions.preview(&self.place).await;
+            *text = match whole.char_indices().nth(most) {
+                _ if most == 0 => None,
+                Some((end, _)) => Some(format!("{}…", &whole[..end])),
+                None => Some(whole),
+            };
+        }
+        event
+    }
+
+    /// The last answers that the stream does not tell of, for a reader who missed events: among them may be the one that it waited for. They have the number of what
+    /// was missed last, so whoever comes back with it misses nothing.
+    async fn answers(&self, number: u64) -> VecDeque<Event> {
+        let lines = self.sessions.transcript(&self.place).await;
+        let mut answered: Vec<(&str, String, bool)> = Vec::new();
+        for (turn, text, apology) in lines.iter().filter_map(|line| line.answer()) {
+            match answered.last_mut() {
+                // A long answer is several messages.
+                Some((known, whole, _)) if *known == turn => {
+                    whole.push('\n');
+                    whole.push_str(text);
+                }
+                _ => answered.push((turn, text.to_owned(), apology)),
+            }
+        }
+        // What happened in this life of the process is read anyway.
+        let told = waiting::turns(&*self.events, &self.place, number);
+        answered.retain(|(turn, ..)| !told.contains(*turn));
+        let skipped = answered.len().saturating_sub(AGAIN_MAX);
+        let told = |(turn, text, apology): (&str, String, bool)| {
+            let event = |update| Event { number, turn: turn.to_owned(), update };
+            let end = if apology { Update::Apology { text } } else { Update::Final { text } };
+            [event(end), event(Update::DONE)]
+        };
+        answered.into_iter().skip(skipped).flat_map(told).collect()
+    }
+}
+
+/// The events that the reader reads, in order, until the stream ends or the reader is cut.
+fn told(along: Along) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
+    stream::unfold(along, |mut along| async {
+        let (number, event) = along.next().await?;
+        Some((Ok(SseEvent::default().id(number.to_string()).data(event)), along))
+    })
+}
+
+fn json(event: &Event) -> Arc<str> {
+    // Plain data with string keys always serialises.
+    serde_json::to_string(event).unwrap_or_default().into()
+}
+
+/// Answers as they are sent. A whole answer may be long, so it is laid out once for all who read along.
+#[derive(Clone, Default)]
+pub(super) struct Answers(Arc<Mutex<VecDeque<LaidOut>>>);
+
+struct LaidOut {
+    event: Weak<TurnEvent>,
+    /// Whoever comes first lays it out, on a thread for blocking work. None where it counts down to a moment: each reader comes at another one.
+    text: Arc<OnceCell<Option<Arc<str>>>>,
+}
+
+impl Answers {
+    async fn laid_out(&self, event: Arc<TurnEvent>, now: Timestamp) -> Option<Arc<str>> {
+        let cell = self.cell(&event);
+        let lay = {
+            let event = Arc::clone(&event);
+            move || {
+                let (event, lasting) = Event::laid_out(&event, now);
+                lasting.then(|| json(&event))
+            }
+        };
+        if let Some(text) = cell.get_or_try_init(|| tokio::task::spawn_blocking(lay)).await.ok()? {
+            return Some(Arc::clone(text));
+        }
+        tokio::task::spawn_blocking(move || json(&Event::of(&event, now))).await.ok()
+    }
+
+    fn cell(&self, event: &Arc<TurnEvent>) -> Arc<OnceCell<Option<Arc<str>>>> {
+        let mut kept = self.0.lock();
+        // What nobody reads any more is not read again.
+        kept.retain(|known| known.event.strong_count() > 0);
+        if let Some(known) = kept.iter().find(|known| known.event.as_ptr() == Arc::as_ptr(event)) {
+            return Arc::clone(&known.text);
+        }
+        if kept.len() == LAID_OUT_MAX {
+            kept.pop_front();
+        }
+        let text = Arc::default();
+        kept.push_back(LaidOut { event: Arc::downgrade(event), text: Arc::clone(&text) });
+        text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::DOOR;
+    use domain::ids::{MessageId, TurnId};
+    use domain::outgoing::Part;
+    use domain::turn::Effort;
+
+    fn answer(text: &str) -> Arc<TurnEvent> {
+        let parts = [Part::Text { text: text.to_owned() }].as_slice().into();
+        let update = TurnUpdate::Final { parts, effort: Effort::default() };
+        Arc::new(TurnEvent { number: 1, turn: TurnId::of(&MessageId::new(DOOR, "9")), update })
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_laid_out_once_unless_it_counts_down_to_a_moment() {
+        let answers = Answers::default();
+        let read = async |event: &Arc<TurnEvent>, second: u64| {
+            answers.laid_out(Arc::clone(event), Timestamp(second * 1_000)).await.unwrap()
+        };
+        let (plain, counting) = (answer("hello"), answer("again <t:60:R>"));
+        assert!(Arc::ptr_eq(&read(&plain, 1).await, &read(&plain, 50).await));
+        assert!(read(&counting, 10).await.contains("again in 50 s"));
+        assert!(read(&counting, 50).await.contains("again in 10 s"), "not what the first reader was told");
+    }
+}

@@ -1,0 +1,288 @@
+//! A message is submitted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::extract::rejection::JsonRejection;
+use axum::http::{HeaderMap, StatusCode};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio_util::sync::CancellationToken;
+
+use super::problem::{refused, status_of};
+use super::typed::{self, Done, Refused};
+use super::{Parts, about, lineage, waiting};
+use crate::sessions::{NotTaken, Sessions, Wants, keyed};
+use crate::{DOOR, commands};
+use domain::api_key::Caller;
+use domain::ids::{MessageId, Place};
+use domain::incoming::{Incoming, Posted};
+use domain::lineage::Lineage;
+use ports::{Intake, NotAccepted};
+
+/// The longest text that is taken, in bytes.
+const TEXT_MAX: usize = 32 * 1024;
+/// The header in which a client names a message, so that it is answered once however often it is submitted.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+/// The longest of these names, in bytes.
+const KEY_MAX: usize = 128;
+/// How long a client waits for an answer unless it says otherwise, and the longest that it may, in seconds.
+const WAIT: u64 = 60;
+const WAIT_MAX: u64 = 2 * 60 * 60;
+
+/// A message, as a client submits it.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Submit {
+    /// The name of the session, 1 to 64 letters, digits, `-` or `_`, or its number; it begins with its first message.
+    pub session: String,
+    /// The text, at most 32 KiB.
+    pub text: String,
+    /// The response is the answer, and not only that the message was taken.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub wait: bool,
+    /// How long it waits, in seconds, at most 7200.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<u64>,
+    /// The key of the model row that answers it this once; none leaves it to the session. `@row` in front of the text comes first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// What becomes of it while the session is answered something else.
+    #[serde(default)]
+    pub busy: Busy,
+    /// The profile of prompts that the answer is written by; none leaves it to the door.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+    /// A client that waits and goes away cancels its message.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub cancel_when_gone: bool,
+}
+
+/// What becomes of a message while its session is answered another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Busy {
+    /// It waits for its turn.
+    #[default]
+    Queue,
+    /// It cancels the other ones.
+    Replace,
+    /// It is refused.
+    Refuse,
+}
+
+/// The answer to a message that was taken.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Submitted {
+    /// The id of the message: the turn that events name.
+    pub message: String,
+    /// It is a command: its answer is not durable, so it comes soon or never.
+    #[serde(default)]
+    pub command: bool,
+    /// What the commands in front of the message said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
+}
+
+/// Cancels turns when it is dropped before it is over.
+pub(super) struct Leaving {
+    intake: Arc<dyn Intake>,
+    turns: Vec<String>,
+    /// The service ends: whoever reads along comes back.
+    stop: Stop,
+}
+
+/// Says that the service ends, where its connections tell that.
+pub(super) type Stop = Option<Extension<CancellationToken>>;
+
+impl Leaving {
+    /// Cancels these turns unless they are over before.
+    pub(super) fn cancels(intake: &Arc<dyn Intake>, turns: Vec<String>, stop: Stop) -> Self {
+        Self { intake: Arc::clone(intake), turns, stop }
+    }
+
+    /// This turn too.
+    pub(super) fn add(&mut self, turn: &str) {
+        if !self.turns.iter().any(|known| known == turn) {
+            self.turns.push(turn.to_owned());
+        }
+    }
+
+    /// It is the service that ends: nothing is cancelled.
+    pub(super) fn stays(&mut self) {
+        self.turns.clear();
+    }
+
+    /// This turn is over.
+    pub(super) fn over(&mut self, turn: &str) {
+        self.turns.retain(|known| known != turn);
+    }
+}
+
+impl Drop for Leaving {
+    fn drop(&mut self) {
+        let turns = std::mem::take(&mut self.turns);
+        let ends = self.stop.as_ref().is_some_and(|Extension(stop)| stop.is_cancelled());
+        if turns.is_empty() || ends {
+            return;
+        }
+        let intake = Arc::clone(&self.intake);
+        tokio::spawn(async move {
+            for turn in turns {
+                // A turn that is not cancelled is answered and kept.
+                let _ = intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+            }
+        });
+    }
+}
+
+pub(super) async fn submit(
+    State(parts): State<Parts>,
+    Extension(caller): Extension<Caller>,
+    stop: Stop,
+    headers: HeaderMap,
+    body: Result<Json<Submit>, JsonRejection>,
+) -> Response {
+    let Json(body) = match body {
+        Ok(body) => body,
+        Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
+    };
+    if body.text.len() > TEXT_MAX {
+        return refused(StatusCode::PAYLOAD_TOO_LARGE, "the text is too long");
+    }
+    let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
+    if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
+        return refused(StatusCode::BAD_REQUEST, "Idempotency-Key has 1 to 128 visible characters");
+    }
+    let bad = |why: NotTaken| refused(status_of(why), &why.to_string());
+    if body.text.trim().is_empty() {
+        return bad(NotTaken::Empty);
+    }
+    let lineage = match lineage::of(&parts.us, &caller, &headers, &body, parts.sessions.now()) {
+        Ok(lineage) => lineage,
+        Err(refusal) => return *refusal,
+    };
+    let place = match parts.sessions.open(&caller, &body.session).await {
+        Ok(found) => found.place,
+        Err(why) => return bad(why),
+    };
+    // A client may read before something happens.
+    parts.events.open(&place);
+    let open = waiting::open_turns(&*parts.events, &place);
+    let again = |turn: &&String| key.is_some_and(|key| **turn == keyed(&place.id, key));
+    if body.busy == Busy::Refuse && open.iter().any(|turn| !again(&turn)) {
+        let why = "the session is being answered; wait, or send busy: queue or replace";
+        return refused(StatusCode::CONFLICT, why);
+    }
+    let (Heard { incoming, message, command }, said) = match heard(&parts, &caller, &place, &body, (key, lineage)).await
+    {
+        Ok((Some(heard), said)) => (heard, said),
+        Ok((None, said)) => return Json(done(&body, said)).into_response(),
+        Err((status, why)) => return refused(status, &why),
+    };
+    if body.busy == Busy::Replace {
+        for turn in open.into_iter().filter(|turn| *turn != message) {
+            // One that cannot be cancelled now is waited for.
+            let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
+        }
+    }
+    let leaves = body.wait && body.cancel_when_gone;
+    let mut leaving = Leaving::cancels(&parts.intake, leaves.then(|| message.clone()).into_iter().collect(), stop);
+    if let Err(NotAccepted) = parts.intake.accept(incoming, Sessions::us()).await {
+        leaving.over(&message);
+        if key.is_none() && !command {
+            parts.sessions.was_not_said(&place, &message).await;
+        }
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment");
+    }
+    if !body.wait {
+        return (StatusCode::ACCEPTED, Json(Submitted { message, command, said })).into_response();
+    }
+    let within = Duration::from_secs(body.timeout.unwrap_or(WAIT).min(WAIT_MAX));
+    let (status, text) = waiting::end(&parts.events, &place, &message, within, || parts.sessions.now()).await;
+    leaving.over(&message);
+    let mut told = json!({"message": message, "command": command, "status": status, "text": text});
+    if let Some(said) = said {
+        told["said"] = said.into();
+    }
+    Json(told).into_response()
+}
+
+/// Whether the caller may choose this profile.
+fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), String> {
+    let Some(profile) = profile else { return Ok(()) };
+    let known = about::profiles(parts, caller);
+    if known.iter().any(|name| name == profile) {
+        return Ok(());
+    }
+    Err(no_profile(profile, &known))
+}
+
+/// There is no such profile of prompts among those that may be chosen.
+pub fn no_profile(profile: &str, known: &[String]) -> String {
+    let there = if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
+    let named: String = profile.chars().take(64).collect();
+    format!("there is no profile {named:?} for this key; {there}")
+}
+
+/// The answer to a message that had nothing but commands in front.
+fn done(body: &Submit, said: Option<String>) -> serde_json::Value {
+    let mut told = json!({"message": "", "command": true, "said": said});
+    if body.wait {
+        (told["status"], told["text"]) = ("complete".into(), said.unwrap_or_default().into());
+    }
+    told
+}
+
+/// What was said.
+struct Heard {
+    incoming: Incoming,
+    /// The id under which it is answered.
+    message: String,
+    /// Whether it is a command.
+    command: bool,
+}
+
+/// Runs what is typed in front of the message; what is left of it is said. With nothing left there is nothing more to do.
+async fn heard(
+    parts: &Parts,
+    caller: &Caller,
+    place: &Place,
+    Submit { text, model, profile, .. }: &Submit,
+    (key, lineage): (Option<&str>, Option<Box<Lineage>>),
+) -> Result<(Option<Heard>, Option<String>), Refused> {
+    let known = match key {
+        Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
+        None => false,
+    };
+    // What was submitted before is answered already, or by the row that it named.
+    let model = model.as_ref().filter(|_| !known);
+    let model = model.map(|key| typed::asked_row(parts, caller, key)).transpose()?.map(|row| row.key);
+    // A message that was taken stays taken, whatever became of its profile since.
+    if !known {
+        chosen(parts, caller, profile.as_deref()).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
+    }
+    // What another server's model writes is no command.
+    let types = lineage.is_none();
+    let Done { said, row, text } = match (types, known) {
+        (false, _) => Done { said: None, row: None, text: text.clone() },
+        (true, true) => typed::left(parts, caller, text)?,
+        (true, false) => typed::run(parts, caller, place, text).await?,
+    };
+    if text.is_empty() {
+        return Ok((None, said));
+    }
+    if let Some((name, options)) = commands::parse(&text).filter(|_| types) {
+        let command = parts.sessions.runs(caller, place, name, options).await;
+        let message = command.callback.id.id.to_string();
+        let incoming = Incoming::Command(Box::new(command));
+        return Ok((Some(Heard { incoming, message, command: true }), said));
+    }
+    let wants = Wants { row: row.or(model), profile: profile.clone() };
+    let posted = parts.sessions.says(caller, place, (&text, wants), key).await;
+    let posted = posted.map_err(|why| (status_of(why), why.to_string()))?;
+    let message = posted.id.id.to_string();
+    Ok((Some(Heard { incoming: Incoming::Posted(Posted { lineage, ..posted }), message, command: false }), said))
+}

@@ -1,0 +1,296 @@
+use std::convert::Infallible;
+
+use async_trait::async_trait;
+use axum::body::{Body, to_bytes};
+use axum::http::Request;
+use axum::middleware::from_fn_with_state;
+use serde_json::Value;
+use tower::Service;
+
+use super::*;
+use domain::api_key::{ApiKey, KeyRing, Proven};
+use domain::command::overview::Usage;
+use domain::completion::{ToolSpec, WrittenJson};
+use domain::gate::Decision;
+use domain::ids::{Door, Person, Place};
+use domain::incoming::Incoming;
+use domain::lineage::Identity;
+use domain::prompt::sections::{Change, Section, Versions};
+use domain::tool::usable::UsableTool;
+use domain::tool::{Effect, OnBehalf};
+use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
+use ports::{Batch, Models, NotAccepted};
+use web::api::form::{Refuse, in_form};
+
+/// Nothing was used.
+struct Unused;
+
+#[async_trait]
+impl UsageOf for Unused {
+    async fn usage(&self, _person: &Person, _place: &Place) -> Usage {
+        Usage::default()
+    }
+}
+
+/// One tool for everybody.
+struct Hammer;
+
+#[async_trait]
+impl ToolsOf for Hammer {
+    async fn tools(&self, _person: &Person, _place: &Place) -> Vec<UsableTool> {
+        let parameters = WrittenJson::new(&serde_json::json!({"type": "object"}));
+        let spec = ToolSpec { name: "hammer".to_owned(), description: "Hits.".to_owned(), parameters };
+        vec![UsableTool { spec: Arc::new(spec), effect: Effect::Changes, asks: true }]
+    }
+}
+
+/// Changes nothing.
+struct Fixed;
+
+#[async_trait]
+impl Console for Fixed {
+    fn profiles(&self) -> Vec<String> {
+        vec!["judge".to_owned(), "pirate".to_owned()]
+    }
+
+    async fn change_row(&self, _row: &str, _change: ports::RowChange) -> Result<(), String> {
+        Err("not here".to_owned())
+    }
+}
+
+#[async_trait]
+impl PromptSections for Fixed {
+    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String> {
+        assert!(asked.operator);
+        let (name, text, versions) = ("voice".to_owned(), "Speak softly.".to_owned(), Versions::default());
+        Ok(vec![Section { name, text, container: false, versions }])
+    }
+
+    async fn assembled(&self, _asked: &OnBehalf, _name: &str) -> Result<String, String> {
+        Ok("You are staffai.".to_owned())
+    }
+
+    async fn change(&self, _asked: &OnBehalf, _name: &str, _change: &Change) -> Result<u32, String> {
+        Err("prompts.editable is off".to_owned())
+    }
+}
+
+/// One model.
+struct One(Arc<ScriptedModels>);
+
+impl ModelsInForce for One {
+    fn models(&self) -> Arc<dyn Models> {
+        Arc::clone(&self.0) as _
+    }
+}
+
+/// Takes nothing.
+struct Closed;
+
+#[async_trait]
+impl Intake for Closed {
+    async fn accept(&self, _incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
+        Err(NotAccepted)
+    }
+
+    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
+        Err(Refusal::Unknown)
+    }
+}
+
+/// Keeps nothing.
+struct Silent;
+
+impl TurnEventLog for Silent {
+    fn open(&self, _place: &Place) {}
+
+    fn close(&self, _place: &Place) {}
+
+    fn read(&self, _place: &Place, _after: u64) -> Option<Batch> {
+        None
+    }
+}
+
+async fn ask(method: &str, path: &str, body: &str) -> Response {
+    asked(&Caller::Local, method, path, body).await
+}
+
+async fn asked(caller: &Caller, method: &str, path: &str, body: &str) -> Response {
+    let clock = Arc::new(ManualClock::new());
+    let kept_for = Arc::new(|| std::time::Duration::from_secs(60));
+    let mut routes = router(Parts {
+        us: Arc::new(Identity { name: "harbour".to_owned(), depth: 3 }),
+        sessions: Arc::new(Sessions::new(clock, Arc::new(MemoryStore::new()), kept_for)),
+        intake: Arc::new(Closed),
+        events: Arc::new(Silent),
+        models: Arc::new(One(Arc::new(ScriptedModels::new(&["main"])))),
+        tools: Arc::new(Hammer),
+        vitals: Arc::new(NoVitals),
+        usage: Arc::new(Unused),
+        console: Arc::new(Fixed),
+        prompts: Arc::new(Fixed),
+    })
+    .layer(Extension(caller.clone()))
+    .layer(Extension(Proven(matches!(caller, Caller::Key(_)))))
+    .layer(from_fn_with_state((|_, status, why| problem::refused(status, why)) as Refuse, in_form));
+    let request = Request::builder().method(method).uri(path).header("content-type", "application/json");
+    let answered: Result<Response, Infallible> = routes.call(request.body(Body::from(body.to_owned())).unwrap()).await;
+    answered.unwrap()
+}
+
+fn document() -> Value {
+    serde_json::from_str(include_str!("../openapi.json")).unwrap()
+}
+
+#[tokio::test]
+async fn what_the_document_refers_to_is_there() {
+    let (document, text) = (document(), include_str!("../openapi.json"));
+    for name in text.split("#/components/schemas/").skip(1).filter_map(|rest| rest.split('"').next()) {
+        assert!(document["components"]["schemas"][name].is_object(), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_a_problem_with_its_status() {
+    for (method, path, body, status) in [
+        ("POST", "/api/v1/submit", "{}", 422),
+        ("POST", "/api/v1/submit", r#"{"session": "a b", "text": "x"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x", "busy": "never"}"#, 422),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "x"}"#, 503),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!nonsense"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!sysprompt", "model": "other"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "@other hello"}"#, 400),
+        ("POST", "/api/v1/submit", r#"{"session": "a", "text": "!llm_timeout main 5"}"#, 409),
+        ("GET", "/api/v1/stream/a", "", 404),
+        ("GET", "/api/v1/stream/a?cancel_when_gone=true", "", 403),
+        ("POST", "/api/v1/stream/a?cancel_when_gone=true", "", 404),
+        ("GET", "/api/v1/sessions/a", "", 404),
+        ("DELETE", "/api/v1/sessions/101", "", 404),
+        ("DELETE", "/api/v1/messages/1", "", 503),
+        ("POST", "/api/v1/gate/x", r#"{"approve": true}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", r#"{"name": "b"}"#, 404),
+        ("PATCH", "/api/v1/sessions/a", "{}", 422),
+        ("PATCH", "/api/v1/sessions/a", "{", 400),
+        ("GET", "/api/v1/submit", "", 405),
+        ("GET", "/api/v1/sessions/%ff", "", 400),
+        ("GET", "/api/v1/stream/a?after=x", "", 400),
+        ("GET", "/api/v1/tools?session=a%20b", "", 400),
+        ("GET", "/api/v1/nothing/here", "", 404),
+        ("GET", "/api/v1", "", 404),
+    ] {
+        let answer = ask(method, path, body).await;
+        assert_eq!(answer.status().as_u16(), status, "{method} {path} {body}");
+        assert_eq!(answer.headers()["content-type"], "application/problem+json", "{method} {path} {body}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        assert_eq!((body["status"].as_u64(), body["detail"].is_string()), (Some(u64::from(status)), true));
+    }
+}
+
+#[tokio::test]
+async fn a_key_for_another_door_does_not_come_through_this_one() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", domain::ids::Timestamp(0)).unwrap();
+    let of = |doors: &[&str]| {
+        let doors = doors.iter().map(|door| (*door).to_owned()).collect();
+        Caller::Key(Arc::new(ApiKey { doors, ..(*key).clone() }))
+    };
+    assert_eq!(asked(&of(&["api"]), "GET", "/api/v1/sessions", "").await.status(), 403);
+    assert_eq!(asked(&of(&[Door::new("terminal").as_str()]), "GET", "/api/v1/sessions", "").await.status(), 200);
+}
+
+#[tokio::test]
+async fn what_there_is_to_know_has_the_form_of_the_document() {
+    for (path, schema) in [
+        ("/api/v1/models", "Models"),
+        ("/api/v1/tools", "Tools"),
+        ("/api/v1/usage", "Usage"),
+        ("/api/v1/health", "Health"),
+        ("/api/v1/sessions", "Sessions"),
+    ] {
+        let answer = ask("GET", path, "").await;
+        assert_eq!(answer.status(), 200, "{path}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let mut schema = document()["components"]["schemas"][schema].clone();
+        schema["components"] = document()["components"].clone();
+        assert!(jsonschema::is_valid(&schema, &body), "{path}: {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_without_the_right_to_tools_sees_none() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", domain::ids::Timestamp(0)).unwrap();
+    for (rights, tools) in [(vec![Right::Chat], 0), (vec![Right::Chat, Right::Tools], 1)] {
+        let caller = Caller::Key(Arc::new(ApiKey { rights, ..(*key).clone() }));
+        let answer = asked(&caller, "GET", "/api/v1/tools", "").await;
+        assert_eq!(answer.status(), 200);
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        assert_eq!(body["tools"].as_array().unwrap().len(), tools, "{body}");
+    }
+}
+
+#[tokio::test]
+async fn typed_commands_need_their_rights_and_are_answered_in_order() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", domain::ids::Timestamp(0)).unwrap();
+    let chats = Caller::Key(Arc::new(ApiKey { rights: vec![Right::Chat], ..(*key).clone() }));
+    for text in ["!sysprompt", "!llm_timeout", "!db select 1", "!tools", "!help\n!llm_call main false"] {
+        let body = serde_json::json!({"session": "a", "text": text}).to_string();
+        assert_eq!(asked(&chats, "POST", "/api/v1/submit", &body).await.status(), 403, "{text}");
+    }
+    let text = "!sysprompt\n!LLM_CALL main\n!session";
+    let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+    let answer = ask("POST", "/api/v1/submit", &body).await;
+    assert_eq!(answer.status(), 200);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+    let said = "You are staffai.\n\nmain: true\n\n101 a: 0 messages, quiet for 0 s";
+    assert_eq!((&body["status"], &body["text"]), (&"complete".into(), &said.into()));
+}
+
+#[tokio::test]
+async fn a_statement_without_a_database_is_refused_with_the_fix() {
+    for text in ["!db select 1 from orders", "!tools\n!db select 1 from orders\nand tell me"] {
+        let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+        let answer = ask("POST", "/api/v1/submit", &body).await;
+        assert_eq!(answer.status(), 409, "{text}");
+        let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+        let detail = body["detail"].as_str().unwrap();
+        assert!(detail.starts_with("!db needs a database") && detail.contains("[[tools.databases]]"), "{detail}");
+    }
+}
+
+#[tokio::test]
+async fn a_command_that_fails_tells_what_was_done_before_it() {
+    let text = "!sysprompt\n!llm_call main\n!llm_timeout main 5\nhello";
+    let body = serde_json::json!({"session": "a", "text": text, "wait": true}).to_string();
+    let answer = ask("POST", "/api/v1/submit", &body).await;
+    assert_eq!(answer.status(), 409);
+    let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
+    let detail = body["detail"].as_str().unwrap();
+    let told = "!llm_timeout main 5 failed: not here. What stood before it is done:\n\n\
+                !sysprompt\nYou are staffai.\n\n!llm_call main\nmain: true";
+    assert_eq!(detail, told);
+}
+
+#[tokio::test]
+async fn sections_of_prompts_need_a_key_that_operates() {
+    let ring = KeyRing::of_secrets(["first"]);
+    let key = ring.find("first", domain::ids::Timestamp(0)).unwrap();
+    let append = r#"{"operation": "append", "text": "x"}"#;
+    for (rights, method, path, body, status) in [
+        (vec![Right::Chat, Right::Tools], "GET", "/api/v1/prompts", "", 403),
+        (vec![Right::Chat], "GET", "/api/v1/prompts/voice", "", 403),
+        (vec![Right::Chat], "POST", "/api/v1/prompts/voice", append, 403),
+        (vec![Right::Operate], "GET", "/api/v1/prompts", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/voice", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/1", "", 200),
+        (vec![Right::Operate], "GET", "/api/v1/prompts/tone", "", 404),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/tone", append, 404),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", append, 409),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", r#"{"operation": "overwrite", "text": "x"}"#, 422),
+        (vec![Right::Operate], "POST", "/api/v1/prompts/voice", r#"{"operation": "improve"}"#, 422),
+    ] {
+        let caller = Caller::Key(Arc::new(ApiKey { rights: rights.clone(), ..(*key).clone() }));
+        assert_eq!(asked(&caller, method, path, body).await.status(), status, "{rights:?} {method} {path} {body}");
+    }
+}

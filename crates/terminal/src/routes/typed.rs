@@ -1,0 +1,257 @@
+//! Commands that are typed in front of a message. They are run in order, before the message itself; the first one that fails ends it.
+
+use std::time::Duration;
+
+use axum::http::StatusCode;
+
+use super::{Parts, manage, prompts, waiting};
+use crate::sessions::{Sessions, owner_of};
+use domain::api_key::Caller;
+use domain::command::typed::{self, Typed, TypedMessage, TypedSpec};
+use domain::command::{CATEGORY, ROW};
+use domain::ids::Place;
+use domain::incoming::Incoming;
+use domain::model::{Row, ToolMode};
+use domain::turn_event::PREVIEW_MAX;
+use ports::RowChange;
+
+/// How long a command that the bot answers may take.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(35);
+/// The longest that a call of a model may be allowed to take, in seconds.
+const TIMEOUT_MAX: u64 = 3_600;
+
+/// The tools that run statements.
+const DATABASE_TOOLS: [&str; 2] = ["db_query", "db_change"];
+
+/// Why a message was not taken: the status, and a sentence.
+pub(super) type Refused = (StatusCode, String);
+
+fn bad(why: impl Into<String>) -> Refused {
+    (StatusCode::BAD_REQUEST, why.into())
+}
+
+/// What the commands in front of a message said, and what is left of it.
+pub(super) struct Done {
+    /// What they said, one below the other; none where there were none.
+    pub said: Option<String>,
+    /// The row that answers what is left.
+    pub row: Option<String>,
+    /// What is left for the model.
+    pub text: String,
+}
+
+/// What is left of a message whose commands were run before.
+pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, Refused> {
+    let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    Ok(taken_apart(parts, caller, message)?.1)
+}
+
+/// The commands in front of a message that are run here, and what is left for the model, which is asked to run statements.
+fn taken_apart(
+    parts: &Parts,
+    caller: &Caller,
+    message: TypedMessage,
+) -> Result<(Vec<(TypedSpec, String)>, Done), Refused> {
+    let TypedMessage { commands, row, text } = message;
+    let row = row.map(|key| asked_row(parts, caller, &key)).transpose()?.map(|row| row.key);
+    let (statements, commands): (Vec<_>, Vec<_>) =
+        commands.into_iter().partition(|(spec, _)| spec.kind == Typed::Database);
+    let statements = statements.iter().map(|(_, given)| statement(given)).collect::<Result<String, _>>()?;
+    Ok((commands, Done { said: None, row, text: statements + &text }))
+}
+
+/// Runs the commands in front of a message. Nothing is done where any of it is not understood or not allowed.
+pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, Refused> {
+    let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
+    if let Some(forbidden) = message.commands.iter().map(|(spec, _)| spec).find(|spec| !caller.may(spec.needs)) {
+        let (name, right) = (forbidden.name, forbidden.needs.as_str());
+        return Err((StatusCode::FORBIDDEN, format!("!{name} needs a key with the right {right}")));
+    }
+    if message.commands.iter().any(|(spec, _)| spec.kind == Typed::Database) {
+        with_a_database(parts, place).await?;
+    }
+    let (commands, left) = taken_apart(parts, caller, message)?;
+    let (mut said, mut done) = (Vec::new(), Vec::new());
+    for (spec, given) in commands {
+        let command = format!("!{} {given}", spec.name);
+        match answer(parts, caller, place, (spec, &given)).await {
+            Ok(text) => {
+                done.push(format!("{}\n{text}", command.trim()));
+                said.push(text);
+            }
+            Err((status, why)) if done.is_empty() => return Err((status, why)),
+            Err((status, why)) => {
+                let (failed, done) = (command.trim(), done.join("\n\n"));
+                return Err((status, format!("{failed} failed: {why}. What stood before it is done:\n\n{done}")));
+            }
+        }
+    }
+    Ok(Done { said: (!said.is_empty()).then(|| said.join("\n\n")), ..left })
+}
+
+/// The row of this key, if the caller may ask it.
+pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, Refused> {
+    let models = parts.models.models();
+    let rows: Vec<&Row> = models.rows().iter().filter(|row| caller.may_ask(&row.key)).collect();
+    match rows.iter().find(|row| row.key == key) {
+        Some(row) => Ok((*row).clone()),
+        None => {
+            let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
+            Err(bad(format!("there is no model {key:?} for this key; there are {}", keys.join(", "))))
+        }
+    }
+}
+
+/// Refuses statements while the caller has no tool that would run them.
+async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
+    let tools = parts.tools.tools(&owner_of(place), place).await;
+    if tools.iter().any(|tool| DATABASE_TOOLS.contains(&tool.spec.name.as_str())) {
+        return Ok(());
+    }
+    let why = "!db needs a database, and none may be used in this session. The operator configures one with [[tools.databases]] and a restart \
+               (docs/guide/tools.md, Databases), and allows db_query with [[tools.rules]] if a rule denies it";
+    Err((StatusCode::CONFLICT, why.to_owned()))
+}
+
+/// What the model is asked, so that the tool runs within its rules, its approvals and its limits.
+fn statement(given: &str) -> Result<String, Refused> {
+    if given.is_empty() {
+        return Err(bad("!db needs a statement, such as !db select 1"));
+    }
+    Ok(format!(
+        "Run this statement as it is with the tool db_query, or db_change if it changes something, and show what comes of it:\n{given}\n"
+    ))
+}
+
+async fn answer(
+    parts: &Parts,
+    caller: &Caller,
+    place: &Place,
+    (spec, given): (TypedSpec, &str),
+) -> Result<String, Refused> {
+    let with = |name: &'static str, options: Vec<(String, String)>| by_the_bot(parts, caller, place, name, options);
+    match spec.kind {
+        Typed::Help => Ok(typed::help(|right| caller.may(right))),
+        Typed::Reset => with("new", Vec::new()).await,
+        Typed::Tools => with("tools", vec![(CATEGORY.to_owned(), given.to_owned())]).await,
+        Typed::Model if given.is_empty() => with("model", Vec::new()).await,
+        Typed::Model => {
+            let row = asked_row(parts, caller, given)?;
+            with("model", vec![(ROW.to_owned(), row.key)]).await
+        }
+        Typed::Session => session(parts, caller, given).await,
+        Typed::Preview => preview(parts, place, given).await,
+        Typed::SystemPrompt => prompts::typed(parts, caller, place, given).await.map_err(bad),
+        Typed::CallsTools => {
+            let shown = |row: &Row| {
+                let about = row.description.as_ref().map(|about| format!(" ({about})")).unwrap_or_default();
+                format!("{}{about}", row.tools != ToolMode::Off)
+            };
+            let read = |word: &str| typed::yes_or_no(word).map(RowChange::Tools);
+            row_field(parts, caller, given, (shown, read, "!llm_call takes a model and true or false")).await
+        }
+        Typed::Timeout => {
+            let shown = |row: &Row| format!("{} s", row.timeout.as_secs());
+            let read = |word: &str| {
+                let seconds = word.parse().ok().filter(|seconds| (1..=TIMEOUT_MAX).contains(seconds));
+                seconds.map(|seconds| RowChange::Timeout(Duration::from_secs(seconds)))
+            };
+            row_field(parts, caller, given, (shown, read, "!llm_timeout takes a model and 1 to 3600 seconds")).await
+        }
+        // It is a question for the model.
+        Typed::Database => Ok(String::new()),
+    }
+}
+
+/// A command that the bot answers at every door.
+async fn by_the_bot(
+    parts: &Parts,
+    caller: &Caller,
+    place: &Place,
+    name: &str,
+    options: Vec<(String, String)>,
+) -> Result<String, Refused> {
+    let busy = || (StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment".to_owned());
+    let command = parts.sessions.runs(caller, place, name.to_owned(), options).await;
+    let id = command.callback.id.id.clone();
+    parts.events.open(place);
+    let accepted = parts.intake.accept(Incoming::Command(Box::new(command)), Sessions::us()).await;
+    accepted.map_err(|_| busy())?;
+    match waiting::end(&parts.events, place, &id, ANSWERED_WITHIN, || parts.sessions.now()).await {
+        (waiting::Status::Complete | waiting::Status::Error, text) => Ok(text),
+        (waiting::Status::Cancelled | waiting::Status::Timeout, _) => Err(busy()),
+    }
+}
+
+/// All sessions, or one, or the end of one.
+async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, Refused> {
+    let words: Vec<&str> = given.split_whitespace().collect();
+    match words[..] {
+        [] => {
+            let lines = parts.sessions.list(caller).await;
+            Ok(lines.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+        }
+        [named] => {
+            let found = parts.sessions.find(caller, named).await.ok_or_else(|| unknown(named))?;
+            let lines = parts.sessions.transcript(&found.place).await;
+            let said: Vec<String> = lines.iter().map(ToString::to_string).collect();
+            Ok(format!("{} {}\n{}", found.number, found.name, said.join("\n")))
+        }
+        [named, "delete"] => {
+            let found = parts.sessions.find(caller, named).await.ok_or_else(|| unknown(named))?;
+            let busy = (StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment".to_owned());
+            if manage::end(parts, caller, &found.place).await {
+                Ok(format!("{} {} is gone", found.number, found.name))
+            } else {
+                Err(busy)
+            }
+        }
+        [_, "attach"] => {
+            Err(bad("a session is attached to by its client: staffai chat does it; programs name the session"))
+        }
+        _ => Err(bad("!session takes nothing, a session, or a session and delete")),
+    }
+}
+
+/// How much of calls of tools is shown in this session, or that so much is from now on.
+async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Refused> {
+    let told = |shown: usize| match shown {
+        0 => "nothing of calls of tools is shown".to_owned(),
+        shown => format!("{shown} characters of each call of a tool, and of its result, are shown"),
+    };
+    let wanted = match given.to_ascii_lowercase().as_str() {
+        "" => return Ok(told(parts.sessions.preview(place).await)),
+        "off" => Some(0),
+        number => number.parse().ok().filter(|number| *number <= PREVIEW_MAX),
+    };
+    let usage = || bad(format!("!tool_preview_length takes 0 to {PREVIEW_MAX} characters, or off"));
+    let wanted = wanted.ok_or_else(usage)?;
+    parts.sessions.show_of_calls(place, wanted).await;
+    Ok(told(wanted))
+}
+
+fn unknown(session: &str) -> Refused {
+    (StatusCode::NOT_FOUND, format!("there is no session {session}; !session shows all"))
+}
+
+/// Shows a field of the rows, or of one, or changes it.
+async fn row_field(
+    parts: &Parts,
+    caller: &Caller,
+    given: &str,
+    (shown, read, usage): (impl Fn(&Row) -> String, impl Fn(&str) -> Option<RowChange>, &str),
+) -> Result<String, Refused> {
+    let line = |row: &Row| format!("{}: {}", row.key, shown(row));
+    let words: Vec<&str> = given.split_whitespace().collect();
+    match words[..] {
+        [] => Ok(parts.models.models().rows().iter().map(line).collect::<Vec<_>>().join("\n")),
+        [key] => asked_row(parts, caller, key).map(|row| line(&row)),
+        [key, word] => {
+            let row = asked_row(parts, caller, key)?;
+            let change = read(word).ok_or_else(|| bad(usage))?;
+            parts.console.change_row(&row.key, change).await.map_err(|why| (StatusCode::CONFLICT, why))?;
+            Ok(format!("{key}: {word}; in force within seconds"))
+        }
+        _ => Err(bad(usage)),
+    }
+}

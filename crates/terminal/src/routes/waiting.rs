@@ -1,0 +1,98 @@
+//! What the events of a session tell of single turns.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::timeout;
+
+use crate::wire::{Event, Update};
+use domain::ids::{Place, Timestamp};
+use domain::turn_event::TurnUpdate;
+use ports::{Reading, TurnEventLog, TurnEventReader};
+
+/// How a turn ended, as a client that waited for it is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Status {
+    /// With an answer.
+    Complete,
+    /// With an apology.
+    Error,
+    /// Without a word.
+    Cancelled,
+    /// It goes on; its events tell the rest.
+    Timeout,
+}
+
+/// The turns of a place that are not over, the oldest first.
+pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String> {
+    let (mut open, mut after) = (Vec::new(), 0);
+    while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
+        for event in batch.events {
+            after = event.number;
+            let turn = event.turn.id.as_str();
+            match event.update {
+                TurnUpdate::Accepted if !open.iter().any(|known| known == turn) => open.push(turn.to_owned()),
+                TurnUpdate::Done { .. } => open.retain(|known| known != turn),
+                _ => {}
+            }
+        }
+    }
+    open
+}
+
+/// The turns that the stream of a place tells of behind this number.
+pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) -> HashSet<String> {
+    let mut turns = HashSet::new();
+    while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
+        for event in batch.events {
+            after = event.number;
+            turns.insert(event.turn.id.to_string());
+        }
+    }
+    turns
+}
+
+/// Waits for the end of a turn, and gives what was said last.
+pub(super) async fn end(
+    events: &Arc<dyn TurnEventLog>,
+    place: &Place,
+    message: &str,
+    within: Duration,
+    now: impl Fn() -> Timestamp,
+) -> (Status, String) {
+    let (mut status, mut text) = (Status::Cancelled, String::new());
+    let reading = async {
+        let mut after = 0;
+        // A reader that missed something is cut, and begins again behind that.
+        while let Some(mut reader) = TurnEventReader::new(Arc::clone(events), place.clone(), after) {
+            while let Some(reading) = reader.next().await {
+                let event = match reading {
+                    Reading::Event(event) => event,
+                    Reading::Missed(number) => {
+                        after = number;
+                        continue;
+                    }
+                };
+                after = event.number;
+                if event.turn.id != message {
+                    continue;
+                }
+                match Event::of(&event, now()).update {
+                    Update::Final { text: said } => (status, text) = (Status::Complete, said),
+                    Update::Apology { text: said } => (status, text) = (Status::Error, said),
+                    Update::Done { unanswered: Some(_) } => {
+                        // Not even what was said before stands.
+                        (status, text) = (Status::Cancelled, String::new());
+                        return;
+                    }
+                    Update::Done { unanswered: None } => return,
+                    _ => {}
+                }
+            }
+        }
+    };
+    if timeout(within, reading).await.is_err() { (Status::Timeout, text) } else { (status, text) }
+}

@@ -1,0 +1,390 @@
+//! The sessions: what was said and answered in each. They are kept in the store; what is worked with is in memory as well.
+
+mod index;
+mod memory;
+mod names;
+mod record;
+mod room;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use parking_lot::Mutex;
+use sha2::{Digest, Sha256};
+
+use self::index::Known;
+use self::memory::{Kept, MESSAGES_MAX, Memory};
+pub(super) use self::names::Found;
+pub use self::names::is_place;
+pub use self::names::owner_of;
+use super::{DOOR, commands};
+use domain::api_key::{self, Right};
+use domain::command::{Callback, CallbackToken, Caller, Command};
+use domain::ids::{MessageId, Person, Place, Timestamp};
+use domain::incoming::{Author, AuthorKind, Posted, Quoted, WantedModels};
+use domain::notice::template;
+use domain::outgoing::{Capabilities, Piece};
+use domain::rejection::Rejection;
+use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
+
+/// The longest message that a terminal shows, in Unicode scalar values.
+pub(super) const TEXT_LIMIT: usize = 16_000;
+/// The bot's own id at this door.
+const US: &str = "staffai";
+
+/// Why a message was not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum NotTaken {
+    /// The name of the session is not usable.
+    #[error("a session's name has 1 to 64 letters, digits, - or _")]
+    BadName,
+    /// There is nothing in it.
+    #[error("the text is empty")]
+    Empty,
+    /// Another session of the same person has this name.
+    #[error("there is a session of this name already")]
+    NameTaken,
+    /// So many sessions begin at this moment that it could not be given a number.
+    #[error("too many sessions begin at this moment; try again in a second")]
+    Crowded,
+    /// It is the session of another person, who alone speaks in it.
+    #[error("only its owner speaks in that session; choose a name of your own")]
+    NotTheirs,
+}
+
+/// How long sessions are kept at present.
+pub type KeptFor = Arc<dyn Fn() -> Duration + Send + Sync>;
+
+/// All sessions of this process, and those in the store.
+pub struct Sessions {
+    clock: Arc<dyn Clock>,
+    store: Arc<dyn Store>,
+    kept_for: KeptFor,
+    inner: Mutex<Memory>,
+    index: Mutex<Known>,
+    /// Held while a session begins, so that no two have one number.
+    beginning: tokio::sync::Mutex<()>,
+    /// Held while the index is compared with the sessions.
+    mending: tokio::sync::Mutex<()>,
+}
+
+/// What a message asks for.
+#[derive(Debug, Default)]
+pub(super) struct Wants {
+    /// The row that answers it.
+    pub row: Option<String>,
+    /// The profile of prompts.
+    pub profile: Option<String>,
+}
+
+impl Sessions {
+    /// The sessions in this store.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, store: Arc<dyn Store>, kept_for: KeptFor) -> Self {
+        let (inner, index) = (Mutex::default(), Mutex::default());
+        let (beginning, mending) = (tokio::sync::Mutex::default(), tokio::sync::Mutex::default());
+        Self { clock, store, kept_for, inner, index, beginning, mending }
+    }
+
+    /// The present moment.
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Our own account at this door.
+    #[must_use]
+    pub fn us() -> Person {
+        Person::new(DOOR, US)
+    }
+
+    /// A message in a session. Returns the event for triage. With the same `key` it is the same message, also in a later life of the
+    /// process.
+    ///
+    /// # Errors
+    /// See [`NotTaken`].
+    pub(super) async fn says(
+        &self,
+        caller: &api_key::Caller,
+        place: &Place,
+        (text, wants): (&str, Wants),
+        key: Option<&str>,
+    ) -> Result<Posted, NotTaken> {
+        if text.trim().is_empty() {
+            return Err(NotTaken::Empty);
+        }
+        self.load_or_begin(place).await?;
+        let (posted, writes) = {
+            let mut inner = self.inner.lock();
+            let number = inner.next_id(self.clock.now());
+            let id = key.map_or_else(|| number.to_string(), |key| keyed(&place.id, key));
+            let session = inner.session(place, self.clock.now());
+            if let Some(known) = session.find(&id) {
+                let (models, tools) = (wanted(caller, wants), caller.may(Right::Tools));
+                return Ok(Posted { mentions_us: true, models, tools, ..known.clone() });
+            }
+            let posted = Posted {
+                mentions_us: true,
+                tools: caller.may(Right::Tools),
+                models: wanted(caller, wants),
+                ..self.posted(MessageId::new(DOOR, id), place, false, text)
+            };
+            let dropped = session.keep(Kept { number, posted: posted.clone(), nonce: None, apology: false });
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            (posted, writes)
+        };
+        // The journal writes down the turn behind it, in the same order.
+        drop(self.store.write(writes));
+        Ok(posted)
+    }
+
+    /// Whether a session has this message.
+    pub(super) async fn has_message(&self, place: &Place, message: &str) -> bool {
+        self.load(place).await;
+        self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
+    }
+
+    /// A message was not taken after all: it was not said.
+    pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
+        // What is not there any more needs not to be taken back.
+        let _ = self.take_back(place, &MessageId::new(DOOR, message)).await;
+    }
+
+    /// A command in a session.
+    pub(super) async fn runs(
+        &self,
+        caller: &api_key::Caller,
+        place: &Place,
+        name: String,
+        options: commands::Options,
+    ) -> Command {
+        self.load(place).await;
+        let id = self.inner.lock().next_id(self.clock.now()).to_string();
+        // Who may run `!sysprompt` may run `/status`: both rest on this right, with a key or without one.
+        let operator = caller.may(Right::Operate);
+        let person = owner_of(place);
+        Command {
+            // The answer finds its session by the token.
+            callback: Callback {
+                id: MessageId::new(DOOR, id),
+                application: US.to_owned(),
+                token: CallbackToken::new(place.id.to_string()),
+            },
+            name,
+            options,
+            named: Vec::new(),
+            guild: Some(person.door.as_str().to_owned()),
+            caller: Caller { person, name: "you".to_owned(), roles: Vec::new(), locale: None, operator },
+            place: place.clone(),
+            parent: None,
+            at: self.clock.now(),
+        }
+    }
+
+    fn posted(&self, id: MessageId, place: &Place, ours: bool, text: &str) -> Posted {
+        let owner = owner_of(place);
+        // A session is no direct message: all who may reach this door are answered.
+        let guild = Some(owner.door.as_str().to_owned());
+        let (person, name, kind) =
+            if ours { (Self::us(), US, AuthorKind::Ourselves) } else { (owner, "you", AuthorKind::Member) };
+        Posted {
+            id,
+            place: place.clone(),
+            parent: None,
+            guild,
+            author: Author { person, name: name.to_owned(), roles: Vec::new(), joined: None, kind },
+            text: text.to_owned(),
+            mentions_us: false,
+            reply_to: None,
+            attachments: Vec::new(),
+            locale: None,
+            may_answer: true,
+            at: self.clock.now(),
+            draw: None,
+            tools: true,
+            given: None,
+            models: WantedModels::default(),
+            lineage: None,
+        }
+    }
+
+    /// The same, and begins a session again that something is said in after it was over.
+    async fn load_or_begin(&self, place: &Place) -> Result<(), NotTaken> {
+        if self.record(place).await.is_none() {
+            self.begin_again(place).await?;
+        }
+        self.load(place).await;
+        Ok(())
+    }
+
+    /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
+    async fn load(&self, place: &Place) {
+        let Some(record) = self.record(place).await else {
+            self.over(place);
+            return;
+        };
+        if self.inner.lock().is_current(place, &record) {
+            return;
+        }
+        let lines = self.lines_of(place, &record).await;
+        let kept = lines.into_iter().map(|(number, line)| {
+            let mut posted = self.posted(MessageId::new(DOOR, line.id), place, line.ours, &line.text);
+            posted.at = Timestamp(line.at);
+            posted.reply_to = line.answers.map(|id| Quoted { id: MessageId::new(DOOR, id), seen: None });
+            Kept { number, posted, nonce: line.nonce, apology: line.apology }
+        });
+        self.inner.lock().fill(place, &record, kept.collect());
+    }
+
+    /// What is written after a line was kept or changed: the line, the session, and what had to make room.
+    fn written(&self, place: &Place, session: &memory::Session, number: u64, dropped: Vec<u64>) -> Vec<Write> {
+        let person = owner_of(place);
+        let ttl = Some((self.kept_for)());
+        let line = |number| domain::keys::sessions::line(&person, place, number);
+        let kept = session.line(number).map(|value| Write::Put { key: line(number), value, ttl });
+        let gone = dropped.into_iter().map(|number| Write::Delete { key: line(number) });
+        let key = domain::keys::sessions::session(&person, place);
+        let about = Write::Put { key, value: session.record(self.clock.now()).to_json(), ttl };
+        kept.into_iter().chain(gone).chain([about]).collect()
+    }
+
+    async fn create(
+        &self,
+        place: &Place,
+        piece: &Piece,
+        reply_to: Option<&MessageId>,
+        nonce: &str,
+    ) -> Result<MessageId, PostError> {
+        self.load_or_begin(place).await.map_err(|why| PostError::Transient(why.to_string()))?;
+        let (id, writes) = {
+            let mut inner = self.inner.lock();
+            let number = inner.next_id(self.clock.now());
+            let session = inner.session(place, self.clock.now());
+            if let Some(known) = session.posted_as(nonce) {
+                return Ok(known.id.clone());
+            }
+            let id = MessageId::new(DOOR, number.to_string());
+            let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
+            // A terminal shows no marks.
+            let text = template::spelled_out(&piece.text, self.clock.now());
+            let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, &text) };
+            let nonce = Some(nonce.to_owned());
+            let dropped = session.keep(Kept { number, posted, nonce, apology: piece.apology });
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            (id, writes)
+        };
+        drop(self.store.write(writes));
+        Ok(id)
+    }
+
+    async fn edit(&self, place: &Place, message: &MessageId, text: &str) -> Result<MessageId, PostError> {
+        self.load(place).await;
+        let writes = {
+            let mut inner = self.inner.lock();
+            let session = inner.known(place).ok_or_else(gone)?;
+            let (number, dropped) = session.edit(message, text).ok_or_else(message_gone)?;
+            let writes = self.written(place, session, number, dropped);
+            inner.make_room();
+            writes
+        };
+        drop(self.store.write(writes));
+        Ok(message.clone())
+    }
+
+    async fn take_back(&self, place: &Place, message: &MessageId) -> Result<(), PostError> {
+        self.load(place).await;
+        let writes = {
+            let mut inner = self.inner.lock();
+            let session = inner.known(place).ok_or_else(gone)?;
+            match session.delete(message) {
+                Some(number) => self.written(place, session, number, vec![number]),
+                None => Vec::new(),
+            }
+        };
+        drop(self.store.write(writes));
+        Ok(())
+    }
+
+    async fn history(&self, place: &Place, range: &HistoryRange, limit: usize) -> Vec<Posted> {
+        self.load(place).await;
+        let mut inner = self.inner.lock();
+        let Some(session) = inner.known(place) else { return Vec::new() };
+        let all: Vec<&Posted> = session.all().collect();
+        let index = |message: &MessageId| all.iter().position(|posted| posted.id == *message);
+        let from = match range {
+            HistoryRange::Newest => all.len().saturating_sub(limit),
+            HistoryRange::After(message) => index(message).map_or(0, |index| index + 1),
+            HistoryRange::Before(message) => {
+                let end = index(message).unwrap_or(0);
+                return all[end.saturating_sub(limit)..end].iter().map(|posted| (*posted).clone()).collect();
+            }
+        };
+        all[from..].iter().take(limit).map(|posted| (*posted).clone()).collect()
+    }
+}
+
+#[async_trait]
+impl Poster for Sessions {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities::text_only(TEXT_LIMIT)
+    }
+
+    async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
+        let result = match request {
+            PostRequest::Create { place, piece, reply_to, nonce } => {
+                PostResult::Message(self.create(place, piece, reply_to.as_ref(), nonce).await?)
+            }
+            PostRequest::Edit { place, message, piece } => {
+                let text = template::spelled_out(&piece.text, self.clock.now());
+                PostResult::Message(self.edit(place, message, &text).await?)
+            }
+            PostRequest::Delete { place, message } => {
+                self.take_back(place, message).await?;
+                PostResult::Done
+            }
+            PostRequest::History { place, range, limit } => {
+                PostResult::Messages(self.history(place, range, usize::from(*limit)).await)
+            }
+            // There are no roles here.
+            PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
+            PostRequest::Fetch { place, message } => {
+                let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX).await;
+                PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
+            }
+            // The answer to a command is in the events, also where its session is gone with it. Events tell that a turn runs; nothing
+            // is offered here to those who type.
+            PostRequest::Respond { .. }
+            | PostRequest::Typing { .. }
+            | PostRequest::React { .. }
+            | PostRequest::RegisterCommands(_)
+            | PostRequest::Defer(_)
+            | PostRequest::Suggest { .. }
+            | PostRequest::FetchGuild { .. } => PostResult::Done,
+        };
+        Ok(PostReply { result, bucket: None })
+    }
+}
+
+/// Which models may answer this caller, with what they ask for.
+fn wanted(caller: &api_key::Caller, Wants { row, profile }: Wants) -> WantedModels {
+    WantedModels { row, profile, among: caller.rows().to_vec() }
+}
+
+/// The id of the message that a client calls by this key.
+pub(super) fn keyed(session: &str, key: &str) -> String {
+    let digest = Sha256::digest(format!("{session}\0{key}"));
+    digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
+}
+
+fn message_gone() -> PostError {
+    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is not kept any more".to_owned() }
+}
+
+fn gone() -> PostError {
+    PostError::Rejected { reason: Rejection::PlaceGone, message: "the session is gone".to_owned() }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,122 @@
+//! How sessions end, and which of them make room for others.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::names::{holder, owner_of};
+use super::{DOOR, Sessions};
+use domain::ids::Place;
+use domain::keys::sessions as keys;
+use ports::Write;
+
+/// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
+pub(super) const OWN_MAX: usize = 200;
+/// The most sessions that are kept of all together; whoever has most makes room.
+pub(super) const KEPT_MAX: usize = 1_000;
+/// How many sessions end with one write.
+const ENDED_AT_ONCE: usize = 64;
+
+impl Sessions {
+    /// Ends a session: nothing of it is kept. Its record names its lines, so that it costs no more than they are. A line that another process
+    /// wrote at the same moment as this one, so that the record does not name it, is seen by nobody; that process takes it away
+    /// ([`Self::over`]).
+    pub async fn remove(&self, place: &Place) {
+        let writes = self.gone(place).await;
+        self.inner.lock().remove(place);
+        self.store.commit(writes).await;
+        self.change_index(|index| index.remove([place.id.as_str()])).await;
+    }
+
+    /// The writes that take a session out of the store.
+    async fn gone(&self, place: &Place) -> Vec<Write> {
+        let stored = self.record(place).await;
+        let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
+        if let Some(known) = self.inner.lock().record(place) {
+            numbers.extend(known.numbers);
+        }
+        if stored.is_some_and(|record| !record.is_numbered()) {
+            numbers.extend(self.stored_lines(place).await.into_iter().map(|(number, _)| number));
+        }
+        let session = Write::Delete { key: keys::session(&owner_of(place), place) };
+        without_lines(place, numbers).chain([session]).collect()
+    }
+
+    /// A session that is worked with here is not in the store any more: another process ended it. Its lines that are known here go with it.
+    pub(super) fn over(&self, place: &Place) {
+        let known = {
+            let mut inner = self.inner.lock();
+            let known = inner.record(place);
+            inner.remove(place);
+            known
+        };
+        let lines: Vec<Write> = without_lines(place, known.into_iter().flat_map(|record| record.numbers)).collect();
+        if !lines.is_empty() {
+            drop(self.store.write(lines));
+        }
+    }
+
+    /// Sessions of the same holder make room for one that has just begun, and else those of whoever has most. Only the records of holders who
+    /// give some are read.
+    pub(super) async fn make_room(&self, begun: &Place) {
+        let index = self.index().await;
+        let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
+        let mut quotas = quotas(&all, holder(begun));
+        let looked = all.iter().filter(|place| *place != begun && quotas.contains_key(&holder(place)));
+        let looked: Vec<Place> = looked.cloned().collect();
+        if looked.is_empty() {
+            return;
+        }
+        let Some(mut there) = self.all_records(looked.clone()).await else { return };
+        let known: BTreeSet<&str> = there.iter().map(|(place, _)| place.id.as_str()).collect();
+        let over = looked.iter().filter(|place| !known.contains(&*place.id)).cloned();
+        let mut gone: Vec<Place> = over.collect();
+        for place in &gone {
+            quotas.entry(holder(place)).and_modify(|left| *left = left.saturating_sub(1));
+        }
+        there.sort_by_key(|(_, record)| record.touched_at);
+        let mut ended: Vec<Place> = Vec::new();
+        for (place, _) in &there {
+            if let Some(left) = quotas.get_mut(&holder(place)).filter(|left| **left > 0) {
+                *left -= 1;
+                ended.push(place.clone());
+            }
+        }
+        for some in ended.chunks(ENDED_AT_ONCE) {
+            let mut writes = Vec::new();
+            for place in some {
+                writes.extend(self.gone(place).await);
+                self.inner.lock().remove(place);
+            }
+            self.store.commit(writes).await;
+        }
+        gone.extend(ended);
+        self.change_index(|index| index.remove(gone.iter().map(|place| &*place.id))).await;
+    }
+}
+
+/// The writes that take these lines out of the store.
+fn without_lines(place: &Place, numbers: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Write> {
+    let person = owner_of(place);
+    numbers.into_iter().map(move |number| Write::Delete { key: keys::line(&person, place, number) })
+}
+
+/// How many sessions end of whom: of the holder of one that has just begun while they have too many, then of whoever has most while there are
+/// too many of all.
+fn quotas<'a>(all: &'a [Place], own: Option<&'a str>) -> BTreeMap<Option<&'a str>, usize> {
+    let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for place in all {
+        *many.entry(holder(place)).or_default() += 1;
+    }
+    let (mut quotas, mut left) = (BTreeMap::new(), all.len());
+    let theirs = many.entry(own).or_default();
+    if *theirs > OWN_MAX {
+        let more = *theirs - OWN_MAX;
+        quotas.insert(own, more);
+        (*theirs, left) = (OWN_MAX, left - more);
+    }
+    while left > KEPT_MAX {
+        let Some((most, many)) = many.iter_mut().max_by_key(|(_, many)| **many) else { break };
+        *quotas.entry(*most).or_default() += 1;
+        (*many, left) = (many.saturating_sub(1), left - 1);
+    }
+    quotas
+}

@@ -1,0 +1,296 @@
+//! One other server: a message is submitted in a session, and its answer is read from the session's events.
+
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use reqwest::{Client, RequestBuilder, Response, Url};
+use secrecy::{ExposeSecret, SecretString};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::OnceCell;
+use tokio::task::spawn_blocking;
+
+use crate::client;
+use domain::api_key::KeyHash;
+use domain::prompt::{clean, tail};
+use ports::ProgressSink;
+use ports::tools::Progress;
+
+/// The longest line of a stream of events, in bytes.
+const LINE_MAX: usize = 1024 * 1024;
+/// The most bytes of all streams of one call.
+const STREAM_MAX: usize = 8 * 1024 * 1024;
+/// The longest answer to a message, in bytes.
+const SUBMITTED_MAX: usize = 16 * 1024;
+/// How often a stream is read on that ended before the answer did.
+const STREAMS_MAX: u32 = 4;
+/// How many characters of a refusal, and of what was written so far, are shown.
+const REFUSAL_CHARS: usize = 300;
+const SHOWN_CHARS: usize = 160;
+
+/// One server as it is configured.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// What models call it.
+    pub name: String,
+    /// Where it is.
+    pub url: Url,
+    /// Whether it is on this machine: no proxy leads there.
+    pub here: bool,
+    /// Our key there.
+    pub key: SecretString,
+    /// What it is good for; empty where nothing is said.
+    pub description: String,
+    /// Time that one call may take.
+    pub timeout: Duration,
+}
+
+/// What is asked.
+#[derive(Clone, Copy)]
+pub(super) struct Question<'a> {
+    pub session: &'a str,
+    pub text: &'a str,
+    /// The lineage and its signature.
+    pub signed: &'a (String, String),
+}
+
+/// A server, and the way to it.
+pub(super) struct Peer {
+    row: Row,
+    client: OnceCell<Client>,
+}
+
+/// That a message was taken.
+#[derive(Deserialize)]
+struct Submitted {
+    message: String,
+}
+
+/// How it is.
+#[derive(Deserialize)]
+struct Health {
+    #[serde(rename = "status")]
+    _status: String,
+}
+
+/// Why it was not.
+#[derive(Deserialize)]
+struct Problem {
+    detail: String,
+}
+
+/// One event of a session; what is not of its kind is empty.
+#[derive(Deserialize)]
+struct Event {
+    number: u64,
+    #[serde(default)]
+    turn: String,
+    #[serde(rename = "event")]
+    kind: Kind,
+    #[serde(default)]
+    text: String,
+    #[serde(default)]
+    anew: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Kind {
+    Draft,
+    Gate,
+    Final,
+    Apology,
+    Done,
+    #[serde(other)]
+    Other,
+}
+
+/// How far an answer was read.
+#[derive(Default)]
+struct Read {
+    /// The number of the last event.
+    after: u64,
+    bytes: usize,
+    draft: String,
+    answer: Option<Result<String, String>>,
+}
+
+impl Peer {
+    pub fn new(row: Row) -> Self {
+        Self { row, client: OnceCell::new() }
+    }
+
+    pub fn name(&self) -> &str {
+        &self.row.name
+    }
+
+    /// A line about it.
+    pub fn about(&self) -> String {
+        let Row { name, description, .. } = &self.row;
+        if description.is_empty() { format!("- {name}") } else { format!("- {name}: {description}") }
+    }
+
+    pub fn timeout(&self) -> Duration {
+        self.row.timeout
+    }
+
+    /// The hash of our key there, by which the server knows it.
+    pub fn key(&self) -> KeyHash {
+        KeyHash::of(self.row.key.expose_secret())
+    }
+
+    /// The answer, or why there is none. Whoever drops this cancels the turn at the server, once its events are read.
+    pub async fn ask(&self, question: Question<'_>, progress: Option<ProgressSink>) -> Result<String, String> {
+        let message = self.submit(question).await?;
+        let mut read = Read::default();
+        for _ in 0..STREAMS_MAX {
+            if let Some(answer) = self.read_on(question.session, &message, &mut read, progress.as_ref()).await? {
+                return answer;
+            }
+        }
+        Err(format!("{} ended the conversation before it answered", self.row.name))
+    }
+
+    /// Whether it lets us in.
+    pub async fn health(&self) -> Result<(), String> {
+        let response = self.send(self.client().await?.get(self.below("api/v1/health"))).await?;
+        let body = self.bounded(response).await?;
+        serde_json::from_slice::<Health>(&body).map(drop).map_err(|_| self.strange())
+    }
+
+    async fn submit(
+        &self,
+        Question { session, text, signed: (lineage, signature) }: Question<'_>,
+    ) -> Result<String, String> {
+        let body = json!({"session": session, "text": text});
+        let request = self.client().await?.post(self.below("api/v1/submit")).json(&body);
+        let request = request.header("x-staffai-lineage", lineage).header("x-staffai-signature", signature);
+        let response = self.send(request).await?;
+        let body = self.bounded(response).await?;
+        let submitted = serde_json::from_slice(&body).map_err(|_| self.strange())?;
+        let Submitted { message } = submitted;
+        if message.is_empty() { Err(self.strange()) } else { Ok(message) }
+    }
+
+    /// Reads one stream. None when it ended before the turn did.
+    async fn read_on(
+        &self,
+        session: &str,
+        message: &str,
+        read: &mut Read,
+        progress: Option<&ProgressSink>,
+    ) -> Result<Option<Result<String, String>>, String> {
+        let mut url = self.below(&format!("api/v1/stream/{session}"));
+        url.query_pairs_mut().append_pair("after", &read.after.to_string()).append_pair("cancel_when_gone", "true");
+        let mut stream = self.send(self.client().await?.get(url)).await?.bytes_stream();
+        let mut line = Vec::new();
+        while let Some(piece) = stream.next().await {
+            let Ok(piece) = piece else { return Ok(None) };
+            read.bytes += piece.len();
+            for part in piece.split_inclusive(|byte| *byte == b'\n') {
+                if line.len() + part.len() > LINE_MAX || read.bytes > STREAM_MAX {
+                    return Err(format!("{} wrote more than is read", self.row.name));
+                }
+                line.extend_from_slice(part);
+                if !part.ends_with(b"\n") {
+                    continue;
+                }
+                let event = line.strip_prefix(b"data:").and_then(|data| serde_json::from_slice::<Event>(data).ok());
+                line.clear();
+                if let Some(event) = event
+                    && self.take(event, message, read, progress)
+                {
+                    let none = || Err(format!("{} cancelled it", self.row.name));
+                    return Ok(Some(read.answer.take().unwrap_or_else(none)));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes one event. True when the turn is over.
+    fn take(&self, event: Event, message: &str, read: &mut Read, progress: Option<&ProgressSink>) -> bool {
+        read.after = event.number;
+        if event.turn != message {
+            return false;
+        }
+        let name = &self.row.name;
+        match event.kind {
+            Kind::Draft => {
+                if event.anew {
+                    read.draft.clear();
+                }
+                read.draft.push_str(&event.text);
+                show(progress, format!("{name}: {}", tail(&read.draft, SHOWN_CHARS)));
+            }
+            Kind::Gate => show(progress, format!("{name}: …")),
+            Kind::Final => read.answer = Some(Ok(event.text)),
+            Kind::Apology => {
+                let words = clean(&event.text, REFUSAL_CHARS);
+                read.answer = Some(Err(format!("{name} has no answer: {words}")));
+            }
+            Kind::Done => return true,
+            Kind::Other => {}
+        }
+        false
+    }
+
+    /// Sends with our key. What refuses is told in the server's words.
+    async fn send(&self, request: RequestBuilder) -> Result<Response, String> {
+        let name = &self.row.name;
+        let sent = request.bearer_auth(self.row.key.expose_secret()).send().await;
+        // An error of the client names the address, which is none of the model's business.
+        let response = sent.map_err(|error| {
+            let why = if error.is_connect() { "cannot be reached" } else { "did not answer" };
+            format!("{name} {why} at present; answer without it, or say so")
+        })?;
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let status = response.status().as_u16();
+        let body = self.bounded(response).await?;
+        let detail = serde_json::from_slice(&body).map(|Problem { detail }| detail).unwrap_or_default();
+        let detail = clean(&detail.replace(self.row.key.expose_secret(), "***"), REFUSAL_CHARS);
+        Err(format!("{name} refused it with status {status}: {detail}"))
+    }
+
+    /// The body, as far as it may be long.
+    async fn bounded(&self, response: Response) -> Result<Vec<u8>, String> {
+        let (mut body, mut stream) = (Vec::new(), response.bytes_stream());
+        while let Some(piece) = stream.next().await {
+            let piece = piece.map_err(|_| self.strange())?;
+            if body.len() + piece.len() > SUBMITTED_MAX {
+                return Err(self.strange());
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body)
+    }
+
+    fn strange(&self) -> String {
+        format!("{} does not answer as a staffai server does", self.row.name)
+    }
+
+    fn below(&self, path: &str) -> Url {
+        let mut url = self.row.url.clone();
+        let path = format!("{}/{path}", url.path().trim_end_matches('/'));
+        url.set_path(&path);
+        url
+    }
+
+    /// The client, which is made when it is needed for the first time.
+    async fn client(&self) -> Result<&Client, String> {
+        let (here, plain) = (self.row.here, self.row.url.scheme() == "http");
+        let made = self.client.get_or_try_init(|| async {
+            let built = spawn_blocking(move || client::build(here, plain)).await;
+            built.unwrap_or_else(|_| Err("no client can be made".to_owned()))
+        });
+        made.await
+    }
+}
+
+fn show(progress: Option<&ProgressSink>, message: String) {
+    if let Some(progress) = progress {
+        progress(Progress { done: 0.0, total: None, message: Some(message) });
+    }
+}

@@ -1,0 +1,302 @@
+//! `db_query` and `db_change`: statements of SQL for the databases that the settings name. A parser decides which tables a statement
+//! reads and changes; what it does not understand is not done, and the databases are told to hold to the same.
+
+mod allowed;
+mod engine;
+mod harmless;
+mod mysql;
+mod names;
+mod postgres;
+mod rows;
+mod sqlite;
+mod statement;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+pub use self::engine::{Engine, is_plain_name};
+use self::mysql::Mysql;
+use self::postgres::Postgres;
+use self::rows::Rows;
+use self::sqlite::Sqlite;
+pub use self::statement::{Understood, understand};
+use super::{BuiltInTool, arguments, reads};
+use domain::tool::access::RESOURCES;
+use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
+
+/// The most bytes that a server may send for one statement, and in one packet.
+const RECEIVED_BYTES: u64 = 8 * 1024 * 1024;
+const PACKET_BYTES: usize = 4 * 1024 * 1024;
+/// The stack of the thread that reads statements, in bytes; it takes memory only as far as it is used.
+const STACK_BYTES: usize = 64 * 1024 * 1024;
+/// How much longer than its own bound a database may take before its connection is left.
+const GRACE: Duration = Duration::from_secs(1);
+/// The longest words of a failure, in characters, and of the columns that are told with it.
+const FAILURE_CHARS: usize = 300;
+const COLUMNS_CHARS: usize = 1_000;
+/// How long a database may take to tell the columns of a table.
+const COLUMNS_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// One database.
+pub struct Database {
+    name: String,
+    reads: Tables,
+    changes: Tables,
+    rows: usize,
+    timeout: Duration,
+    driver: Box<dyn Driver>,
+}
+
+/// Tables as the settings name them, by the form of their names that statements are compared with.
+type Tables = BTreeMap<String, String>;
+
+/// What is allowed of one database.
+#[derive(Debug, Clone)]
+pub struct Rights {
+    /// Its name for members.
+    pub name: String,
+    /// Tables that may be read, each as it is called there, with its schema if that is not the usual one.
+    pub reads: Vec<String>,
+    /// Tables that may be changed.
+    pub changes: Vec<String>,
+    /// Rows of one answer at most, at least 1.
+    pub rows: usize,
+    /// Time that one statement may take.
+    pub timeout: Duration,
+}
+
+/// The way to a kind of database.
+#[async_trait]
+trait Driver: Send + Sync {
+    /// The kind of database.
+    fn engine(&self) -> Engine;
+
+    /// Runs one statement that was understood and is allowed. Dropping the future ends it.
+    async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String>;
+}
+
+/// The bounds of one statement.
+#[derive(Debug, Clone, Copy)]
+struct Asked {
+    rows: usize,
+    within: Duration,
+}
+
+impl Database {
+    /// The database at this address: `sqlite:path`, `postgres://...`, `mysql://...` or `mariadb://...`. Nothing is opened.
+    ///
+    /// # Errors
+    /// The address is none of these.
+    pub fn new(rights: Rights, url: &str) -> Result<Self, String> {
+        let driver: Box<dyn Driver> = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
+            "sqlite" => {
+                let path = url.trim_start_matches("sqlite:");
+                Box::new(Sqlite { path: path.strip_prefix("//").unwrap_or(path).into() })
+            }
+            "postgres" | "postgresql" => Box::new(Postgres::new(url)?),
+            "mysql" | "mariadb" => Box::new(Mysql::new(url)?),
+            _ => return Err("its url must begin with sqlite:, postgres://, mysql:// or mariadb://".to_owned()),
+        };
+        let Rights { name, reads, changes, rows, timeout } = rights;
+        let engine = driver.engine();
+        let by_key = |names: Vec<String>| names.into_iter().map(|name| (engine.key(&name), name)).collect();
+        let (reads, changes) = (by_key(reads), by_key(changes));
+        Ok(Self { name, reads, changes, rows, timeout, driver })
+    }
+
+    /// Its name for members.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Reads one row of each table that may be read, to find out whether that works.
+    ///
+    /// # Errors
+    /// It does not, for this reason.
+    pub async fn try_out(&self) -> Result<(), String> {
+        for (key, table) in &self.reads {
+            let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
+            let statement =
+                Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
+            let asked = Asked { rows: 1, within: self.timeout };
+            let ran = timeout(self.timeout + GRACE, self.driver.run(statement, asked)).await;
+            ran.unwrap_or_else(|_| Err("no answer in time".to_owned())).map_err(|error| format!("{table}: {error}"))?;
+        }
+        Ok(())
+    }
+
+    /// The columns of tables that a statement was allowed to read, for the model to name them right the next time. Empty if the database does
+    /// not tell them.
+    async fn columns(&self, tables: &BTreeSet<String>) -> String {
+        let told = async {
+            let mut text = String::new();
+            for (key, table) in self.reads.iter().filter(|(key, _)| tables.contains(*key)) {
+                let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
+                let statement =
+                    Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
+                let asked = Asked { rows: 1, within: COLUMNS_TIMEOUT };
+                if let Ok(rows) = self.driver.run(statement, asked).await {
+                    // Writing into a string cannot fail.
+                    let _ = write!(text, ". Columns of {}.{table}: {}", self.name, rows.columns.join(", "));
+                }
+            }
+            text
+        };
+        let text = timeout(COLUMNS_TIMEOUT, told).await.unwrap_or_default();
+        text.chars().take(COLUMNS_CHARS).collect()
+    }
+
+    /// Whether a statement may be run that was asked for with these tables.
+    fn allow(&self, statement: &Understood, named: &[String], mode: Mode) -> Result<(), String> {
+        match (mode, &statement.changes) {
+            (Mode::Reads, Some(_)) => {
+                return Err("this tool reads only; db_change changes what may be changed".to_owned());
+            }
+            (Mode::Changes, None) => return Err("this tool changes only; db_query reads".to_owned()),
+            _ => {}
+        }
+        let mut touched = BTreeSet::new();
+        let read = statement.reads.iter().map(|table| (table, &self.reads, "read"));
+        let changed = statement.changes.iter().map(|table| (table, &self.changes, "changed"));
+        for (table, rights, done) in read.chain(changed) {
+            // System tables too are refused unless the settings name them.
+            let Some(known) = rights.get(table) else {
+                return Err(format!("the table {table} may not be {done} here"));
+            };
+            touched.insert(format!("{}.{known}", self.name));
+        }
+        if touched == named.iter().cloned().collect() {
+            return Ok(());
+        }
+        let touched: Vec<&str> = touched.iter().map(String::as_str).collect();
+        Err(format!("name the tables of the statement, no more and no less, in {RESOURCES}: {}", json!(touched)))
+    }
+}
+
+/// Runs what reads a statement on a thread with room for its recursion, which is as deep as a statement is long.
+async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    let (sender, receiver) = oneshot::channel();
+    let thread = std::thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
+    let unread = || "the statement cannot be read".to_owned();
+    // A caller that went away wants no answer.
+    thread.spawn(move || drop(sender.send(read()))).map_err(|_| unread())?;
+    receiver.await.unwrap_or_else(|_| Err(unread()))
+}
+
+/// What a tool does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Reads,
+    Changes,
+}
+
+/// One of the two tools.
+pub struct DbTool {
+    databases: Arc<[Database]>,
+    mode: Mode,
+}
+
+/// The tools for these databases: one that reads, and one that changes if anything may be changed.
+#[must_use]
+pub fn tools(databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
+    let databases: Arc<[Database]> = databases.into();
+    let any = |mode| databases.iter().any(|database| !mode_tables(database, mode).is_empty());
+    let offered = [Mode::Reads, Mode::Changes].into_iter().filter(|mode| any(*mode));
+    offered.map(|mode| Box::new(DbTool { databases: Arc::clone(&databases), mode }) as Box<dyn BuiltInTool>).collect()
+}
+
+const fn mode_tables(database: &Database, mode: Mode) -> &Tables {
+    match mode {
+        Mode::Reads => &database.reads,
+        Mode::Changes => &database.changes,
+    }
+}
+
+#[derive(Deserialize)]
+struct Arguments {
+    database: String,
+    tables: Vec<String>,
+    sql: String,
+}
+
+impl DbTool {
+    async fn run(&self, asked: Arguments, deadline: Duration) -> Result<Rows, String> {
+        let Arguments { database, tables, sql } = asked;
+        let known = self.databases.iter().position(|known| known.name == database);
+        let at = known.ok_or_else(|| {
+            let names: Vec<&str> = self.databases.iter().map(Database::name).collect();
+            format!("there is no database {database:?}; there are {}", names.join(", "))
+        })?;
+        let (databases, mode) = (Arc::clone(&self.databases), self.mode);
+        let understood = with_room(move || {
+            let database = &databases[at];
+            let statement = understand(database.driver.engine(), &sql, database.rows.saturating_add(1))?;
+            database.allow(&statement, &tables, mode)?;
+            Ok(statement)
+        });
+        let understood = timeout(deadline, understood).await;
+        let statement = understood.unwrap_or_else(|_| Err("the statement takes too long to be read".to_owned()))?;
+        let database = &self.databases[at];
+        let asked = Asked { rows: database.rows, within: database.timeout.min(deadline) };
+        let reads = statement.reads.clone();
+        let Ok(ran) = timeout(asked.within + GRACE, database.driver.run(statement, asked)).await else {
+            return Err("the database did not answer in time".to_owned());
+        };
+        match ran {
+            Err(reason) => {
+                let reason: String = reason.chars().take(FAILURE_CHARS).collect();
+                Err(format!("{reason}{}", database.columns(&reads).await))
+            }
+            rows => rows,
+        }
+    }
+}
+
+#[async_trait]
+impl BuiltInTool for DbTool {
+    fn tool(&self) -> Tool {
+        let (name, what, statements) = match self.mode {
+            Mode::Reads => ("db_query", "Read from a database with one SELECT.", "One SELECT"),
+            Mode::Changes => ("db_change", "Change one table of a database.", "One INSERT, UPDATE or DELETE"),
+        };
+        let mut about = format!("{what} Tables:");
+        for database in self.databases.iter() {
+            for table in mode_tables(database, self.mode).values() {
+                // Writing into a string cannot fail.
+                let _ = write!(about, " {}.{table}", database.name);
+            }
+        }
+        let names: Vec<&str> = self.databases.iter().map(Database::name).collect();
+        let schema = json!({"type": "object", "required": ["database", RESOURCES, "sql"], "additionalProperties": false, "properties": {
+            "database": {"type": "string", "enum": names},
+            RESOURCES: {"type": "array", "items": {"type": "string"}, "maxItems": 20,
+                "description": "Every table that the statement names, written database.table"},
+            "sql": {"type": "string", "maxLength": statement::STATEMENT_BYTES,
+                "description": format!("{statements}; tables without the name of the database, names with blanks in quotes, values written out")},
+        }});
+        let tool = reads(name, &about, schema);
+        let changes = self.mode == Mode::Changes;
+        let annotations =
+            Annotations { read_only: Some(!changes), destructive: changes.then_some(true), ..tool.annotations };
+        Tool { kind: ToolKind::Db, annotations, ..tool }
+    }
+
+    async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {
+        let asked: Arguments = arguments(request)?;
+        Ok(match self.run(asked, request.deadline).await {
+            Ok(rows) => ToolResult::text(rows.shown()),
+            Err(reason) => ToolResult::failure(reason.chars().take(FAILURE_CHARS + COLUMNS_CHARS).collect::<String>()),
+        })
+    }
+}

@@ -1,0 +1,190 @@
+//! Takes connections, so many at a time and each for so long, and lets them end when the program stops.
+
+use std::convert::Infallible;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::HeaderName;
+use axum::response::Response;
+use hyper::Request;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use crate::api::Limits;
+use crate::api::bodies::SentBody;
+use crate::api::cuttable::Cuttable;
+use crate::api::grants::Cut;
+use crate::api::guard::Link;
+use crate::api::places::{Place, Places, Share};
+use domain::proxies::Proxies;
+
+/// The header in which proxies name the address that they were asked from.
+const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+
+/// Bytes of a request's head.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// How long a client in a reserved place may take to send the head of its request.
+const RESERVED_HEADER: Duration = Duration::from_secs(2);
+
+/// The pause after a connection could not be taken: the usual cause is that no file descriptor is left.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
+
+/// Serves until it is stopped, then as long as answers that have begun need, within the grace.
+pub async fn serve(
+    listener: TcpListener,
+    router: &Router,
+    limits: Limits,
+    proxies: Arc<Proxies>,
+    stop: &CancellationToken,
+) {
+    let mut open = JoinSet::new();
+    let places = Places::new(limits.capacity, proxies);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => break,
+            // What happened in a connection is its own business; a panic was logged when it happened.
+            Some(_) = open.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, peer)) => {
+                    // Without a place the socket is closed at once, so that its client knows.
+                    if let Some(place) = places.take(peer.ip()) {
+                        open.spawn(connection(stream, place, router.clone(), limits, stop.clone()));
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(event = "api.refused", %error, "cannot take a connection");
+                    stop.run_until_cancelled(sleep(ACCEPT_PAUSE)).await;
+                }
+            },
+        }
+    }
+    drop(listener);
+    // Each connection ends by itself within the grace; the rest of this waits for the scheduler.
+    let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
+}
+
+async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, stop: CancellationToken) {
+    let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
+    let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
+    // A failure is seen by the next write; this only makes small answers faster.
+    let _ = stream.set_nodelay(true);
+    let (gives_way, reserved) = (place.gives_way.clone(), place.share == Share::HealthOnly);
+    // It tells that we end the connection, whatever the reason; when its client does, it tells nothing.
+    let ended = stop.child_token();
+    let ending = ended.clone();
+    let place = Arc::new(place);
+    let stream = Cuttable::new(stream);
+    let cut = Cut(stream.cut());
+    let service = service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(link);
+        request.extensions_mut().insert(cut.clone());
+        // An answer that never ends by itself watches this, so that the stop need not wait for it.
+        request.extensions_mut().insert(ending.clone());
+        answer(request, router.clone(), Arc::clone(&place))
+    });
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(if reserved { limits.header.min(RESERVED_HEADER) } else { limits.header })
+        .keep_alive(!reserved)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), service)
+        .with_upgrades();
+    let mut served = pin!(served);
+    // A request that is under way when the connection has to end goes on to its own end.
+    for wait in [limits.life, limits.answer] {
+        tokio::select! {
+            // Clients may close at any time: there is nothing to do or to report.
+            _ = served.as_mut() => return,
+            () = gives_way.cancelled() => {
+                ended.cancel();
+                return;
+            }
+            () = stop.cancelled() => break,
+            () = sleep(wait) => served.as_mut().graceful_shutdown(),
+        }
+    }
+    ended.cancel();
+    served.as_mut().graceful_shutdown();
+    let _ = timeout(limits.grace, served).await;
+}
+
+/// One request; the connection is busy with it until its answer was sent.
+async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
+    let link = request.extensions().get::<Link>().copied();
+    let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
+    let client = link.map(|link| place.client(link.peer, lines));
+    let busy = client.and_then(|client| place.begin(client));
+    if let (Some(link), Some(client)) = (request.extensions_mut().get_mut::<Link>(), client) {
+        link.peer = client;
+        // A connection that has just lost its place is refused as one that finds none.
+        if busy.is_none() {
+            link.share = Share::HealthOnly;
+        }
+    }
+    let response = router.call(request).await?;
+    Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future;
+
+    use axum::Extension;
+    use axum::routing::get;
+    use futures_util::{StreamExt, stream};
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    /// Tells, when an answer is dropped, whether it was the service that ended it.
+    struct Ended(CancellationToken, mpsc::UnboundedSender<bool>);
+
+    impl Drop for Ended {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0.is_cancelled());
+        }
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_we_end_says_so_and_one_that_its_client_ends_does_not() {
+        let long = Duration::from_secs(600);
+        for (life, we_end) in [(Duration::from_millis(20), true), (long, false)] {
+            let (tell, mut told) = mpsc::unbounded_channel();
+            let held = async move |Extension(ended): Extension<CancellationToken>| {
+                let ended = Ended(ended, tell);
+                let first = stream::once(future::ready(Ok::<_, Infallible>("x")));
+                Body::from_stream(first.chain(stream::pending()).inspect(move |_| assert!(!ended.0.is_cancelled())))
+            };
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let limits = Limits { life, answer: life, grace: Duration::from_millis(20), ..Limits::default() };
+            let (stop, router) = (CancellationToken::new(), Router::new().route("/", get(held)));
+            let stopped = stop.clone();
+            let serving = tokio::spawn(async move { serve(listener, &router, limits, Arc::default(), &stopped).await });
+            let _ = rustls::crypto::ring::default_provider().install_default();
+            let client = reqwest::Client::builder().no_proxy().build().unwrap();
+            let mut answer = client.get(format!("http://{address}/")).send().await.unwrap();
+            assert_eq!(answer.chunk().await.unwrap().as_deref(), Some(&b"x"[..]));
+            if we_end {
+                while let Ok(Some(_)) = answer.chunk().await {}
+            } else {
+                drop(answer);
+            }
+            let told = timeout(Duration::from_secs(10), told.recv()).await.expect("the answer ends");
+            assert_eq!(told, Some(we_end));
+            stop.cancel();
+            serving.await.unwrap();
+        }
+    }
+}

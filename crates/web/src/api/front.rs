@@ -1,0 +1,372 @@
+//! A page in front of the program: its own files and interface, and everything else is asked of the program, which listens at
+//! another address of this machine and may be away for a moment.
+
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::any;
+use futures_util::stream::BoxStream;
+use futures_util::{Stream, StreamExt};
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::error::Elapsed;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::api::form::{Refuse, in_form};
+use crate::api::guard::{Access, Link, Rejection};
+use crate::api::ops::{Gate, guard, refused, with_safe_headers};
+use crate::api::places::Share;
+use crate::api::{Api, Limits, Site, bodies, dashboard};
+use domain::api_key::Right;
+use ports::Keys;
+
+/// How long the program may take to take a connection.
+const CONNECT_WITHIN: Duration = Duration::from_secs(2);
+/// How long the program may go on with an answer whose connection we end, read or not: longer than a turn usually may.
+const REST_WITHIN: Duration = Duration::from_secs(45 * 60);
+/// Paths that are answered while all other places are busy.
+const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
+/// The header that says that the program is away.
+const AWAY: HeaderName = HeaderName::from_static("x-staffai-away");
+/// What concerns one connection alone, and what is written anew for the next one.
+const OF_ONE_CONNECTION: [HeaderName; 6] = [
+    header::CONNECTION,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::TE,
+    header::TRAILER,
+    HeaderName::from_static("keep-alive"),
+];
+
+/// The program behind the page.
+#[derive(Debug, Clone)]
+pub struct Behind {
+    address: watch::Receiver<Option<SocketAddr>>,
+    client: reqwest::Client,
+}
+
+impl Behind {
+    /// Asks the program where it listens now.
+    ///
+    /// # Errors
+    /// No client can be made; the reason in words.
+    pub fn new(address: watch::Receiver<Option<SocketAddr>>) -> Result<Self, String> {
+        // Its end shall be seen at once, so no connection to an earlier life is kept.
+        let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+        // Nothing here will ever be encrypted, and reading the system's certificates takes a part of the start.
+        let client = client.tls_certs_only([]);
+        let client = client.pool_max_idle_per_host(0).connect_timeout(CONNECT_WITHIN).build();
+        Ok(Self { address, client: client.map_err(|error| error.to_string())? })
+    }
+
+    async fn pass(
+        &self,
+        address: SocketAddr,
+        (link, ended): (Link, CancellationToken),
+        request: Request,
+    ) -> Result<Response, reqwest::Error> {
+        let (parts, body) = request.into_parts();
+        let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+        let mut headers = without_connection(&parts.headers);
+        if !link.peer.is_loopback() || !link.own.is_loopback() {
+            of_another_machine(&mut headers, link);
+        }
+        let asked = self.client.request(parts.method, format!("http://{address}{path}")).headers(headers);
+        let answer = asked.body(reqwest::Body::wrap_stream(body.into_data_stream())).send().await?;
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = answer.status();
+        *response.headers_mut() = without_connection(answer.headers());
+        *response.body_mut() = Body::from_stream(Rest { left: Some(answer.bytes_stream().boxed()), ended });
+        Ok(response)
+    }
+}
+
+/// A request to the program. It ends when its client goes away, which the program takes for what it is; when we end the connection of
+/// the client, it goes on.
+struct Asked {
+    task: JoinHandle<Result<Result<Response, reqwest::Error>, Elapsed>>,
+    /// We end the connection.
+    ended: CancellationToken,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        if !self.ended.is_cancelled() {
+            self.task.abort();
+        }
+    }
+}
+
+/// What is left of an answer, with the same ends.
+struct Rest {
+    /// None once it is over.
+    left: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
+    ended: CancellationToken,
+}
+
+impl Stream for Rest {
+    type Item = reqwest::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Some(left) = self.left.as_mut() else { return Poll::Ready(None) };
+        let next = left.poll_next_unpin(context);
+        if matches!(next, Poll::Ready(None | Some(Err(_)))) {
+            self.left = None;
+        }
+        next
+    }
+}
+
+impl Drop for Rest {
+    fn drop(&mut self) {
+        if let Some(left) = self.left.take().filter(|_| self.ended.is_cancelled()) {
+            let read = left.for_each(|_| std::future::ready(()));
+            // A runtime that goes down ends everything.
+            if let Ok(runtime) = Handle::try_current() {
+                runtime.spawn(async { timeout(REST_WITHIN, read).await });
+            }
+        }
+    }
+}
+
+impl Api {
+    /// The same for a page in front of the program, which is asked for all that is not the page's.
+    #[must_use]
+    pub fn in_front(address: String, (page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind) -> Self {
+        let limits = Limits { answer: REST_WITHIN, ..Limits::default() };
+        let whole = Site::new(address, "STAFFAI_HTTP_ADDR", router((page, refuse), keys, behind, limits));
+        Self { limits, whole, health: None }
+    }
+}
+
+/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
+/// decides about it itself.
+fn router((page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
+    let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
+    page.merge(dashboard::router())
+        .layer(from_fn_with_state(limits.body_within, bodies::within))
+        .layer(DefaultBodyLimit::max(limits.body))
+        .layer(from_fn_with_state(gate, guard))
+        .layer(map_response(with_safe_headers))
+        .fallback_service(any(answer).with_state(behind))
+        .layer(from_fn_with_state(refuse, in_form))
+}
+
+/// Everything that is no page of ours.
+async fn answer(
+    State(behind): State<Behind>,
+    axum::Extension(link): axum::Extension<Link>,
+    ended: Option<axum::Extension<CancellationToken>>,
+    request: Request,
+) -> Response {
+    if link.share == Share::HealthOnly && !HEALTH.contains(&request.uri().path()) {
+        return refused(Rejection::Busy, request.headers());
+    }
+    let address = *behind.address.borrow();
+    let Some(address) = address else { return away("the bot is away; it is being started again") };
+    let ended = ended.map(|axum::Extension(ended)| ended).unwrap_or_default();
+    let of = (link, ended.clone());
+    let mut asked = Asked {
+        task: tokio::spawn(async move { timeout(REST_WITHIN, behind.pass(address, of, request)).await }),
+        ended,
+    };
+    match (&mut asked.task).await {
+        Ok(Ok(Ok(response))) => response,
+        Ok(Ok(Err(_)) | Err(_)) | Err(_) => away("the bot does not answer; it may be on its way up again"),
+    }
+}
+
+/// The program is not there, which the header tells from answers of its own.
+fn away(why: &str) -> Response {
+    (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], why.to_owned()).into_response()
+}
+
+/// For the program this connection comes from this machine and is made to it. Who asks over the network is named, which makes
+/// it need a key; the name under which the page was asked for was looked at here, where it matters.
+fn of_another_machine(headers: &mut HeaderMap, link: Link) {
+    let peer = HeaderValue::from_str(&link.peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
+    headers.insert(HeaderName::from_static("x-forwarded-for"), peer);
+    if link.own.is_loopback() {
+        return;
+    }
+    let host = headers.insert(header::HOST, HeaderValue::from_static("localhost"));
+    let own = host.map(|host| [b"http://", host.as_bytes()].concat());
+    if own.is_some_and(|own| headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes() == own)) {
+        headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
+    }
+}
+
+fn without_connection(headers: &HeaderMap) -> HeaderMap {
+    let mut headers = headers.clone();
+    for name in &OF_ONE_CONNECTION {
+        headers.remove(name);
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use axum::routing::{get, post};
+    use tokio::sync::{Notify, mpsc};
+    use tower::Service;
+
+    use super::*;
+    use crate::api::guard::tests::Ring;
+    use domain::api_key::KeyRing;
+    use ports::Listener;
+
+    fn plain(_path: &str, status: StatusCode, why: &str) -> Response {
+        (status, why.to_owned()).into_response()
+    }
+
+    async fn in_front(behind: watch::Receiver<Option<SocketAddr>>, keys: Ring) -> (String, CancellationToken) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let page = Router::new().route("/", get(async || "the page"));
+        let api = Api::in_front("127.0.0.1:0".to_owned(), (page, plain), Arc::new(keys), Behind::new(behind).unwrap());
+        let (mut bound, stop) = (api.bound(), CancellationToken::new());
+        let stopped = stop.clone();
+        tokio::spawn(async move { api.serve(stopped).await });
+        let address = bound.wait_for(Option::is_some).await.unwrap().unwrap();
+        (format!("http://{address}"), stop)
+    }
+
+    #[test]
+    fn who_asks_over_the_network_is_named_and_meant_for_this_machine() {
+        let link = Link { peer: [10, 0, 0, 9].into(), own: [10, 0, 0, 1].into(), share: Share::Whole };
+        for (origin, passed) in
+            [("http://10.0.0.1:8420", "http://localhost"), ("http://evil.example", "http://evil.example")]
+        {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::HOST, HeaderValue::from_static("10.0.0.1:8420"));
+            headers.insert(header::ORIGIN, HeaderValue::from_static(origin));
+            of_another_machine(&mut headers, link);
+            let of = |name: &str| headers[name].to_str().unwrap().to_owned();
+            assert_eq!(
+                (of("host"), of("origin"), of("x-forwarded-for")),
+                ("localhost".to_owned(), passed.to_owned(), "10.0.0.9".to_owned())
+            );
+        }
+    }
+
+    /// Says whether an answer was made whole, or dropped before.
+    struct Made(bool, mpsc::UnboundedSender<bool>);
+
+    impl Made {
+        const fn is_whole(&mut self) {
+            self.0 = true;
+        }
+    }
+
+    impl Drop for Made {
+        fn drop(&mut self) {
+            let _ = self.1.send(self.0);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_client_that_goes_ends_its_request_and_a_connection_that_we_end_does_not() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let (told, mut made) = mpsc::unbounded_channel();
+        let (came, mut arrived) = mpsc::unbounded_channel();
+        let go = Arc::new(Notify::new());
+        let begun = {
+            let go = Arc::clone(&go);
+            move || {
+                came.send(()).unwrap();
+                (Made(false, told.clone()), Arc::clone(&go))
+            }
+        };
+        let also = begun.clone();
+        let waiting = async move || {
+            let (mut made, go) = begun();
+            go.notified().await;
+            made.is_whole();
+            "late"
+        };
+        let streaming = async move || {
+            Body::from_stream(futures_util::stream::unfold((0, also()), |(step, (mut made, go))| async move {
+                if step == 0 {
+                    return Some((Ok::<_, Infallible>("begun"), (1, (made, go))));
+                }
+                go.notified().await;
+                made.is_whole();
+                None
+            }))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_address, known) = watch::channel(Some(listener.local_addr().unwrap()));
+        let program = Router::new().route("/waits", get(waiting)).route("/streams", get(streaming));
+        tokio::spawn(async move { axum::serve(listener, program).await });
+        let behind = Behind::new(known).unwrap();
+        let routes = router((Router::new(), plain), Arc::new(Ring(KeyRing::default())), behind, Limits::default());
+        let here = [127, 0, 0, 1].into();
+        for (ours, path) in [(true, "/waits"), (true, "/streams"), (false, "/waits"), (false, "/streams")] {
+            let ended = CancellationToken::new();
+            let mut request = Request::get(path).body(Body::empty()).unwrap();
+            request.extensions_mut().insert(Link { peer: here, own: here, share: Share::Whole });
+            request.extensions_mut().insert(ended.clone());
+            let mut routes = routes.clone();
+            let asking = tokio::spawn(async move {
+                let answered: Result<Response, Infallible> = routes.call(request).await;
+                let _held = answered;
+                std::future::pending::<()>().await;
+            });
+            arrived.recv().await.unwrap();
+            if ours {
+                ended.cancel();
+            }
+            asking.abort();
+            let _ = asking.await;
+            if ours {
+                go.notify_one();
+            }
+            let end = timeout(Duration::from_secs(20), made.recv()).await.expect("in time");
+            assert_eq!(end, Some(ours), "{path}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_not_the_pages_is_asked_of_the_program_while_it_is_there() {
+        let echo = async |headers: HeaderMap, body: String| {
+            let told = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or("-").to_owned();
+            (StatusCode::CREATED, [("x-seen", told("x-sent"))], format!("{body} {}", told("x-forwarded-for")))
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (address, known) = watch::channel(Some(listener.local_addr().unwrap()));
+        let program = Router::new().route("/v1/echo", post(echo));
+        let serving = tokio::spawn(async move { axum::serve(listener, program).await });
+        let (url, stop) = in_front(known, Ring(KeyRing::default())).await;
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let ask = || client.post(format!("{url}/v1/echo?x=1")).header("x-sent", "a").body("word").send();
+
+        assert_eq!(client.get(format!("{url}/")).send().await.unwrap().text().await.unwrap(), "the page");
+        let answer = ask().await.unwrap();
+        assert_eq!(
+            (answer.status(), &answer.headers()["x-seen"]),
+            (StatusCode::CREATED, &HeaderValue::from_static("a"))
+        );
+        assert_eq!(answer.text().await.unwrap(), "word -", "who asks on this machine is not forwarded");
+        serving.abort();
+        let _ = serving.await;
+        assert_eq!(ask().await.unwrap().status(), StatusCode::BAD_GATEWAY);
+        address.send_replace(None);
+        let away = ask().await.unwrap();
+        assert_eq!(away.status(), StatusCode::BAD_GATEWAY);
+        assert!(away.text().await.unwrap().contains("started again"));
+        assert_eq!(client.get(format!("{url}/")).send().await.unwrap().status(), StatusCode::OK, "the page stays");
+        stop.cancel();
+    }
+}

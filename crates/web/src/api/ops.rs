@@ -1,0 +1,260 @@
+//! The routes that show how the program is.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{DefaultBodyLimit, Path, Query, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{Next, from_fn_with_state, map_response};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::api::cors::{self, Origins};
+use crate::api::form::in_form;
+use crate::api::grants::{Cut, Grant};
+use crate::api::guard::{Access, Asked, Link, Rejection, admit, shows_bearer};
+use crate::api::rooms::Rooms;
+use crate::api::site::{FETCH_MODE, is_foreign};
+use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
+use domain::api_key::{Caller, Proven, Right};
+use domain::command::Tooling;
+use domain::ids::Timestamp;
+use ports::vitals::{Turns, WantedTurns};
+use ports::{Keys, Vitals};
+
+/// The text format of Prometheus.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// When whoever found all connections busy may ask again, in seconds.
+const AGAIN: HeaderValue = HeaderValue::from_static("1");
+
+/// All routes. Ours come first; the page gets what is left.
+pub fn router(options: ApiOptions) -> Router {
+    let keys = options.keys;
+    let state = Pages { vitals: options.vitals, metrics: options.metrics };
+    let open = open(Arc::clone(&keys));
+    let origins = Origins::new(options.exposure.origins);
+    let gate = Gate { keys: Arc::clone(&keys), access: Access::Needs(Right::Chat), origins: origins.clone() };
+    let programs =
+        options.programs.layer(from_fn_with_state(gate, guard)).layer(from_fn_with_state(origins, cors::told));
+    let signed = options.signed.layer(from_fn_with_state(Rooms::new(), while_there_is_room));
+    let private = Router::new()
+        .route("/api/v1/tree", get(tree))
+        .route("/api/v1/turns", get(turns))
+        .route("/api/v1/turns/{number}", get(turn))
+        .route("/api/v1/actor", get(actor))
+        .route("/api/v1/samples", get(samples))
+        .route("/api/v1/tool_servers", get(tool_servers))
+        .with_state(state.clone())
+        .merge(dashboard::router())
+        .merge(options.routes)
+        .fallback_service(options.page.unwrap_or_else(dashboard::at_root))
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Needs(Right::Operate)), guard));
+    open.with_state(state)
+        .merge(programs)
+        .merge(signed)
+        .merge(private)
+        .layer(DefaultBodyLimit::max(options.limits.body))
+        .layer(from_fn_with_state(options.limits.body_within, bodies::within))
+        .layer(from_fn_with_state(options.refuse, in_form))
+        .layer(map_response(with_safe_headers))
+}
+
+/// Health and metrics alone, for a listener of their own.
+pub fn health_router(options: &ApiOptions) -> Router {
+    let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
+    let open = open(Arc::clone(&options.keys)).with_state(state);
+    open.layer(from_fn_with_state(options.refuse, in_form)).layer(map_response(with_safe_headers))
+}
+
+fn open(keys: Arc<dyn Keys>) -> Router<Pages> {
+    Router::new()
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
+        .layer(from_fn_with_state(Gate::for_staff(keys, Access::Open), guard))
+}
+
+#[derive(Clone)]
+struct Pages {
+    vitals: Arc<dyn Vitals>,
+    metrics: Arc<dyn Fn() -> String + Send + Sync>,
+}
+
+async fn healthz(State(pages): State<Pages>) -> Response {
+    if pages.vitals.alive() {
+        Json(json!({"status": "ok"})).into_response()
+    } else {
+        (StatusCode::SERVICE_UNAVAILABLE, Json(json!({"status": "down"}))).into_response()
+    }
+}
+
+async fn readyz(State(pages): State<Pages>) -> Response {
+    let readiness = pages.vitals.readiness();
+    let status = if readiness.status.serves() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    (status, Json(readiness)).into_response()
+}
+
+async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
+    ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
+}
+
+/// The actors of one kind that have a row of their own below their supervisor; absent for all.
+#[derive(Deserialize)]
+struct Rows {
+    children: Option<usize>,
+}
+
+async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejection>) -> Response {
+    let Ok(Query(rows)) = rows else {
+        return (StatusCode::BAD_REQUEST, "children is a number").into_response();
+    };
+    // All of them may be many thousands: to write these down takes longer than a task may hold its thread.
+    let drawn = move || serde_json::to_vec(&pages.vitals.tree(rows.children.unwrap_or(usize::MAX)));
+    match spawn_blocking(drawn).await {
+        Ok(Ok(drawn)) => ([(header::CONTENT_TYPE, "application/json")], drawn).into_response(),
+        Ok(Err(_)) | Err(_) => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+    }
+}
+
+async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejection>) -> Response {
+    let Ok(Path(number)) = number else {
+        return (StatusCode::BAD_REQUEST, "a turn has a number").into_response();
+    };
+    // The log is searched for it.
+    match spawn_blocking(move || pages.vitals.turn(number)).await.ok().flatten() {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, "no turn of that number is remembered").into_response(),
+    }
+}
+
+/// Which actor is meant.
+#[derive(Deserialize)]
+struct Named {
+    path: String,
+}
+
+async fn actor(State(pages): State<Pages>, named: Result<Query<Named>, QueryRejection>) -> Response {
+    let Ok(Query(Named { path })) = named else {
+        return (StatusCode::BAD_REQUEST, "path is the actor's path in the tree").into_response();
+    };
+    match pages.vitals.actor(&path) {
+        Some(detail) => Json(detail).into_response(),
+        None => (StatusCode::NOT_FOUND, "no actor of that path lives now").into_response(),
+    }
+}
+
+/// Only samples after this moment, in milliseconds since 1970; absent for all that are kept.
+#[derive(Deserialize)]
+struct Newer {
+    after: Option<u64>,
+}
+
+async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRejection>) -> Response {
+    let Ok(Query(newer)) = newer else {
+        return (StatusCode::BAD_REQUEST, "after is a number of milliseconds").into_response();
+    };
+    Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
+}
+
+async fn tool_servers(State(pages): State<Pages>) -> Json<Tooling> {
+    Json(pages.vitals.tooling())
+}
+
+async fn turns(State(pages): State<Pages>, wanted: Result<Query<WantedTurns>, QueryRejection>) -> Response {
+    let Ok(Query(wanted)) = wanted else {
+        return (StatusCode::BAD_REQUEST, "limit is a number").into_response();
+    };
+    let mut turns: Turns = pages.vitals.turns();
+    turns.newest.retain(|turn| wanted.fits(turn));
+    turns.newest.truncate(wanted.limit.unwrap_or(usize::MAX));
+    Json(turns).into_response()
+}
+
+/// Who is let through.
+#[derive(Clone)]
+pub(super) struct Gate {
+    keys: Arc<dyn Keys>,
+    access: Access,
+    origins: Origins,
+}
+
+impl Gate {
+    /// For pages of this program itself: no other site's may ask.
+    pub(super) fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
+        Self { keys, access, origins: Origins::default() }
+    }
+}
+
+pub(super) async fn guard(
+    State(Gate { keys, access, origins }): State<Gate>,
+    link: axum::Extension<Link>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let (method, path, headers) = (request.method(), request.uri().path(), request.headers());
+    let asked = Asked { link: *link, method, path, headers };
+    let caller = match admit(asked, &*keys, access, &origins) {
+        Ok(caller) => caller,
+        Err(refusal) => return refused(refusal, request.headers()),
+    };
+    let shown = Proven(matches!(caller, Caller::Key(_)) && shows_bearer(headers));
+    request.extensions_mut().insert(shown);
+    request.extensions_mut().insert(caller.clone());
+    if access == Access::Open {
+        return next.run(request).await;
+    }
+    let (cut, asked) = (request.extensions().get::<Cut>().cloned(), headers_of_refusal(request.headers()));
+    let granted = Grant { keys, caller }.while_it_holds(next.run(request), cut);
+    granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
+}
+
+/// What a refusal depends on, for one that comes after the request was passed on.
+fn headers_of_refusal(headers: &HeaderMap) -> HeaderMap {
+    headers.get(FETCH_MODE).map(|mode| HeaderMap::from_iter([(FETCH_MODE, mode.clone())])).unwrap_or_default()
+}
+
+/// Lets requests through that prove themselves, so many at a time, and never one that a page of another site makes. Their bodies are
+/// read before it is known who sends them, so they have places of their own.
+async fn while_there_is_room(
+    State(rooms): State<Rooms>,
+    link: axum::Extension<Link>,
+    request: Request,
+    next: Next,
+) -> Response {
+    if is_foreign(request.headers()) {
+        return refused(Rejection::Origin, request.headers());
+    }
+    let Some(_room) = rooms.take(&link) else { return refused(Rejection::Busy, request.headers()) };
+    next.run(request).await
+}
+
+pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
+    let mut response = refusal.answer().into_response();
+    if refusal == Rejection::Busy {
+        response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
+    }
+    if matches!(refusal, Rejection::Key | Rejection::WrongKey) {
+        // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
+        // the page says so, and keeps what was typed.
+        if asked.get(&FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
+            let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
+            response.headers_mut().append(header::WWW_AUTHENTICATE, basic);
+        }
+        response.headers_mut().append(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
+}
+
+pub(super) async fn with_safe_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::SERVER, HeaderValue::from_static(SERVER_NAME));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    response
+}

@@ -1,0 +1,267 @@
+//! The places for connections: how many there are, and which connection gives way when all are taken.
+//!
+//! A connection waits (for its first request, or between two) or is busy (from the head of a request to the end of its answer).
+//! When no place is free, the one that has waited for longest is closed for the new one. When all are busy, the new one
+//! gets one of the reserved places, in which health and metrics alone are answered.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tokio_util::sync::CancellationToken;
+
+use domain::proxies::Proxies;
+
+/// How many connections there may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Capacity {
+    /// Connections at one time.
+    pub connections: usize,
+    /// Connections of one peer at one time; an IPv6 network of 64 bits counts as one peer. Of a client behind a trusted proxy, the requests
+    /// that are under way.
+    pub per_peer: usize,
+    /// Further connections that may ask for health and metrics alone.
+    pub reserved: usize,
+}
+
+/// What a connection may ask for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// Everything.
+    Whole,
+    /// Health and metrics.
+    HealthOnly,
+}
+
+/// All places of one listener.
+pub struct Places {
+    capacity: Capacity,
+    proxies: Arc<Proxies>,
+    taken: Mutex<Taken>,
+}
+
+#[derive(Default)]
+struct Taken {
+    last: u64,
+    held: BTreeMap<u64, Held>,
+}
+
+struct Held {
+    /// None for a trusted proxy, whose clients have shares of their own.
+    peer: Option<IpAddr>,
+    /// The client behind a trusted proxy whose request is under way.
+    client: Option<IpAddr>,
+    share: Share,
+    /// The order in which connections began to wait; none while busy.
+    waiting: Option<u64>,
+    gives_way: CancellationToken,
+}
+
+/// A place that a connection holds until this is dropped.
+pub struct Place {
+    places: Arc<Places>,
+    number: u64,
+    /// What may be asked for.
+    pub share: Share,
+    /// Cancelled when the connection has to close at once.
+    pub gives_way: CancellationToken,
+}
+
+/// A request and its answer; the connection is busy until this is dropped.
+pub struct Busy(Arc<Place>);
+
+impl Places {
+    /// All places are free.
+    pub fn new(capacity: Capacity, proxies: Arc<Proxies>) -> Arc<Self> {
+        Arc::new(Self { capacity, proxies, taken: Mutex::default() })
+    }
+
+    /// A place for a connection from this address; none when all are busy, the reserved ones too.
+    pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
+        let peer = (!self.proxies.trust(peer)).then(|| network(peer));
+        let mut taken = self.taken.lock();
+        let share = taken.make_room(&self.capacity, peer)?;
+        let number = taken.next();
+        let gives_way = CancellationToken::new();
+        let held = Held { peer, client: None, share, waiting: Some(number), gives_way: gives_way.clone() };
+        taken.held.insert(number, held);
+        Some(Place { places: Arc::clone(self), number, share, gives_way })
+    }
+}
+
+impl Place {
+    /// The address for which a peer asks with these lines of the header `X-Forwarded-For`.
+    pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
+        self.places.proxies.client(peer, forwarded)
+    }
+
+    /// A request of this client began. None when the connection had to give way at that moment, or when a client behind a trusted proxy has
+    /// its full share of requests under way.
+    pub fn begin(self: &Arc<Self>, client: IpAddr) -> Option<Busy> {
+        let client = network(client);
+        let mut taken = self.places.taken.lock();
+        let is_of_proxy = taken.held.get(&self.number)?.peer.is_none();
+        let own = |held: &Held| held.client == Some(client);
+        if is_of_proxy && taken.count(own) >= self.places.capacity.per_peer {
+            return None;
+        }
+        let held = taken.held.get_mut(&self.number)?;
+        held.waiting = None;
+        held.client = is_of_proxy.then_some(client);
+        Some(Busy(Arc::clone(self)))
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        let mut taken = self.0.places.taken.lock();
+        let now = taken.next();
+        if let Some(held) = taken.held.get_mut(&self.0.number) {
+            held.waiting = Some(now);
+            held.client = None;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.places.taken.lock().held.remove(&self.number);
+    }
+}
+
+impl Taken {
+    fn next(&mut self) -> u64 {
+        self.last += 1;
+        self.last
+    }
+
+    fn count(&self, matching: impl Fn(&Held) -> bool) -> usize {
+        self.held.values().filter(|held| matching(held)).count()
+    }
+
+    fn make_room(&mut self, capacity: &Capacity, peer: Option<IpAddr>) -> Option<Share> {
+        let whole = |held: &Held| held.share == Share::Whole;
+        let own = |held: &Held| whole(held) && held.peer == peer;
+        // A peer with its full share makes room for itself; it takes nothing from others.
+        if peer.is_some() && self.count(own) >= capacity.per_peer {
+            if self.close_longest_waiting(own) {
+                return Some(Share::Whole);
+            }
+        } else if self.count(whole) < capacity.connections || self.close_longest_waiting(whole) {
+            return Some(Share::Whole);
+        }
+        let reserved = |held: &Held| held.share == Share::HealthOnly;
+        let free = self.count(reserved) < capacity.reserved || self.close_longest_waiting(reserved);
+        free.then_some(Share::HealthOnly)
+    }
+
+    fn close_longest_waiting(&mut self, matching: impl Fn(&Held) -> bool) -> bool {
+        let waiting =
+            self.held.iter().filter(|(_, held)| matching(held)).filter_map(|(id, held)| Some((held.waiting?, *id)));
+        let Some((_, number)) = waiting.min() else { return false };
+        if let Some(held) = self.held.remove(&number) {
+            held.gives_way.cancel();
+        }
+        true
+    }
+}
+
+/// One subscriber often has a whole network of 64 bits.
+pub fn network(peer: IpAddr) -> IpAddr {
+    match peer.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        v4 @ IpAddr::V4(_) => v4,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CAPACITY: Capacity = Capacity { connections: 4, per_peer: 2, reserved: 1 };
+
+    fn peer(last: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, last])
+    }
+
+    fn places() -> Arc<Places> {
+        Places::new(CAPACITY, Arc::default())
+    }
+
+    #[test]
+    fn clients_behind_a_trusted_proxy_have_shares_of_their_own() {
+        let proxies = Proxies::new(vec!["10.0.0.9".parse().unwrap()]);
+        let places = Places::new(CAPACITY, Arc::new(proxies));
+        let held: Vec<_> = (0..4).map(|_| taken(&places, 9)).collect();
+        assert!(held.iter().all(|place| place.share == Share::Whole), "a proxy is no peer with a share");
+        let first = [held[0].begin(peer(1)), held[1].begin(peer(1))];
+        assert!(first.iter().all(Option::is_some));
+        assert!(held[2].begin(peer(1)).is_none(), "its share is full");
+        assert!(held[2].begin(peer(2)).is_some(), "and others have theirs");
+        drop(first);
+        assert!(held[3].begin(peer(1)).is_some());
+    }
+
+    fn taken(places: &Arc<Places>, last: u8) -> Arc<Place> {
+        Arc::new(places.take(peer(last)).expect("there is a place"))
+    }
+
+    #[test]
+    fn the_connection_that_waited_for_longest_gives_way() {
+        let places = places();
+        let held: Vec<_> = (1..=4).map(|last| taken(&places, last)).collect();
+        // The first one asks something: afterwards it is the one that began to wait last.
+        drop(held[0].begin(peer(1)));
+        let new = taken(&places, 5);
+        let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();
+        assert_eq!((new.share, closed), (Share::Whole, vec![false, true, false, false]));
+        assert!(held[1].begin(peer(2)).is_none(), "a request that comes just then is not begun");
+    }
+
+    #[test]
+    fn a_busy_connection_never_gives_way_and_health_has_places_of_its_own() {
+        let places = places();
+        let held: Vec<_> = (1..=4).map(|last| taken(&places, last)).collect();
+        let busy: Vec<_> = held.iter().map(|place| place.begin(peer(1)).unwrap()).collect();
+        let first = taken(&places, 5);
+        let second = taken(&places, 6);
+        assert_eq!((first.share, second.share), (Share::HealthOnly, Share::HealthOnly));
+        assert!(first.gives_way.is_cancelled(), "a reserved place that only waits is passed on");
+        let _asking = second.begin(peer(6)).unwrap();
+        assert!(places.take(peer(7)).is_none());
+        drop(busy);
+        assert_eq!(taken(&places, 7).share, Share::Whole);
+        assert_eq!(held.iter().filter(|place| place.gives_way.is_cancelled()).count(), 1);
+    }
+
+    #[test]
+    fn a_peer_with_its_full_share_makes_room_for_itself() {
+        let places = places();
+        let others = taken(&places, 1);
+        let own = [taken(&places, 2), taken(&places, 2)];
+        let third = taken(&places, 2);
+        assert_eq!((own[0].gives_way.is_cancelled(), others.gives_way.is_cancelled()), (true, false));
+        let _busy = (own[1].begin(peer(2)), third.begin(peer(2)));
+        assert_eq!(taken(&places, 2).share, Share::HealthOnly);
+        assert_eq!(taken(&places, 3).share, Share::Whole);
+    }
+
+    #[test]
+    fn a_network_of_64_bits_is_one_peer() {
+        let same = ["2001:db8:1:2::1", "2001:db8:1:2:ffff::2"].map(|text| network(text.parse().unwrap()));
+        assert_eq!(same[0], same[1]);
+        assert_ne!(same[0], network("2001:db8:1:3::1".parse().unwrap()));
+        assert_eq!(network("::ffff:10.0.0.1".parse().unwrap()), peer(1));
+    }
+
+    #[test]
+    fn a_place_is_free_once_its_connection_is_gone() {
+        let places = places();
+        for _ in 0..100 {
+            let place = taken(&places, 1);
+            drop(place.begin(peer(1)));
+        }
+        assert!(places.taken.lock().held.is_empty());
+    }
+}

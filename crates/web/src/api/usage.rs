@@ -1,0 +1,79 @@
+//! `GET /api/v1/usage/days`: what was used on each of the last days, by member and by tool.
+
+use std::sync::Arc;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use axum::{Json, Router};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use domain::daily::{DAYS_MAX, DayUse, ToolUse};
+use domain::ledger::Tally;
+use ports::UseByDay;
+
+/// Days of a report that names none.
+const DAYS: usize = 7;
+
+/// How many days are asked for.
+#[derive(Debug, Deserialize)]
+struct Asked {
+    days: Option<usize>,
+}
+
+/// The route. The caller that mounts it authorises requests.
+pub fn router(used: Arc<dyn UseByDay>) -> Router {
+    Router::new().route("/api/v1/usage/days", get(days)).with_state(used)
+}
+
+async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
+    let days =
+        asked.ok().map(|Query(Asked { days })| days.unwrap_or(DAYS)).filter(|days| (1..=DAYS_MAX).contains(days));
+    let Some(days) = days else {
+        return (StatusCode::BAD_REQUEST, format!("days is a number from 1 to {DAYS_MAX}")).into_response();
+    };
+    let told: Vec<Value> = used.days(days).await.iter().map(day).collect();
+    Json(json!({"days": told})).into_response()
+}
+
+fn day(day: &DayUse) -> Value {
+    let members = day.ledger.members.iter().map(|(person, used)| with("member", &person.to_string(), used));
+    let own = day.ledger.own.iter().map(|(purpose, used)| with("purpose", purpose, used));
+    let tool = |used: &ToolUse| {
+        json!({
+            "tool": used.tool,
+            "calls": used.calls,
+            "failed": used.failed,
+            "members": used.members,
+            "duration_ms": used.duration_ms,
+        })
+    };
+    json!({
+        "day": day.day.to_string(),
+        "all": tally(&day.ledger.total),
+        "members": {"count": day.members, "most": members.collect::<Vec<_>>()},
+        "own": own.collect::<Vec<_>>(),
+        "tools": {"count": day.tools_all, "most": day.tools.iter().map(tool).collect::<Vec<_>>()},
+    })
+}
+
+fn with(name: &str, value: &str, used: &Tally) -> Value {
+    let mut told = tally(used);
+    told[name] = value.into();
+    told
+}
+
+fn tally(used: &Tally) -> Value {
+    json!({
+        "messages": used.messages,
+        "tokens": used.tokens,
+        "tokens_in": used.tokens_in,
+        "tokens_out": used.tokens_out,
+        "cached": used.cached,
+        "micros": used.micros,
+        "unpriced_tokens": used.unpriced,
+    })
+}

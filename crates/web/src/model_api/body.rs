@@ -1,0 +1,105 @@
+//! Bodies of requests: bounded each and together, and read without holding a thread for long.
+
+use std::sync::Arc;
+
+use axum::body::{Body, to_bytes};
+use axum::http::{HeaderMap, header};
+use serde::de::DeserializeOwned;
+
+use super::failure::Failure;
+use super::room::{Room, Taken};
+use domain::api_key::Caller;
+
+/// The longest body, in bytes, where a request cannot hold pictures or does not declare its length.
+pub(super) const BODY_MAX: usize = 1024 * 1024;
+/// The longest body of a conversation, in bytes, which is mostly its pictures in base64.
+pub(super) const CONVERSATION_MAX: usize = 8 * 1024 * 1024;
+/// The most values in one: each takes many times the memory of its text.
+const VALUES_MAX: usize = 50_000;
+/// A body that is longer is read on a thread for blocking work.
+const LONG: usize = 32 * 1024;
+
+/// Reads a body of at most [`BODY_MAX`] bytes as JSON, with the room that it takes.
+pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
+    room: &Arc<Room>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Taken), Failure> {
+    read_up_to(BODY_MAX, room, caller, headers, body).await
+}
+
+/// The same for a conversation, which may be longer: [`CONVERSATION_MAX`].
+pub(super) async fn read_conversation<T: DeserializeOwned + Send + 'static>(
+    room: &Arc<Room>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Taken), Failure> {
+    read_up_to(CONVERSATION_MAX, room, caller, headers, body).await
+}
+
+async fn read_up_to<T: DeserializeOwned + Send + 'static>(
+    longest: usize,
+    room: &Arc<Room>,
+    caller: &Caller,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<(T, Taken), Failure> {
+    let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    // Room is taken before the body is read, and one without a length shall not take all of it.
+    let most = length.unwrap_or(BODY_MAX);
+    if most > longest {
+        return Err(Failure::TooLarge(longest));
+    }
+    let mut taken = room.take(caller.name(), kib(most)).await?;
+    let bytes = to_bytes(body, most).await.map_err(|_| Failure::TooLarge(most))?;
+    taken.shrink(kib(bytes.len()));
+    let is_long = bytes.len() > LONG;
+    let parse = move || {
+        if values(&bytes) > VALUES_MAX {
+            return Err(Failure::bad("", format!("holds more than {VALUES_MAX} values; send fewer")));
+        }
+        serde_json::from_slice::<T>(&bytes).map_err(|error| Failure::bad("", error.to_string()))
+    };
+    let read = if is_long {
+        let gone = |_| Failure::Internal("the request was not read".to_owned());
+        tokio::task::spawn_blocking(parse).await.map_err(gone)?
+    } else {
+        parse()
+    };
+    Ok((read?, taken))
+}
+
+fn kib(bytes: usize) -> u32 {
+    u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX)
+}
+
+/// How many values a JSON text holds at most: outside of strings each stands behind one of these marks.
+fn values(text: &[u8]) -> usize {
+    let (mut count, mut inside, mut escaped) = (1, false, false);
+    for byte in text {
+        match (inside, *byte) {
+            (true, _) if escaped => escaped = false,
+            (true, b'\\') => escaped = true,
+            (_, b'"') => inside = !inside,
+            (false, b',' | b':' | b'[' | b'{') => count += 1,
+            _ => {}
+        }
+    }
+    count
+}
+
+#[cfg(test)]
+mod tests {
+    use super::values;
+
+    #[test]
+    fn values_are_counted_outside_of_strings() {
+        for (text, count) in
+            [("7", 1), (r#"{"a": 1}"#, 3), (r#"[1, [2], {"b,:[": "\\\"{[,:"}]"#, 7), (r#""a \" b, c""#, 1)]
+        {
+            assert_eq!(values(text.as_bytes()), count, "{text}");
+        }
+    }
+}

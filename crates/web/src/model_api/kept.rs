@@ -1,0 +1,250 @@
+//! Responses that their holders may go on from: what was said, in the store, for a while.
+//!
+//! Each response is a record of its own, with what was said in its request alone and the response before it, so a conversation is read
+//! link by link. One record for each holder names the responses, the oldest first; those that a holder has no room for are removed.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Mutex, MutexGuard};
+
+use super::failure::Failure;
+use super::openai::reading::MESSAGES_MAX;
+use domain::completion::WrittenJson;
+use domain::given::Message;
+use domain::keys::programs as keys;
+use ports::{Store, StoreStatus, Write};
+
+/// The most responses that are kept of one holder.
+const RESPONSES_MAX: usize = 500;
+/// The most bytes that they take together.
+const BYTES_MAX: usize = 4 << 20;
+/// Holders whose responses are changed side by side; those of one holder are changed one after the other.
+const SIDE_BY_SIDE: usize = 64;
+/// The longest id that is looked for, in bytes.
+const ID_MAX: usize = 64;
+
+/// The responses of all holders.
+pub(super) struct Responses {
+    store: Arc<dyn Store>,
+    changing: Vec<Mutex<()>>,
+}
+
+/// One response.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// The response that it goes on from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<String>,
+    /// What was said since then, the answer included.
+    pub said: Vec<Message>,
+    /// The response as its asker was given it, without what its request brought along.
+    pub response: WrittenJson,
+}
+
+/// A response in the record that names them.
+#[derive(Debug, Serialize, Deserialize)]
+struct Named {
+    id: String,
+    bytes: usize,
+}
+
+impl Responses {
+    pub fn new(store: Arc<dyn Store>) -> Self {
+        Self { store, changing: (0..SIDE_BY_SIDE).map(|_| Mutex::default()).collect() }
+    }
+
+    /// Keeps a response, and removes the oldest ones of its holder that there is no room for beside it. A response that takes more than
+    /// all of the room is not kept, and none is while the store is away.
+    pub async fn keep(&self, holder: &str, id: &str, kept: &Kept) {
+        let Ok(value) = serde_json::to_string(kept) else { return };
+        let bytes = value.len();
+        if bytes > BYTES_MAX {
+            return;
+        }
+        let changing = self.change(holder).await;
+        let mut named = self.named(holder).await;
+        if self.is_away() {
+            // A list that could not be read would lose what it names.
+            return;
+        }
+        named.push(Named { id: id.to_owned(), bytes });
+        let mut held: usize = named.iter().map(|named| named.bytes).sum();
+        let mut over = 0;
+        while named.len() - over > RESPONSES_MAX || held > BYTES_MAX {
+            held = held.saturating_sub(named[over].bytes);
+            over += 1;
+        }
+        let removed = named.drain(..over).map(|named| Write::Delete { key: keys::response(holder, &named.id) });
+        let mut writes: Vec<Write> = removed.collect();
+        writes.push(Write::Put { key: keys::response(holder, id), value, ttl: Some(keys::RESPONSE_TTL) });
+        writes.extend(index(holder, &named));
+        let durable = self.store.commit(writes);
+        drop(changing);
+        // Where the store is degraded, memory holds it.
+        durable.await;
+    }
+
+    /// What is not found may be there all the same.
+    fn is_away(&self) -> bool {
+        matches!(self.store.status(), StoreStatus::Degraded(_))
+    }
+
+    /// Why a response was not found.
+    pub fn missing(&self, id: String) -> Failure {
+        if self.is_away() { away() } else { Failure::NoResponse(id) }
+    }
+
+    /// A response of a holder.
+    pub async fn get(&self, holder: &str, id: &str) -> Option<Kept> {
+        if !is_id(id) {
+            return None;
+        }
+        let stored = self.store.get(&keys::response(holder, id)).await?;
+        serde_json::from_str(&stored).ok()
+    }
+
+    /// Removes a response of a holder. False when there is none.
+    pub async fn remove(&self, holder: &str, id: &str) -> bool {
+        let changing = self.change(holder).await;
+        if self.get(holder, id).await.is_none() {
+            return false;
+        }
+        let mut named = self.named(holder).await;
+        named.retain(|named| named.id != id);
+        let mut writes = vec![Write::Delete { key: keys::response(holder, id) }];
+        writes.extend(index(holder, &named));
+        let durable = self.store.commit(writes);
+        drop(changing);
+        durable.await;
+        true
+    }
+
+    /// All that was said up to a response of a holder, and about how many bytes that is.
+    ///
+    /// # Errors
+    /// A response on the way is not there any more, or it is too much for one conversation.
+    pub async fn said(&self, holder: &str, id: &str) -> Result<(Vec<Message>, usize), Failure> {
+        let (mut links, mut next, mut messages, mut bytes) = (Vec::new(), Some(id.to_owned()), 0, 0);
+        while let Some(id) = next {
+            let Some(Kept { previous, said, .. }) = self.get(holder, &id).await else {
+                return Err(if self.is_away() { away() } else { Failure::NoPrevious(id) });
+            };
+            messages += said.len();
+            bytes += said.iter().map(Message::bytes).sum::<usize>();
+            if messages > MESSAGES_MAX {
+                let why = format!("this conversation has more than {MESSAGES_MAX} messages; begin a new one");
+                return Err(Failure::bad("previous_response_id", why));
+            }
+            links.push(said);
+            next = previous;
+        }
+        Ok((links.into_iter().rev().flatten().collect(), bytes))
+    }
+
+    async fn named(&self, holder: &str) -> Vec<Named> {
+        let stored = self.store.get(&keys::responses(holder)).await;
+        stored.and_then(|stored| serde_json::from_str(&stored).ok()).unwrap_or_default()
+    }
+
+    async fn change(&self, holder: &str) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        holder.hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % SIDE_BY_SIDE as u64).unwrap_or_default();
+        self.changing[at].lock().await
+    }
+}
+
+/// What was kept cannot be read now.
+fn away() -> Failure {
+    Failure::Busy("what was kept cannot be read at present; try again in a moment".to_owned())
+}
+
+/// Names the responses of a holder.
+fn index(holder: &str, named: &[Named]) -> Option<Write> {
+    let value = serde_json::to_string(named).ok()?;
+    Some(Write::Put { key: keys::responses(holder), value, ttl: Some(keys::RESPONSE_TTL) })
+}
+
+/// Whether this may be the id of a response.
+fn is_id(id: &str) -> bool {
+    id.len() <= ID_MAX && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use domain::completion::Role;
+    use ports::testing::MemoryStore;
+
+    fn kept(previous: Option<&str>, text: &str) -> Kept {
+        let said = vec![Message::new(Role::User, text), Message::new(Role::Assistant, "so")];
+        Kept { previous: previous.map(str::to_owned), said, response: WrittenJson::new(&serde_json::json!({"id": 1})) }
+    }
+
+    fn responses() -> Responses {
+        Responses::new(Arc::new(MemoryStore::new()))
+    }
+
+    #[tokio::test]
+    async fn what_was_said_is_read_link_by_link_and_only_by_its_holder() {
+        let responses = responses();
+        responses.keep("ci", "r1", &kept(None, "one")).await;
+        responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
+        let (said, bytes) = responses.said("ci", "r2").await.unwrap();
+        let texts: Vec<&str> = said.iter().map(|message| message.text.as_str()).collect();
+        assert_eq!((texts, bytes), (vec!["one", "so", "two", "so"], 10));
+        assert_eq!(responses.said("laptop", "r2").await, Err(Failure::NoPrevious("r2".to_owned())));
+        assert!(!responses.remove("laptop", "r1").await && responses.remove("ci", "r1").await);
+        assert!(!responses.remove("ci", "r1").await);
+        assert_eq!(responses.said("ci", "r2").await, Err(Failure::NoPrevious("r1".to_owned())), "no link is left out");
+        assert_eq!(responses.get("ci", "r2:../other").await, None);
+    }
+
+    #[tokio::test]
+    async fn one_holder_has_so_much_room_and_the_oldest_give_way() {
+        let responses = responses();
+        let long = "x".repeat(BYTES_MAX / 2 - 1_000);
+        for id in ["r1", "r2"] {
+            responses.keep("ci", id, &kept(None, &long)).await;
+        }
+        assert!(responses.get("ci", "r1").await.is_some(), "two have room");
+        responses.keep("ci", "r3", &kept(None, &long)).await;
+        assert!(responses.get("ci", "r1").await.is_none() && responses.get("ci", "r2").await.is_some());
+        responses.keep("ci", "r4", &kept(None, &"x".repeat(BYTES_MAX))).await;
+        assert!(responses.get("ci", "r4").await.is_none() && responses.get("ci", "r3").await.is_some());
+        for number in 0..=RESPONSES_MAX {
+            responses.keep("laptop", &format!("r{number}"), &kept(None, "x")).await;
+        }
+        assert!(responses.get("laptop", "r0").await.is_none() && responses.get("laptop", "r1").await.is_some());
+    }
+
+    #[tokio::test]
+    async fn while_the_store_is_away_nothing_is_told_as_gone_and_nothing_is_lost() {
+        let store = Arc::new(MemoryStore::new());
+        let responses = Responses::new(Arc::clone(&store) as _);
+        responses.keep("ci", "r1", &kept(None, "one")).await;
+        store.degraded.store(true, std::sync::atomic::Ordering::SeqCst);
+        assert!(matches!(responses.said("ci", "r1").await, Err(Failure::Busy(_))));
+        responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
+        store.degraded.store(false, std::sync::atomic::Ordering::SeqCst);
+        assert!(responses.said("ci", "r1").await.is_ok() && responses.get("ci", "r2").await.is_none());
+        assert_eq!(responses.named("ci").await.len(), 1, "the list names what there is");
+    }
+
+    #[tokio::test]
+    async fn a_conversation_has_an_end() {
+        let responses = responses();
+        let mut previous: Option<String> = None;
+        for number in 0..RESPONSES_MAX {
+            let mut link = kept(previous.as_deref(), "x");
+            link.said.push(Message::new(Role::User, "y"));
+            let id = format!("r{number}");
+            responses.keep("ci", &id, &link).await;
+            previous = Some(id);
+        }
+        let told = responses.said("ci", &previous.unwrap()).await;
+        assert!(matches!(told, Err(Failure::Bad { place: Some(place), .. }) if place == "previous_response_id"));
+    }
+}

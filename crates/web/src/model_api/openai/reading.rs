@@ -1,0 +1,573 @@
+//! Requests as they come, and the conversation in them.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Number, Value, json};
+
+use crate::model_api::failure::Failure;
+use crate::model_api::ignored::Ignored;
+use crate::model_api::pictures::{self, WirePicture};
+use domain::completion::{AnswerForm, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
+use domain::given::{Conversation, Message};
+
+/// The most messages of a conversation.
+pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
+/// The most tools that a client brings.
+pub(in crate::model_api) const TOOLS_MAX: usize = 128;
+/// The longest name of a tool, in bytes.
+const NAME_MAX: usize = 64;
+/// The type of the tools that are taken.
+pub(super) const FUNCTION: &str = "function";
+pub(in crate::model_api) const ONLY_USERS: &str = "pictures are taken in messages of role user alone";
+/// The most texts at which an answer ends.
+pub(in crate::model_api) const STOPS_MAX: usize = 4;
+/// Parameters that are not forwarded and that do not change the answer: notes of the client, and what only a provider's cache or price
+/// depends on. All other parameters that are not forwarded are named.
+const WITHOUT_EFFECT: [&str; 8] = [
+    "metadata",
+    "prompt_cache_key",
+    "prompt_cache_options",
+    "prompt_cache_retention",
+    "safety_identifier",
+    "service_tier",
+    "store",
+    "user",
+];
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+pub(super) struct ChatRequest {
+    model: Option<String>,
+    messages: Vec<WireMessage>,
+    #[serde(default)]
+    stream: Option<bool>,
+    stream_options: Option<StreamOptions>,
+    n: Option<u64>,
+    stop: Option<OneOrMore>,
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    max_tokens: Option<u64>,
+    max_completion_tokens: Option<u64>,
+    tools: Option<Vec<WireTool>>,
+    tool_choice: Option<Value>,
+    response_format: Option<WireForm>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct StreamOptions {
+    #[serde(default)]
+    include_usage: bool,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum OneOrMore {
+    One(String),
+    More(Vec<String>),
+}
+
+#[derive(Debug, Deserialize)]
+struct WireMessage {
+    role: String,
+    #[serde(default)]
+    content: Option<Content>,
+    #[serde(default)]
+    tool_calls: Option<Vec<WireCall>>,
+    #[serde(default)]
+    tool_call_id: Option<String>,
+    #[serde(default)]
+    name: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(super) enum Content {
+    Text(String),
+    Parts(Vec<Part>),
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct Part {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    text: Option<String>,
+    #[serde(default)]
+    refusal: Option<String>,
+    #[serde(default)]
+    image_url: Option<WirePicture>,
+    /// The level of detail of a picture, where a response's request has it.
+    #[serde(default)]
+    detail: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCall {
+    id: String,
+    function: WireCalled,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireCalled {
+    name: String,
+    #[serde(default)]
+    arguments: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(in crate::model_api) struct WireTool {
+    #[serde(rename = "type", default = "function")]
+    kind: String,
+    /// The function; other types of tools may have a value of another form here.
+    function: Option<Value>,
+}
+
+fn function() -> String {
+    FUNCTION.to_owned()
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct WireFunction {
+    pub name: String,
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub parameters: Option<Value>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub strict: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+struct WireForm {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(default)]
+    json_schema: Option<WireSchema>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(super) struct WireSchema {
+    pub name: String,
+    #[serde(default)]
+    pub description: Option<String>,
+    #[serde(default)]
+    pub strict: Option<bool>,
+    #[serde(default)]
+    pub schema: Option<Value>,
+}
+
+/// A request that was understood.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub conversation: Conversation,
+    /// The answer is wanted as it grows.
+    pub stream: bool,
+    /// Its stream ends with the tokens that it took.
+    pub usage: bool,
+    /// The parts of the request that were left out.
+    pub ignored: Ignored,
+}
+
+impl ChatRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(self) -> Result<Asked, Failure> {
+        if self.n.is_some_and(|n| n != 1) {
+            return Err(Failure::bad("n", "only one answer is given; leave it out or send 1"));
+        }
+        if self.messages.is_empty() || self.messages.len() > MESSAGES_MAX {
+            return Err(Failure::bad("messages", format!("send 1 to {MESSAGES_MAX} messages")));
+        }
+        let mut ignored = Ignored::default();
+        ignored.parameters(&self.others, &WITHOUT_EFFECT);
+        if self.messages.iter().any(|message| message.name.is_some()) {
+            ignored.add("messages.name");
+        }
+        let messages = self.messages.into_iter().enumerate().map(|(at, message)| message.read(at, &mut ignored));
+        let messages = messages.collect::<Result<Vec<_>, _>>()?;
+        let stop = match self.stop {
+            None => Vec::new(),
+            Some(OneOrMore::One(text)) => vec![text],
+            Some(OneOrMore::More(texts)) => texts,
+        };
+        if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
+            return Err(Failure::bad("stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
+        }
+        let max_tokens = self.max_completion_tokens.or(self.max_tokens);
+        let sampling = sampling(self.temperature, self.top_p, max_tokens, "max_tokens")?;
+        let (tools, choice) = tools(self.tools.unwrap_or_default(), self.tool_choice.as_ref(), &mut ignored)?;
+        let form = self.response_format.map_or(Ok(None), WireForm::read)?;
+        Ok(Asked {
+            conversation: Conversation {
+                messages,
+                tools,
+                choice,
+                form,
+                sampling: Sampling { stop, ..sampling },
+                model: self.model,
+                ..Conversation::default()
+            },
+            stream: self.stream.unwrap_or(false),
+            usage: self.stream_options.is_some_and(|options| options.include_usage),
+            ignored,
+        })
+    }
+}
+
+/// How an answer is sampled. `limit` is the name of the bound on its tokens.
+pub(super) fn sampling(
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    max_tokens: Option<u64>,
+    limit: &str,
+) -> Result<Sampling, Failure> {
+    let within = |name: &str, value: Option<&Number>, most: f64| match value.and_then(Number::as_f64) {
+        Some(value) if !(0.0..=most).contains(&value) => Err(Failure::bad(name, format!("send 0 to {most}"))),
+        _ => Ok(()),
+    };
+    within("temperature", temperature.as_ref(), 2.0)?;
+    within("top_p", top_p.as_ref(), 1.0)?;
+    if max_tokens == Some(0) {
+        return Err(Failure::bad(limit, "send 1 or more, or leave it out"));
+    }
+    let max_tokens = max_tokens.map(|most| u32::try_from(most).unwrap_or(u32::MAX));
+    Ok(Sampling { temperature, top_p, max_tokens, stop: Vec::new() })
+}
+
+impl WireMessage {
+    fn read(self, at: usize, ignored: &mut Ignored) -> Result<Message, Failure> {
+        let place = |what: &str| format!("messages[{at}].{what}");
+        let role = match self.role.as_str() {
+            "system" | "developer" => Role::System,
+            "user" => Role::User,
+            "assistant" => Role::Assistant,
+            "tool" => Role::Tool,
+            _ => return Err(Failure::bad(&place("role"), "must be system, developer, user, assistant or tool")),
+        };
+        let content = self.content.map(|content| content.read(&["text"], &place("content"), ignored)).transpose()?;
+        let (text, pictures) = content.map_or((None, Vec::new()), |(text, pictures)| (Some(text), pictures));
+        if !pictures.is_empty() && role != Role::User {
+            return Err(Failure::bad(&place("content"), ONLY_USERS));
+        }
+        let calls: Vec<ToolCall> = self.tool_calls.unwrap_or_default().into_iter().map(WireCall::read).collect();
+        let (is_call, is_result) = (!calls.is_empty(), self.tool_call_id.is_some());
+        if is_call && role != Role::Assistant {
+            return Err(Failure::bad(&place("tool_calls"), "only a message of the assistant has calls"));
+        }
+        if is_result != (role == Role::Tool) {
+            return Err(Failure::bad(
+                &place("tool_call_id"),
+                "a message of role tool names its call, and no other does",
+            ));
+        }
+        if text.is_none() && !is_call {
+            return Err(Failure::bad(&place("content"), "is missing"));
+        }
+        Ok(Message { role, text: text.unwrap_or_default(), calls, result_of: self.tool_call_id, pictures })
+    }
+}
+
+impl Content {
+    /// The text in it, whose parts are of these types, and its pictures.
+    ///
+    /// # Errors
+    /// A part is of another type, or a picture that cannot be used.
+    pub fn read(self, kinds: &[&str], place: &str, ignored: &mut Ignored) -> Result<(String, Vec<Picture>), Failure> {
+        let parts = match self {
+            Self::Text(text) => return Ok((text, Vec::new())),
+            Self::Parts(parts) => parts,
+        };
+        let (mut texts, mut given) = (Vec::with_capacity(parts.len()), Vec::new());
+        for part in parts {
+            let Part { kind, text, refusal, image_url, detail } = part;
+            match (kind.as_str(), text, refusal, image_url) {
+                (kind, Some(text), ..) if kinds.contains(&kind) => texts.push(text),
+                ("refusal", _, Some(text), _) => texts.push(text),
+                ("image_url" | "input_image", _, _, Some(picture)) => {
+                    if picture.has_detail || detail.is_some_and(|detail| detail != "auto") {
+                        ignored.add("image_url.detail");
+                    }
+                    given.push(picture);
+                }
+                ("image_url" | "input_image", ..) => {
+                    return Err(Failure::bad(place, "send the picture as image_url, a data: URL"));
+                }
+                (kind, ..) => {
+                    let why = format!("parts of type {kind:?} are not taken; send text or pictures");
+                    return Err(Failure::bad(place, why));
+                }
+            }
+        }
+        Ok((texts.join("\n"), pictures::read(given, place)?))
+    }
+
+    /// The text in it where no pictures are taken.
+    ///
+    /// # Errors
+    /// A part is of another type.
+    pub fn text(self, kinds: &[&str], place: &str) -> Result<String, Failure> {
+        match self.read(kinds, place, &mut Ignored::default())? {
+            (text, pictures) if pictures.is_empty() => Ok(text),
+            _ => Err(Failure::bad(place, ONLY_USERS)),
+        }
+    }
+}
+
+impl WireCall {
+    fn read(self) -> ToolCall {
+        let Self { id, function: WireCalled { name, arguments } } = self;
+        ToolCall { id, name, arguments }
+    }
+}
+
+/// The tools that a client brings, as far as they may be used.
+pub(in crate::model_api) fn tools(
+    wire: Vec<WireTool>,
+    choice: Option<&Value>,
+    ignored: &mut Ignored,
+) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
+    at_most(wire.len())?;
+    let mut tools = Vec::with_capacity(wire.len());
+    for (at, tool) in wire.into_iter().enumerate() {
+        tools.extend(tool.read(at, ignored)?);
+    }
+    chosen(tools, choice)
+}
+
+/// So many tools are not too many.
+pub(super) fn at_most(tools: usize) -> Result<(), Failure> {
+    if tools > TOOLS_MAX {
+        return Err(Failure::bad("tools", format!("send at most {TOOLS_MAX}")));
+    }
+    Ok(())
+}
+
+/// The tools as far as this choice lets them be called.
+pub(super) fn chosen(
+    tools: Vec<Arc<ToolSpec>>,
+    choice: Option<&Value>,
+) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
+    if let Some(allowed) = choice.filter(|choice| choice.get("type").is_some_and(|kind| kind == "allowed_tools")) {
+        return allowed_of(tools, allowed);
+    }
+    let named = choice.and_then(named);
+    match (choice, choice.and_then(Value::as_str), named) {
+        (None | Some(Value::Null), ..) | (_, Some("auto"), _) => Ok((tools, ToolChoice::Auto)),
+        (_, Some("none"), _) => Ok((Vec::new(), ToolChoice::None)),
+        (_, Some("required"), _) if !tools.is_empty() => Ok((tools, ToolChoice::Required)),
+        (_, _, Some(name)) if tools.iter().any(|tool| tool.name == name) => {
+            let choice = ToolChoice::Named(name.to_owned());
+            Ok((tools, choice))
+        }
+        _ => Err(Failure::bad("tool_choice", "must be none, auto, required, or name a function of tools")),
+    }
+}
+
+/// The name of the function that a choice, or an entry of one, names.
+fn named(choice: &Value) -> Option<&str> {
+    choice.get("function").unwrap_or(choice).get("name")?.as_str()
+}
+
+/// The tools that a choice of type `allowed_tools` allows, in the form of either endpoint, and whether one of them has to be called.
+fn allowed_of(tools: Vec<Arc<ToolSpec>>, choice: &Value) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
+    let place = |what: &str| format!("tool_choice.{what}");
+    let inside = choice.get("allowed_tools").unwrap_or(choice);
+    let listed = inside.get("tools").and_then(Value::as_array);
+    let listed = listed.ok_or_else(|| Failure::bad(&place("tools"), "must be a list of functions"))?;
+    let names: HashSet<&str> = listed.iter().filter_map(named).collect();
+    let allowed: Vec<_> = tools.into_iter().filter(|tool| names.contains(tool.name.as_str())).collect();
+    match inside.get("mode").and_then(Value::as_str).unwrap_or("auto") {
+        "auto" if allowed.is_empty() => Ok((allowed, ToolChoice::None)),
+        "auto" => Ok((allowed, ToolChoice::Auto)),
+        "required" if !allowed.is_empty() => Ok((allowed, ToolChoice::Required)),
+        "required" => Err(Failure::bad(&place("tools"), "must name a function of tools")),
+        _ => Err(Failure::bad(&place("mode"), "must be auto or required")),
+    }
+}
+
+impl WireTool {
+    /// The tool; none if it is of a type that is left out, which is noted.
+    fn read(self, at: usize, ignored: &mut Ignored) -> Result<Option<Arc<ToolSpec>>, Failure> {
+        let place = format!("tools[{at}].function");
+        if self.kind != FUNCTION {
+            ignored.tool(&self.kind);
+            return Ok(None);
+        }
+        let function = self.function.ok_or_else(|| Failure::bad(&place, "is missing"))?;
+        let function: WireFunction =
+            serde_json::from_value(function).map_err(|error| Failure::bad(&place, error.to_string()))?;
+        function.read(&place, ignored).map(Some)
+    }
+}
+
+impl WireFunction {
+    /// The tool, which stands at this place of the request.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn read(self, place: &str, ignored: &mut Ignored) -> Result<Arc<ToolSpec>, Failure> {
+        let Self { name, description, parameters, strict } = self;
+        if strict == Some(true) {
+            ignored.add("tools.strict");
+        }
+        let place = |what: &str| format!("{place}.{what}");
+        let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
+            let why = format!("must be 1 to {NAME_MAX} letters, digits, - or _");
+            return Err(Failure::bad(&place("name"), why));
+        }
+        let parameters = parameters.unwrap_or_else(|| json!({"type": "object", "properties": {}}));
+        if !parameters.is_object() {
+            return Err(Failure::bad(&place("parameters"), "must be a JSON schema"));
+        }
+        let (description, parameters) = (description.unwrap_or_default(), WrittenJson::new(&parameters));
+        Ok(Arc::new(ToolSpec { name, description, parameters }))
+    }
+}
+
+impl WireForm {
+    fn read(self) -> Result<Option<AnswerForm>, Failure> {
+        match (self.kind.as_str(), self.json_schema) {
+            ("text", _) => Ok(None),
+            ("json_object", _) => Ok(Some(json_object())),
+            ("json_schema", Some(schema)) => Ok(Some(schema.form())),
+            ("json_schema", None) => Err(Failure::bad("response_format.json_schema", "is missing")),
+            _ => Err(Failure::bad("response_format.type", "must be text, json_object or json_schema")),
+        }
+    }
+}
+
+impl WireSchema {
+    /// The form that it describes.
+    pub fn form(self) -> AnswerForm {
+        let Self { name, description, strict, schema } = self;
+        let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
+        AnswerForm { name, description, strict, schema }
+    }
+}
+
+/// Any object.
+pub(in crate::model_api) fn json_object() -> AnswerForm {
+    AnswerForm { name: "answer".to_owned(), description: None, strict: None, schema: json!({"type": "object"}) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: Value) -> Result<Asked, Failure> {
+        serde_json::from_value::<ChatRequest>(body).unwrap().read()
+    }
+
+    fn with(key: &str, value: Value) -> Result<Asked, Failure> {
+        let mut body = json!({"model": "m", "messages": [{"role": "user", "content": "hi"}]});
+        body[key] = value;
+        read(body)
+    }
+
+    #[test]
+    fn a_conversation_with_calls_is_read_as_it_is() {
+        let asked = read(json!({
+            "model": "fast",
+            "messages": [
+                {"role": "developer", "content": "be brief"},
+                {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "text", "text": "there"}]},
+                {"role": "assistant", "content": null, "tool_calls": [
+                    {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}]},
+                {"role": "tool", "tool_call_id": "c1", "content": "a boat"},
+            ],
+            "tools": [{"type": "function", "function": {"name": "look"}}],
+            "stream": true, "stream_options": {"include_usage": true}, "seed": 7, "logprobs": false,
+            "stop": "END", "temperature": 0.5, "max_tokens": 9, "user": "someone",
+        }));
+        let Asked { conversation, stream, usage, ignored } = asked.unwrap();
+        assert!(stream && usage && conversation.has_instructions());
+        assert_eq!(ignored.names(), ["seed"]);
+        assert_eq!((conversation.question(), conversation.messages[2].calls.len()), ("look\nthere", 1));
+        assert_eq!(conversation.messages[3].result_of.as_deref(), Some("c1"));
+        assert_eq!(
+            (conversation.sampling.stop.as_slice(), conversation.sampling.max_tokens),
+            (&["END".to_owned()][..], Some(9))
+        );
+    }
+
+    const GIF: &str = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
+
+    #[test]
+    fn pictures_belong_to_the_message_that_holds_them() {
+        let asked = with(
+            "messages",
+            json!([{"role": "user", "content": [
+                {"type": "text", "text": "which?"},
+                {"type": "image_url", "image_url": {"url": GIF, "detail": "low"}},
+                {"type": "image_url", "image_url": {"url": GIF}},
+            ]}]),
+        );
+        let Asked { conversation, ignored, .. } = asked.unwrap();
+        assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 2));
+        assert_eq!(ignored.names(), ["image_url.detail"]);
+    }
+
+    #[test]
+    fn what_is_left_out_of_tools_and_messages_is_named() {
+        let look = json!({"type": "function", "function": {"name": "look", "strict": true}});
+        let other = json!({"type": "function", "function": {"name": "hear"}});
+        let request = |choice: Value| {
+            read(json!({
+                "messages": [{"role": "user", "name": "ann", "content": "hi"}], "parallel_tool_calls": false,
+                "functions": [{"name": "old"}], "tool_choice": choice,
+                "tools": [look, other, {"type": "web_search"}, {"type": "namespace", "name": "x", "function": 1}],
+            }))
+            .unwrap()
+        };
+        let Asked { conversation, ignored, .. } = request(Value::Null);
+        let named = ["functions", "parallel_tool_calls", "messages.name", "tools.strict", "tools of type web_search"];
+        assert_eq!(ignored.names(), [&named[..], &["tools of type namespace"]].concat());
+        assert_eq!(conversation.tools.len(), 2);
+        let listed = json!([{"type": "function", "function": {"name": "hear"}}]);
+        for (mode, wanted) in [("auto", ToolChoice::Auto), ("required", ToolChoice::Required)] {
+            let choice = json!({"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": listed}});
+            let Asked { conversation, .. } = request(choice);
+            let names: Vec<&str> = conversation.tools.iter().map(|tool| tool.name.as_str()).collect();
+            assert_eq!((names, conversation.choice), (vec!["hear"], wanted));
+        }
+        let none = request(json!({"type": "allowed_tools", "tools": [], "mode": "auto"})).conversation;
+        assert!(none.tools.is_empty() && !none.takes_our_tools());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        for (key, value, place) in [
+            ("n", json!(2), "n"),
+            ("messages", json!([]), "messages"),
+            ("messages", json!([{"role": "robot", "content": "x"}]), "messages[0].role"),
+            ("messages", json!([{"role": "user"}]), "messages[0].content"),
+            ("messages", json!([{"role": "user", "content": [{"type": "image_url"}]}]), "messages[0].content"),
+            ("messages", json!([{"role": "tool", "content": "x"}]), "messages[0].tool_call_id"),
+            ("stop", json!([""]), "stop"),
+            ("temperature", json!(3), "temperature"),
+            ("max_tokens", json!(0), "max_tokens"),
+            (
+                "messages",
+                json!([{"role": "system", "content": [{"type": "image_url", "image_url": {"url": GIF}}]}]),
+                "messages[0].content",
+            ),
+            ("tools", json!([{"type": "function"}]), "tools[0].function"),
+            ("tool_choice", json!({"type": "allowed_tools", "tools": [], "mode": "required"}), "tool_choice.tools"),
+            ("tools", json!([{"type": "function", "function": {"name": "a b"}}]), "tools[0].function.name"),
+            ("tool_choice", json!("required"), "tool_choice"),
+            ("response_format", json!({"type": "json_schema"}), "response_format.json_schema"),
+        ] {
+            match with(key, value.clone()) {
+                Err(Failure::Bad { place: Some(found), .. }) => assert_eq!(found, place),
+                other => panic!("{key} {value}: {other:?}"),
+            }
+        }
+    }
+}

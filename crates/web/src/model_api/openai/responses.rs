@@ -1,0 +1,258 @@
+//! The endpoints of OpenAI's responses: a conversation that the client goes on with by naming the response before.
+
+mod reading;
+mod writing;
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::{Path, State};
+use axum::http::HeaderMap;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Json, Router};
+use futures_util::stream::{self, Stream};
+use serde_json::{Number, Value};
+
+use self::reading::{Asked, CompactRequest, CreateRequest};
+use self::writing::Writer;
+use super::{KEEP_ALIVE, Refusal};
+use crate::model_api::asking::{Answered, Asking, Progress};
+use crate::model_api::failure::Failure;
+use crate::model_api::ignored::Ignored;
+use crate::model_api::kept::Kept;
+use crate::model_api::{ModelApi, body};
+use domain::api_key::Caller;
+use domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
+use domain::given::{Conversation, Message};
+use domain::model::Row;
+
+/// The temperature of providers where none is sent.
+const USUAL_TEMPERATURE: u64 = 1;
+/// What a model is told that shall compact a conversation.
+const COMPACT: &str = "Write a summary of this conversation for a reader who will go on with it and sees nothing else of it. Keep \
+    names, numbers, decisions, open questions and results of tools. Write the summary alone.";
+
+/// The routes.
+pub(super) fn routes() -> Router<Arc<ModelApi>> {
+    Router::new()
+        .route("/v1/responses", post(create))
+        .route("/v1/responses/compact", post(compact))
+        .route("/v1/responses/{id}", get(retrieve).delete(delete))
+}
+
+async fn create(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Response, Refusal> {
+    let (mut request, mut room) = body::read_conversation::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    room.grow(recall(&api, &holder(&caller), &mut request).await?).await?;
+    let Asked { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
+    let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
+    echo.temperature = Some(temperature(&row, &conversation.sampling));
+    let said = if store { conversation.messages.clone() } else { Vec::new() };
+    if let Some(previous) = &previous {
+        let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
+        room.grow(bytes).await?;
+        before.append(&mut conversation.messages);
+        conversation.messages = before;
+    }
+    if let Some(instructions) = &echo.instructions {
+        conversation.messages.insert(0, Message::new(Role::System, instructions.clone()));
+    }
+    let created = api.parts.clock.now().0 / 1_000;
+    let mut asking = api.ask(&caller, conversation, room).await?;
+    let (id, clock) = (format!("resp_{}", asking.id()), Arc::clone(&api.parts.clock));
+    let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false, clock };
+    let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: holder(&caller), previous, said });
+    if !stream {
+        let answered = asking.whole().await?;
+        let response = writer.whole(&answered);
+        if let Some(shelf) = shelf {
+            shelf.keep(&writer, &answered, &response).await;
+        }
+        return Ok(ignored.warn(Json(response).into_response()));
+    }
+    asking.begin().await?;
+    let events = streamed(asking, writer, shelf);
+    Ok(ignored.warn(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()))
+}
+
+/// The temperature that an answer is sampled with, as far as it is known here: providers use 1 where none is sent.
+fn temperature(row: &Row, sampling: &Sampling) -> Number {
+    let own = || row.temperature.and_then(Number::from_f64);
+    let sent = if row.fixed_temperature { None } else { sampling.temperature.clone().or_else(own) };
+    sent.unwrap_or_else(|| USUAL_TEMPERATURE.into())
+}
+
+/// Has a row write a summary of a conversation, which a client may send in the place of all that was said.
+async fn compact(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    headers: HeaderMap,
+    body: Body,
+) -> Result<Json<Value>, Refusal> {
+    let (mut request, mut room) = body::read_conversation::<CompactRequest>(&api.room, &caller, &headers, body).await?;
+    let mut messages = request.messages()?;
+    if let Some(previous) = &request.previous_response_id {
+        let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
+        room.grow(bytes).await?;
+        before.append(&mut messages);
+        messages = before;
+    }
+    if let Some(instructions) = request.instructions {
+        messages.insert(0, Message::new(Role::System, instructions));
+    }
+    messages.push(Message::new(Role::User, COMPACT));
+    let choice = ToolChoice::None;
+    let mut conversation = Conversation { messages, choice, model: request.model, ..Conversation::default() };
+    api.settle(&caller, &mut conversation, false, &mut Ignored::default())?;
+    let created = api.parts.clock.now().0 / 1_000;
+    let mut asking = api.ask(&caller, conversation, room).await?;
+    let answered = asking.whole().await?;
+    if answered.text.is_empty() {
+        return Err(Failure::Model("the model wrote no summary".to_owned()).into());
+    }
+    Ok(Json(writing::compaction(&format!("resp_{}", asking.id()), created, &answered)))
+}
+
+async fn retrieve(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<WrittenJson>, Refusal> {
+    let kept = api.responses.get(&holder(&caller), &id).await;
+    Ok(Json(kept.ok_or_else(|| api.responses.missing(id))?.response))
+}
+
+async fn delete(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    Path(id): Path<String>,
+) -> Result<Json<Value>, Refusal> {
+    if !api.responses.remove(&holder(&caller), &id).await {
+        return Err(api.responses.missing(id).into());
+    }
+    Ok(Json(writing::deleted(&id)))
+}
+
+/// Puts what was said in the place of the items that only name it. Gives the bytes of that.
+async fn recall(api: &ModelApi, holder: &str, request: &mut CreateRequest) -> Result<usize, Failure> {
+    let (mut bytes, mut read): (usize, Option<(String, Message)>) = (0, None);
+    for item in request.references() {
+        let id = item.id.clone().unwrap_or_default();
+        let missing = || api.responses.missing(id.clone());
+        let (response, call) = part_of(&id).ok_or_else(missing)?;
+        // Items of one response stand beside each other.
+        let known = read.take().filter(|(known, _)| *known == response);
+        let (_, said) = match known {
+            Some(known) => read.insert(known),
+            None => {
+                let kept = api.responses.get(holder, &response).await.ok_or_else(missing)?;
+                read.insert((response, kept.said.last().cloned().ok_or_else(missing)?))
+            }
+        };
+        if !item.recall(said, call) {
+            return Err(missing());
+        }
+        bytes += said.text.len();
+    }
+    Ok(bytes)
+}
+
+/// The response that an item is of, by the item's name, and the number of a call in it.
+fn part_of(item: &str) -> Option<(String, Option<usize>)> {
+    if let Some(response) = item.strip_prefix("msg_") {
+        return Some((format!("resp_{response}"), None));
+    }
+    let (response, number) = item.strip_prefix("fc_")?.rsplit_once('-')?;
+    Some((format!("resp_{response}"), Some(number.parse().ok()?)))
+}
+
+/// Whose responses they are: a key that is made anew under a name has none of the one before.
+fn holder(caller: &Caller) -> String {
+    match caller {
+        Caller::Local => caller.name().to_owned(),
+        Caller::Key(key) => format!("{}:{}", key.name, key.made_at),
+    }
+}
+
+/// Where a response is kept once it is whole.
+struct Shelf {
+    api: Arc<ModelApi>,
+    holder: String,
+    previous: Option<String>,
+    said: Vec<Message>,
+}
+
+impl Shelf {
+    async fn keep(self, writer: &Writer, answered: &Answered, response: &Value) {
+        let Self { api, holder, previous, mut said } = self;
+        said.push(writer.said(answered));
+        let mut response = response.clone();
+        // They may be long, stand in every request again, and would take the room of what was said.
+        (response["instructions"], response["tools"]) = (Value::Null, Value::Array(Vec::new()));
+        let kept = Kept { previous, said, response: WrittenJson::new(&response) };
+        api.responses.keep(&holder, &writer.id, &kept).await;
+    }
+}
+
+/// Where a stream is.
+struct Streamed {
+    asking: Asking,
+    writer: Writer,
+    shelf: Option<Shelf>,
+    begun: bool,
+    over: bool,
+}
+
+/// The events as they come. The last one is given when the response can be gone on from.
+fn streamed(
+    asking: Asking,
+    writer: Writer,
+    shelf: Option<Shelf>,
+) -> impl Stream<Item = Result<Event, axum::Error>> + Send {
+    let begin = Streamed { asking, writer, shelf, begun: false, over: false };
+    let batches = stream::unfold(begin, |mut at| async {
+        if at.over {
+            return None;
+        }
+        let events = if at.begun {
+            let progress = at.asking.next().await;
+            at.over = !matches!(progress, Progress::Text(_));
+            let events = at.writer.events(&progress);
+            if let (Progress::Answered(answered), Some(shelf), Some(last)) =
+                (&progress, at.shelf.take_if(|_| at.over), events.last())
+            {
+                shelf.keep(&at.writer, answered, &last["response"]).await;
+            }
+            events
+        } else {
+            at.begun = true;
+            at.writer.created()
+        };
+        let told = |event: Value| {
+            let kind = event["type"].as_str().unwrap_or_default();
+            Event::default().event(kind).json_data(&event)
+        };
+        Some((stream::iter(events.into_iter().map(told).collect::<Vec<_>>()), at))
+    });
+    futures_util::StreamExt::flatten(batches)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part_of;
+
+    #[test]
+    fn an_item_names_its_response() {
+        assert_eq!(part_of("msg_12-ab"), Some(("resp_12-ab".to_owned(), None)));
+        assert_eq!(part_of("fc_12-ab-3"), Some(("resp_12-ab".to_owned(), Some(3))));
+        for other in ["rs_1", "fc_1", "fc_1-x", ""] {
+            assert_eq!(part_of(other), None, "{other}");
+        }
+    }
+}

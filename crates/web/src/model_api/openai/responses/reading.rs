@@ -1,0 +1,506 @@
+//! Requests for a response as they come, and what is said in them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Number, Value, json};
+
+use crate::model_api::failure::Failure;
+use crate::model_api::ignored::{Ignored, asks};
+use crate::model_api::openai::reading::{
+    Content, FUNCTION, MESSAGES_MAX, ONLY_USERS, WireFunction, WireSchema, at_most, chosen, json_object, sampling,
+};
+use domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
+use domain::given::{Conversation, Message};
+
+/// The most entries of what a client notes beside a response, and the longest of their names and values in bytes.
+const METADATA_MAX: usize = 16;
+const METADATA_NAME_MAX: usize = 64;
+const METADATA_VALUE_MAX: usize = 2_048;
+/// The type of items that only name what was said before.
+const REFERENCE: &str = "item_reference";
+/// The types of parts that are text.
+const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
+/// Parameters that are not forwarded and that do not change the answer.
+const WITHOUT_EFFECT: [&str; 6] =
+    ["client_metadata", "prompt_cache_options", "prompt_cache_retention", "service_tier", "stream_options", "user"];
+/// What the name of a compacted conversation begins with in the field that clients hand back unread.
+const COMPACTED: &str = "staffai1.";
+/// What stands before the summary of a compacted conversation.
+const SUMMARY: &str = "Summary of the conversation so far:";
+/// Parameters without which the answer would be another one.
+const REFUSED: [(&str, &str); 3] = [
+    ("background", "is not done here; leave it out and read the response, or its stream"),
+    ("conversation", "is not known here; send previous_response_id"),
+    ("prompt", "is not known here; send instructions and input"),
+];
+
+/// The body of a request.
+#[derive(Debug, Deserialize)]
+pub(super) struct CreateRequest {
+    model: Option<String>,
+    input: Option<Input>,
+    instructions: Option<String>,
+    previous_response_id: Option<String>,
+    stream: Option<bool>,
+    store: Option<bool>,
+    #[serde(default)]
+    metadata: Option<BTreeMap<String, String>>,
+    text: Option<TextOptions>,
+    max_output_tokens: Option<u64>,
+    temperature: Option<Number>,
+    top_p: Option<Number>,
+    tools: Option<Vec<Tool>>,
+    tool_choice: Option<Value>,
+    prompt_cache_key: Option<String>,
+    safety_identifier: Option<String>,
+    #[serde(flatten)]
+    others: BTreeMap<String, Value>,
+}
+
+/// The body of a request to compact a conversation.
+#[derive(Debug, Deserialize)]
+pub(super) struct CompactRequest {
+    pub model: Option<String>,
+    input: Option<Input>,
+    pub instructions: Option<String>,
+    pub previous_response_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum Input {
+    Text(String),
+    Items(Vec<Item>),
+}
+
+/// One thing that was said.
+#[derive(Debug, Deserialize)]
+pub(super) struct Item {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+    /// Its name, where a response gave it one.
+    pub id: Option<String>,
+    role: Option<String>,
+    content: Option<Content>,
+    call_id: Option<String>,
+    name: Option<String>,
+    arguments: Option<String>,
+    output: Option<Content>,
+    encrypted_content: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+struct TextOptions {
+    format: Option<Format>,
+    #[serde(default)]
+    verbosity: Value,
+}
+
+/// The form of the answer.
+#[derive(Debug, Deserialize)]
+struct Format {
+    #[serde(rename = "type")]
+    kind: String,
+    name: Option<String>,
+    description: Option<String>,
+    strict: Option<bool>,
+    schema: Option<Value>,
+}
+
+/// A tool: a function, or one of a type that is left out, whose other fields are not read.
+#[derive(Debug, Deserialize)]
+struct Tool {
+    #[serde(rename = "type")]
+    kind: String,
+    #[serde(flatten)]
+    fields: Map<String, Value>,
+}
+
+/// A request that was understood.
+#[derive(Debug)]
+pub(super) struct Asked {
+    /// What this request says, without its instructions.
+    pub conversation: Conversation,
+    /// The response that it goes on from.
+    pub previous: Option<String>,
+    /// The answer is wanted as it grows.
+    pub stream: bool,
+    /// The response is kept.
+    pub store: bool,
+    /// The parts of the request that were left out.
+    pub ignored: Ignored,
+    /// What a response repeats of its request.
+    pub echo: Echo,
+}
+
+/// What a response repeats of its request. The public Open Responses specification requires each of these fields.
+#[derive(Debug, Serialize)]
+pub(super) struct Echo {
+    pub instructions: Option<String>,
+    previous_response_id: Option<String>,
+    metadata: BTreeMap<String, String>,
+    text: Value,
+    max_output_tokens: Option<u64>,
+    pub temperature: Option<Number>,
+    top_p: Number,
+    tools: Value,
+    tool_choice: Value,
+    store: bool,
+    prompt_cache_key: Option<String>,
+    safety_identifier: Option<String>,
+}
+
+/// The share of tokens that is sampled from where a request names none.
+const WHOLE: u64 = 1;
+
+impl CreateRequest {
+    /// Items that only name what a response said before.
+    pub fn references(&mut self) -> impl Iterator<Item = &mut Item> {
+        let items = match &mut self.input {
+            Some(Input::Items(items)) => items.as_mut_slice(),
+            Some(Input::Text(_)) | None => &mut [],
+        };
+        items.iter_mut().filter(|item| item.kind.as_deref() == Some(REFERENCE))
+    }
+
+    /// What is asked.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn read(self) -> Result<Asked, Failure> {
+        for (name, why) in REFUSED {
+            if self.others.get(name).is_some_and(asks) {
+                return Err(Failure::bad(name, why));
+            }
+        }
+        let mut ignored = Ignored::default();
+        let is_default = self.others.get("truncation").is_some_and(|value| value == "disabled");
+        let others = self.others.into_iter().filter(|(name, _)| name != "truncation" || !is_default).collect();
+        ignored.parameters(&others, &WITHOUT_EFFECT);
+        let metadata = self.metadata.unwrap_or_default();
+        let too_long =
+            |(name, value): (&String, &String)| name.len() > METADATA_NAME_MAX || value.len() > METADATA_VALUE_MAX;
+        if metadata.len() > METADATA_MAX || metadata.iter().any(too_long) {
+            let why = format!(
+                "send at most {METADATA_MAX} entries, names of {METADATA_NAME_MAX} and values of {METADATA_VALUE_MAX} bytes"
+            );
+            return Err(Failure::bad("metadata", why));
+        }
+        let messages = self.input.ok_or_else(|| Failure::bad("input", "is missing"))?.read(&mut ignored)?;
+        let sampling =
+            sampling(self.temperature.clone(), self.top_p.clone(), self.max_output_tokens, "max_output_tokens")?;
+        if self.text.as_ref().is_some_and(|text| asks(&text.verbosity)) {
+            ignored.add("text.verbosity");
+        }
+        let format = self.text.and_then(|text| text.format).unwrap_or_else(Format::text);
+        let (functions, written) = functions(self.tools.unwrap_or_default(), &mut ignored)?;
+        let echo = Echo {
+            instructions: self.instructions,
+            previous_response_id: self.previous_response_id.clone(),
+            metadata,
+            text: json!({"format": format.told()}),
+            max_output_tokens: self.max_output_tokens,
+            temperature: self.temperature,
+            top_p: self.top_p.unwrap_or_else(|| WHOLE.into()),
+            tools: written.into(),
+            tool_choice: self.tool_choice.clone().filter(asks).unwrap_or_else(|| "auto".into()),
+            store: self.store.unwrap_or(true),
+            prompt_cache_key: self.prompt_cache_key,
+            safety_identifier: self.safety_identifier,
+        };
+        let (tools, choice) = chosen(functions, self.tool_choice.as_ref())?;
+        let (form, model) = (format.read()?, self.model);
+        Ok(Asked {
+            conversation: Conversation { messages, tools, choice, form, sampling, model, ..Conversation::default() },
+            previous: self.previous_response_id,
+            stream: self.stream.unwrap_or(false),
+            store: echo.store,
+            ignored,
+            echo,
+        })
+    }
+}
+
+impl CompactRequest {
+    /// What was said.
+    ///
+    /// # Errors
+    /// What is wrong with it, and where.
+    pub fn messages(&mut self) -> Result<Vec<Message>, Failure> {
+        if self.model.is_none() {
+            return Err(Failure::bad("model", "is missing"));
+        }
+        match self.input.take() {
+            Some(input) => input.read(&mut Ignored::default()),
+            None if self.previous_response_id.is_some() => Ok(Vec::new()),
+            None => Err(Failure::bad("input", "is missing, and so is previous_response_id")),
+        }
+    }
+}
+
+/// The functions among the tools, and the same as a response repeats them. Tools of other types are left out.
+fn functions(tools: Vec<Tool>, ignored: &mut Ignored) -> Result<(Vec<Arc<ToolSpec>>, Vec<Value>), Failure> {
+    at_most(tools.len())?;
+    let (mut read, mut written) = (Vec::new(), Vec::new());
+    for (at, Tool { kind, fields }) in tools.into_iter().enumerate() {
+        if kind != FUNCTION {
+            ignored.tool(&kind);
+            continue;
+        }
+        let place = format!("tools[{at}]");
+        if !fields.contains_key("name") {
+            return Err(Failure::bad(&format!("{place}.name"), "is missing"));
+        }
+        let function: WireFunction =
+            serde_json::from_value(fields.into()).map_err(|error| Failure::bad(&place, error.to_string()))?;
+        let WireFunction { name, description, parameters, strict } = &function;
+        written.push(json!({
+            "type": FUNCTION, "name": name, "description": description, "parameters": parameters, "strict": strict,
+        }));
+        read.push(function.read(&place, ignored)?);
+    }
+    Ok((read, written))
+}
+
+/// The field of a compacted conversation that clients hand back unread.
+pub(super) fn compacted(summary: &str) -> String {
+    format!("{COMPACTED}{}", STANDARD.encode(summary))
+}
+
+/// The summary in that field.
+fn summary(field: &str) -> Option<String> {
+    String::from_utf8(STANDARD.decode(field.strip_prefix(COMPACTED)?).ok()?).ok()
+}
+
+impl Input {
+    fn read(self, ignored: &mut Ignored) -> Result<Vec<Message>, Failure> {
+        let items = match self {
+            Self::Text(text) => return Ok(vec![Message::new(Role::User, text)]),
+            Self::Items(items) => items,
+        };
+        if items.is_empty() || items.len() > MESSAGES_MAX {
+            return Err(Failure::bad("input", format!("send 1 to {MESSAGES_MAX} items")));
+        }
+        let mut messages: Vec<Message> = Vec::with_capacity(items.len());
+        for (at, item) in items.into_iter().enumerate() {
+            item.read(at, &mut messages, ignored)?;
+        }
+        if messages.is_empty() {
+            return Err(Failure::bad("input", "holds nothing that was said"));
+        }
+        Ok(messages)
+    }
+}
+
+impl Item {
+    /// Becomes what the model said in a response: its text, or its call of this number. False when there is no such call.
+    pub fn recall(&mut self, said: &Message, call: Option<usize>) -> bool {
+        let Some(number) = call else {
+            (self.kind, self.role) = (None, Some("assistant".to_owned()));
+            self.content = Some(Content::Text(said.text.clone()));
+            return true;
+        };
+        let Some(ToolCall { id, name, arguments }) = said.calls.get(number).cloned() else { return false };
+        self.kind = Some("function_call".to_owned());
+        (self.call_id, self.name, self.arguments) = (Some(id), Some(name), Some(arguments));
+        true
+    }
+
+    /// Adds what it says.
+    fn read(self, at: usize, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Result<(), Failure> {
+        let place = |what: &str| format!("input[{at}].{what}");
+        let missing = |what: &str| Failure::bad(&place(what), "is missing");
+        match self.kind.as_deref().unwrap_or("message") {
+            "message" => {
+                let role = match self.role.as_deref() {
+                    Some("system" | "developer") => Role::System,
+                    Some("user") => Role::User,
+                    Some("assistant") => Role::Assistant,
+                    _ => return Err(Failure::bad(&place("role"), "must be system, developer, user or assistant")),
+                };
+                let content = self.content.ok_or_else(|| missing("content"))?;
+                let (text, pictures) = content.read(&TEXTS, &place("content"), ignored)?;
+                if !pictures.is_empty() && role != Role::User {
+                    return Err(Failure::bad(&place("content"), ONLY_USERS));
+                }
+                messages.push(Message { pictures, ..Message::new(role, text) });
+            }
+            "compaction" => {
+                let field = self.encrypted_content.ok_or_else(|| missing("encrypted_content"))?;
+                let unknown =
+                    || Failure::bad(&place("encrypted_content"), "was not made by /v1/responses/compact here");
+                let summary = summary(&field).ok_or_else(unknown)?;
+                messages.push(Message::new(Role::System, format!("{SUMMARY}\n\n{summary}")));
+            }
+            "function_call" => {
+                let call = ToolCall {
+                    id: self.call_id.ok_or_else(|| missing("call_id"))?,
+                    name: self.name.ok_or_else(|| missing("name"))?,
+                    arguments: self.arguments.unwrap_or_default(),
+                };
+                match messages.last_mut() {
+                    // Calls that were made together are one message, with the text before them.
+                    Some(last) if last.role == Role::Assistant => last.calls.push(call),
+                    _ => messages.push(Message { calls: vec![call], ..Message::new(Role::Assistant, "") }),
+                }
+            }
+            "function_call_output" => {
+                let output = self.output.ok_or_else(|| missing("output"))?.text(&TEXTS, &place("output"))?;
+                let call = self.call_id.ok_or_else(|| missing("call_id"))?;
+                messages.push(Message { result_of: Some(call), ..Message::new(Role::Tool, output) });
+            }
+            // Thoughts are told to no model again.
+            "reasoning" => {}
+            kind => return Err(Failure::bad(&place("type"), format!("items of type {kind:?} are not taken"))),
+        }
+        Ok(())
+    }
+}
+
+impl Format {
+    fn text() -> Self {
+        Self { kind: "text".to_owned(), name: None, description: None, strict: None, schema: None }
+    }
+
+    /// The same as a response repeats it.
+    fn told(&self) -> Value {
+        let Self { kind, name, description, strict, schema } = self;
+        if kind != "json_schema" {
+            return json!({"type": kind});
+        }
+        let strict = strict.unwrap_or_default();
+        json!({"type": kind, "name": name, "description": description, "strict": strict, "schema": schema})
+    }
+
+    fn read(self) -> Result<Option<AnswerForm>, Failure> {
+        let Self { kind, name, description, strict, schema } = self;
+        match (kind.as_str(), name) {
+            ("text", _) => Ok(None),
+            ("json_object", _) => Ok(Some(json_object())),
+            ("json_schema", Some(name)) => Ok(Some(WireSchema { name, description, strict, schema }.form())),
+            ("json_schema", None) => Err(Failure::bad("text.format.name", "is missing")),
+            _ => Err(Failure::bad("text.format.type", "must be text, json_object or json_schema")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(body: Value) -> Result<Asked, Failure> {
+        serde_json::from_value::<CreateRequest>(body).unwrap().read()
+    }
+
+    fn with(key: &str, value: Value) -> Result<Asked, Failure> {
+        let mut body = json!({"model": "m", "input": "hi"});
+        body[key] = value;
+        read(body)
+    }
+
+    #[test]
+    fn items_become_the_conversation_that_they_tell() {
+        let asked = with(
+            "input",
+            json!([
+                {"role": "developer", "content": "be brief"},
+                {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "look"}]},
+                {"type": "reasoning", "id": "rs_1", "summary": []},
+                {"type": "message", "role": "assistant", "id": "msg_1", "status": "completed",
+                 "content": [{"type": "output_text", "text": "I look.", "annotations": []}]},
+                {"type": "function_call", "call_id": "c1", "name": "look", "arguments": "{}"},
+                {"type": "function_call", "call_id": "c2", "name": "look", "arguments": "{}"},
+                {"type": "function_call_output", "call_id": "c1", "output": "a boat"},
+                {"type": "function_call_output", "call_id": "c2", "output": [{"type": "input_text", "text": "sea"}]},
+            ]),
+        );
+        let messages = asked.unwrap().conversation.messages;
+        let told: Vec<_> =
+            messages.iter().map(|message| (message.role, message.text.as_str(), message.calls.len())).collect();
+        assert_eq!(
+            told,
+            [
+                (Role::System, "be brief", 0),
+                (Role::User, "look", 0),
+                (Role::Assistant, "I look.", 2),
+                (Role::Tool, "a boat", 0),
+                (Role::Tool, "sea", 0),
+            ]
+        );
+        assert_eq!(messages[4].result_of.as_deref(), Some("c2"));
+    }
+
+    #[test]
+    fn parameters_are_read_repeated_and_named_where_they_are_left_out() {
+        let asked = read(json!({
+            "input": "hi", "instructions": "be brief", "previous_response_id": "resp_1", "store": false, "stream": true,
+            "text": {"format": {"type": "json_schema", "name": "Tide", "schema": {"type": "object"}, "strict": true},
+                     "verbosity": "low"},
+            "tools": [{"type": "web_search", "name": 7}, {"type": "function", "name": "look", "strict": true,
+                       "parameters": {"type": "object"}}],
+            "tool_choice": {"type": "function", "name": "look"}, "max_output_tokens": 9, "metadata": {"a": "b"},
+            "reasoning": {"effort": "low"}, "truncation": "disabled", "background": false,
+        }));
+        let Asked { conversation, previous, stream, store, ignored, echo } = asked.unwrap();
+        assert_eq!((previous.as_deref(), stream, store), (Some("resp_1"), true, false));
+        assert_eq!(ignored.names(), ["reasoning", "text.verbosity", "tools of type web_search", "tools.strict"]);
+        assert_eq!((conversation.tools.len(), conversation.sampling.max_tokens), (1, Some(9)));
+        assert_eq!(conversation.form.unwrap().name, "Tide");
+        let echo = serde_json::to_value(echo).unwrap();
+        assert_eq!((&echo["instructions"], &echo["metadata"]["a"]), (&json!("be brief"), &json!("b")));
+        assert_eq!((&echo["tools"][0]["name"], &echo["text"]["format"]["name"]), (&json!("look"), &json!("Tide")));
+    }
+
+    #[test]
+    fn a_compacted_conversation_is_told_as_its_summary() {
+        let item = json!({"type": "compaction", "id": "cmp_1", "encrypted_content": compacted("They met.")});
+        let messages =
+            with("input", json!([item, {"role": "user", "content": "go on"}])).unwrap().conversation.messages;
+        assert_eq!((messages[0].role, messages[0].text.as_str()), (Role::System, &*format!("{SUMMARY}\n\nThey met.")));
+    }
+
+    #[test]
+    fn pictures_belong_to_the_message_that_holds_them() {
+        let url = "data:image/gif;base64,R0lGODlhAQABAAAAACw=";
+        let part = json!({"type": "input_image", "image_url": url, "detail": "high"});
+        let item = |role: &str| json!([{"role": role, "content": [{"type": "input_text", "text": "which?"}, part]}]);
+        let Asked { conversation, ignored, .. } = with("input", item("user")).unwrap();
+        assert_eq!((conversation.question(), conversation.pictures().count()), ("which?", 1));
+        assert_eq!(ignored.names(), ["image_url.detail"]);
+        assert!(with("input", item("developer")).is_err());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_place() {
+        let metadata: BTreeMap<String, String> =
+            (0..=METADATA_MAX).map(|number| (number.to_string(), String::new())).collect();
+        for (key, value, place) in [
+            ("input", json!(null), "input"),
+            ("input", json!([]), "input"),
+            ("input", json!([{"type": "reasoning"}]), "input"),
+            ("input", json!([{"role": "robot", "content": "x"}]), "input[0].role"),
+            ("input", json!([{"role": "user"}]), "input[0].content"),
+            ("input", json!([{"role": "user", "content": [{"type": "input_image"}]}]), "input[0].content"),
+            ("input", json!([{"type": "computer_call", "id": "cu_1"}]), "input[0].type"),
+            ("input", json!([{"type": "function_call_output", "output": "x"}]), "input[0].call_id"),
+            ("background", json!(true), "background"),
+            ("conversation", json!("conv_1"), "conversation"),
+            ("metadata", json!(metadata), "metadata"),
+            ("max_output_tokens", json!(0), "max_output_tokens"),
+            ("input", json!([{"type": "compaction", "encrypted_content": "gAAAA"}]), "input[0].encrypted_content"),
+            ("tools", json!([{"type": "function", "name": 7}]), "tools[0]"),
+            ("tools", json!([{"type": "function", "name": "a b"}]), "tools[0].name"),
+            ("tool_choice", json!("required"), "tool_choice"),
+            ("text", json!({"format": {"type": "json_schema"}}), "text.format.name"),
+        ] {
+            match with(key, value.clone()) {
+                Err(Failure::Bad { place: Some(found), .. }) => assert_eq!(found, place),
+                other => panic!("{key} {value}: {other:?}"),
+            }
+        }
+    }
+}
