@@ -53,6 +53,40 @@ async fn a_server_that_floods_us_with_requests_over_http_is_disconnected_and_fil
 }
 
 #[tokio::test]
+async fn a_server_that_floods_us_over_http_with_what_was_not_asked_for_is_disconnected() {
+    let notice = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}});
+    let notice = format!("data: {notice}\n\n");
+    for flood in [&*notice, ": x\n", "\n", "id: 7\n\n", "retry: 1\n\n", "event: other\ndata: x\n\n", "data: x\n", "x"] {
+        let piece = flood.repeat(32 * 1024 / flood.len());
+        // On the stream of its notices, and in the answer to a call.
+        for within_call in [false, true] {
+            // Bytes in answer to a call are bounded by its deadline.
+            if within_call && matches!(flood, "data: x\n" | "x") {
+                continue;
+            }
+            let piece = piece.clone();
+            let endless = move || events(futures_util::stream::repeat(piece.clone()));
+            let web = Web::start(move |message, _| match message["method"].as_str() {
+                None if message.is_null() && !within_call => endless(),
+                Some("tools/call") if within_call => endless(),
+                _ => well(message, "one"),
+            })
+            .await;
+            let before = resident();
+            let server = connect(&http(endpoint(&web.url()))).await;
+            if within_call {
+                let error = call(&server, "echo", json!({})).await.unwrap_err();
+                assert_eq!(error.kind, CallErrorKind::Lost, "{error}");
+            }
+            let why = timeout(Duration::from_secs(30), server.closed()).await.expect("it is disconnected");
+            assert!(why.contains("without being asked and was disconnected"), "{flood:?} {within_call}: {why}");
+            let grown = resident().saturating_sub(before);
+            assert!(grown < GROWN_MAX, "{flood:?}: {grown}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_server_that_floods_us_with_requests_over_sse_is_disconnected() {
     let (say, hear) = tokio::sync::mpsc::unbounded_channel::<Value>();
     let hear = Mutex::new(Some(hear));

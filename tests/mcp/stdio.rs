@@ -259,6 +259,21 @@ async fn a_server_that_floods_us_with_requests_is_disconnected_and_fills_no_memo
 }
 
 #[tokio::test]
+async fn a_server_that_floods_us_with_what_was_not_asked_for_is_disconnected() {
+    for mode in ["notices", "changes", "batches", "strangers", "blank", "junk", "endless"] {
+        let (before, begun) = (resident(), Instant::now());
+        let why = match try_connect(&hostile(mode)).await {
+            Ok(server) => timeout(Duration::from_secs(30), server.closed()).await.expect("it is disconnected"),
+            Err(error) => error.to_string(),
+        };
+        let grown = resident().saturating_sub(before);
+        println!("a flood of {mode} ends after {:?}, {} KiB more: {why}", begun.elapsed(), grown / 1024);
+        assert!(why.contains("without being asked and was disconnected"), "{mode}: {why}");
+        assert!(grown < GROWN_MAX, "{grown}");
+    }
+}
+
+#[tokio::test]
 async fn the_span_goes_along() {
     let server = connect(&hostile("ok")).await;
     let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";

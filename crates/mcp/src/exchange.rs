@@ -22,6 +22,7 @@ use super::inquiry::Inquiries;
 use super::lenient::{self, bounded};
 use super::listing::{self, Page};
 use super::room::Room;
+use super::unasked::Unasked;
 use domain::tool::{ResultLimits, ServerName, ToolResult};
 use ports::ProgressSink;
 use ports::tools::Progress;
@@ -96,6 +97,8 @@ pub(super) struct Exchanges {
     pub room: Room,
     /// The requests that the server sends to us.
     pub inquiries: Inquiries,
+    /// What the server sends without being asked.
+    unasked: Unasked,
 }
 
 #[derive(Default)]
@@ -134,8 +137,8 @@ fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<
 impl Exchanges {
     /// Nothing is under way.
     pub(super) fn new(server: ServerName, changes: watch::Sender<u64>, room: Room) -> Self {
-        let (pending, last_failure, inquiries) = Default::default();
-        Self { server, pending, changes, last_failure, room, inquiries }
+        let (pending, last_failure, inquiries, unasked) = Default::default();
+        Self { server, pending, changes, last_failure, room, inquiries, unasked }
     }
 
     /// A message goes out.
@@ -191,10 +194,26 @@ impl Exchanges {
         self.changes.send_modify(|count| *count += 1);
     }
 
+    /// Counts bytes that came, and lines among them that are no messages. A server that sends too much unasked is disconnected.
+    pub(super) fn received(&self, bytes: usize, lines: usize) {
+        let unasked = if self.pending.lock().requests.is_empty() { bytes } else { 0 };
+        self.bound(self.unasked.bytes(unasked, lines));
+    }
+
+    fn bound(&self, counted: Result<(), String>) {
+        if let Err(reason) = counted
+            && !self.inquiries.is_shut()
+        {
+            self.inquiries.shut(reason);
+        }
+    }
+
     /// Reads what came and gives on what rmcp has to know. `hint` is the request that the message was sent in answer to, where
     /// the transport knows it.
     pub(super) fn incoming(&self, frame: Frame, hint: Option<&RequestId>) -> Vec<ServerJsonRpcMessage> {
+        self.bound(self.unasked.message());
         match frame {
+            _ if self.inquiries.is_shut() => Vec::new(),
             Frame::Whole(message) => self.whole(message),
             Frame::Oversized(frame) => self.oversized(&frame, hint).into_iter().collect(),
         }
@@ -216,6 +235,10 @@ impl Exchanges {
     }
 
     fn one(&self, message: &RawValue) -> Option<ServerJsonRpcMessage> {
+        self.bound(self.unasked.message());
+        if self.inquiries.is_shut() {
+            return None;
+        }
         self.read(message.get().as_bytes()).flatten()
     }
 
@@ -278,6 +301,7 @@ impl Exchanges {
     fn answer(&self, id: &RawValue, result: &RawValue, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
         let id = request_id(id)?;
         let request = self.pending.lock().remove(&id)?;
+        self.unasked.was_asked();
         let Some(awaited) = request.awaited else {
             if bytes.len() > OWN_BYTES {
                 return Some(too_large(id, bytes.len() as u64));
@@ -327,6 +351,7 @@ impl Exchanges {
         };
         let request = pending.remove(&id)?;
         drop(pending);
+        self.unasked.was_asked();
         let wire: Wire<'_> = serde_json::from_str(error.get()).unwrap_or(Wire { code: 0, message: None, data: None });
         let message = wire.message.as_deref().unwrap_or_else(|| error.get());
         let message = super::failure::one_line(message, super::failure::MESSAGE_MAX);

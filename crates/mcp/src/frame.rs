@@ -178,16 +178,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// Takes in the next bytes and hands each line that they end to `each`, without its end; empty lines are left out.
-    pub(super) fn push(&mut self, bytes: &[u8], mut each: impl FnMut(Frame)) {
-        self.push_all(bytes, |line| {
-            if !matches!(&line, Frame::Whole(line) if line.is_empty()) {
-                each(line);
-            }
-        });
-    }
-
-    /// The same with empty lines.
+    /// Takes in the next bytes and hands each line that they end to `each`, without its end, empty lines too.
     pub(super) fn push_all(&mut self, bytes: &[u8], mut each: impl FnMut(Frame)) {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -211,7 +202,7 @@ mod tests {
     fn lines(pieces: &[&[u8]]) -> Vec<Frame> {
         let (mut lines, mut found) = (Lines::default(), Vec::new());
         for piece in pieces {
-            lines.push(piece, |frame| found.push(frame));
+            lines.push_all(piece, |frame| found.push(frame));
         }
         found
     }
@@ -219,7 +210,10 @@ mod tests {
     #[test]
     fn lines_are_found_wherever_they_are_cut() {
         let whole = |text: &str| Frame::Whole(text.as_bytes().to_vec().into());
-        assert_eq!(lines(&[b"one\ntwo\n\nth", b"ree", b"\nfour"]), [whole("one"), whole("two"), whole("three")]);
+        assert_eq!(
+            lines(&[b"one\ntwo\n\nth", b"ree", b"\nfour"]),
+            [whole("one"), whole("two"), whole(""), whole("three")]
+        );
     }
 
     #[test]

@@ -322,7 +322,7 @@ impl HttpClient {
         id: Option<RequestId>,
         discovers: bool,
     ) -> BoxStream<'static, Result<Sse, SseError>> {
-        let state = (Events::new(response, self.0.exchanges.room.clone()), self.clone(), id, Vec::<Sse>::new(), false);
+        let state = (Events::new(response, Arc::clone(&self.0.exchanges)), self.clone(), id, Vec::<Sse>::new(), false);
         futures_util::stream::unfold(state, move |(mut events, client, id, mut ready, mut resumable)| async move {
             let exchanges = Arc::clone(&client.0.exchanges);
             loop {
@@ -333,6 +333,9 @@ impl HttpClient {
                     return Some((Ok(event), (events, client, id, ready, resumable)));
                 }
                 let Some(event) = events.next().await else {
+                    if exchanges.inquiries.is_shut() {
+                        return None;
+                    }
                     // Without an id of an event the rest of the answer can never come.
                     if let Some(id) = id.as_ref().filter(|id| !resumable && exchanges.waits(id)) {
                         exchanges.fail(Some(id), &Failure::Lost("its answer broke off".to_owned()));

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
+use super::bucket::Bucket;
 use super::exchange::Exchanges;
 
 /// Requests of one server that are answered in a row, before its rate counts.
@@ -41,28 +42,9 @@ pub(super) struct Inquiries {
     shut: watch::Sender<Option<String>>,
 }
 
-/// A token bucket.
-struct Bucket {
-    tokens: f64,
-    at: Instant,
-}
-
-impl Bucket {
-    fn take(&mut self, now: Instant) -> bool {
-        let since = now.saturating_duration_since(self.at).as_secs_f64();
-        self.tokens = (self.tokens + since * A_SECOND).min(BURST);
-        self.at = now;
-        let has = self.tokens >= 1.0;
-        if has {
-            self.tokens -= 1.0;
-        }
-        has
-    }
-}
-
 impl Default for Inquiries {
     fn default() -> Self {
-        let rate = Bucket { tokens: BURST, at: Instant::now() };
+        let rate = Bucket::new(A_SECOND, BURST);
         Self {
             waiting: Mutex::default(),
             places: Arc::new(Semaphore::new(REPLIES_MAX)),
@@ -78,7 +60,7 @@ impl Inquiries {
         if self.is_shut() {
             return;
         }
-        if !self.rate.lock().take(Instant::now()) {
+        if !self.rate.lock().take(1.0, Instant::now()) {
             self.shut(format!("it sent more than {A_SECOND} requests a second to us and was disconnected"));
             return;
         }
@@ -117,7 +99,8 @@ impl Inquiries {
         self.shut.borrow().clone()
     }
 
-    fn shut(&self, reason: String) {
+    /// Disconnects the server.
+    pub(super) fn shut(&self, reason: String) {
         self.shut.send_replace(Some(reason));
         self.waiting.lock().clear();
     }

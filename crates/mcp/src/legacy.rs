@@ -40,9 +40,12 @@ impl Legacy {
     /// There is no such stream, or the address is on another origin.
     pub(super) async fn open(client: HttpClient, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
         let response = client.open(client.url().clone(), HeaderMap::new()).await?;
-        let mut events = Events::new(response, exchanges.room.clone());
+        let mut events = Events::new(response, Arc::clone(&exchanges));
         let target = loop {
             let Some(event) = events.next().await else {
+                if let Some(reason) = exchanges.inquiries.reason() {
+                    return Err(Failure::Lost(reason));
+                }
                 return Err(Failure::Malformed("its stream of events ended before it named an address".to_owned()));
             };
             if event.name.as_deref() != Some("endpoint") {

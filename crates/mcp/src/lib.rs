@@ -20,6 +20,7 @@
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
 
+mod bucket;
 pub mod config;
 mod connection;
 mod content;
@@ -41,6 +42,7 @@ mod room;
 mod session;
 mod starting;
 mod stdio;
+mod unasked;
 mod utility;
 
 use std::path::PathBuf;

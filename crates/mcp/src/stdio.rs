@@ -158,8 +158,15 @@ async fn read(
     loop {
         let Ok(read @ 1..) = next(&mut lines, &mut stdout, &mut piece).await else { return };
         lines.framer.prepare(read, &exchanges.room).await;
-        let mut frames = Vec::new();
-        lines.push(&piece[..read], |frame| frames.push(frame));
+        let (mut frames, mut blank) = (Vec::new(), 0);
+        lines.push_all(&piece[..read], |line| match line {
+            Frame::Whole(line) if line.is_empty() => blank += 1,
+            line => frames.push(line),
+        });
+        exchanges.received(read, blank);
+        if exchanges.inquiries.is_shut() {
+            return;
+        }
         for frame in frames {
             for message in decoded(&exchanges, frame, None, &replies).await {
                 if messages.send(message).await.is_err() {

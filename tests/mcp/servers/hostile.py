@@ -194,6 +194,24 @@ def requests():
         write(piece)
 
 
+FLOODS = {
+    "notices": json.dumps({"jsonrpc": "2.0", "method": "notifications/message", "params": {"level": "info", "data": "x"}}) + "\n",
+    "changes": json.dumps({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}) + "\n",
+    "batches": "[" + ",".join(['{"jsonrpc":"2.0","method":"notifications/message"}'] * 900) + "]\n",
+    "strangers": json.dumps({"jsonrpc": "2.0", "id": 123456789, "result": {}}) + "\n",
+    "blank": "\n",
+    "junk": "x\n",
+    "endless": "x",
+}
+
+
+def flood():
+    """Sends what was not asked for, as fast as the pipe takes it."""
+    piece = FLOODS[mode] * max(1, 65536 // len(FLOODS[mode]))
+    while True:
+        write(piece)
+
+
 def lines():
     yield from sys.stdin
     while mode == "stubborn":
@@ -250,6 +268,8 @@ def main():
         elif method == "notifications/initialized":
             if mode == "storm":
                 threading.Thread(target=storm, daemon=True).start()
+            if mode in FLOODS:
+                threading.Thread(target=flood, daemon=True).start()
             if mode in ("requests", "requests-deaf"):
                 threading.Thread(target=requests, daemon=True).start()
             if mode in ("deaf", "requests-deaf"):

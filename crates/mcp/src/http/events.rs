@@ -1,10 +1,11 @@
 //! Server-sent events, read within bounds.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use super::{Frame, Framer};
+use crate::exchange::Exchanges;
 use crate::frame::{Lines, Message};
-use crate::room::Room;
 
 /// The longest name or id of an event that is kept, in bytes.
 const FIELD_BYTES: usize = 1_024;
@@ -27,16 +28,16 @@ pub struct Events {
     response: reqwest::Response,
     lines: Lines,
     reader: Reader,
-    room: Room,
+    exchanges: Arc<Exchanges>,
 }
 
 impl Events {
     /// Begins to read.
-    pub fn new(response: reqwest::Response, room: Room) -> Self {
-        Self { response, lines: Lines::default(), reader: Reader::default(), room }
+    pub fn new(response: reqwest::Response, exchanges: Arc<Exchanges>) -> Self {
+        Self { response, lines: Lines::default(), reader: Reader::default(), exchanges }
     }
 
-    /// The next event; none when the stream is over.
+    /// The next event; none when the stream is over, or when the server sends too much and is disconnected.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.reader.ready.pop_front() {
@@ -45,10 +46,14 @@ impl Events {
             // Of a line, or of the lines of one event: one of them is large.
             let read = self.reader.data.next(self.lines.framer.next(self.response.chunk()));
             let piece = read.await.ok().flatten()?;
-            self.lines.framer.prepare(piece.len(), &self.room).await;
-            self.reader.data.prepare(piece.len(), &self.room).await;
+            self.lines.framer.prepare(piece.len(), &self.exchanges.room).await;
+            self.reader.data.prepare(piece.len(), &self.exchanges.room).await;
             let reader = &mut self.reader;
             self.lines.push_all(&piece, |line| reader.line(line));
+            self.exchanges.received(piece.len(), std::mem::take(&mut reader.others));
+            if self.exchanges.inquiries.is_shut() {
+                return None;
+            }
         }
     }
 }
@@ -59,6 +64,8 @@ struct Reader {
     data: Framer,
     has_data: bool,
     ready: VecDeque<Event>,
+    /// Lines that are no data: comments, blank lines, other fields.
+    others: usize,
 }
 
 impl Reader {
@@ -68,6 +75,7 @@ impl Reader {
                 if line.last() == Some(&b'\r') {
                     line.bytes.pop();
                 }
+                self.others += usize::from(!line.starts_with(b"data"));
                 if line.is_empty() {
                     self.end();
                 } else {

@@ -11,10 +11,10 @@ use axum::extract::{Request, State};
 use axum::http::{StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
-use hyper::body::{Body as HttpBody, Frame, SizeHint};
+use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use tokio::time::{Sleep, sleep};
 
-use crate::api::places::Busy;
+use crate::api::places::{AwaitsBody, Busy};
 
 /// Gives the body of each request so long to arrive; after that the request is answered with 408.
 pub async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {
@@ -45,6 +45,41 @@ impl HttpBody for Timed {
             return Poll::Ready(Some(Err(axum::Error::new("the body took too long"))));
         }
         Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a request. Its connection gives way to others while it is late.
+pub struct CameBody {
+    body: Incoming,
+    awaits: Option<AwaitsBody>,
+}
+
+impl CameBody {
+    /// Notes that the body is still to come, unless there is none or the connection has no place any more.
+    pub fn new(body: Incoming, busy: Option<&Busy>) -> Self {
+        let awaits = busy.filter(|_| !body.is_end_stream()).map(Busy::awaits_body);
+        Self { body, awaits }
+    }
+}
+
+impl HttpBody for CameBody {
+    type Data = Bytes;
+    type Error = hyper::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+        let polled = Pin::new(&mut self.body).poll_frame(cx);
+        if matches!(polled, Poll::Ready(None | Some(Err(_)))) || self.body.is_end_stream() {
+            self.awaits = None;
+        }
+        polled
     }
 
     fn is_end_stream(&self) -> bool {

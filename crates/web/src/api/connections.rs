@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tower::Service;
 
 use crate::api::Limits;
-use crate::api::bodies::SentBody;
+use crate::api::bodies::{CameBody, SentBody};
 use crate::api::cuttable::Cuttable;
 use crate::api::grants::Cut;
 use crate::api::guard::Link;
@@ -132,6 +132,7 @@ async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<P
             link.share = Share::HealthOnly;
         }
     }
+    let request = request.map(|body| CameBody::new(body, busy.as_ref()));
     let response = router.call(request).await?;
     Ok(response.map(|body| Body::new(SentBody::new(body, busy))))
 }

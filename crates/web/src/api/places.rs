@@ -1,17 +1,23 @@
 //! The places for connections: how many there are, and which connection gives way when all are taken.
 //!
 //! A connection waits (for its first request, or between two) or is busy (from the head of a request to the end of its answer).
-//! When no place is free, the one that has waited for longest is closed for the new one. When all are busy, the new one
+//! When no place is free, the one that has waited for longest is closed for the new one; when none waits, the one whose request has
+//! waited for the rest of its body for longest, from [`BODY_GRACE`] on. When all are busy, the new one
 //! gets one of the reserved places, in which health and metrics alone are answered.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use domain::proxies::Proxies;
+
+/// How long a request may take to send its body before its connection gives way to others.
+const BODY_GRACE: Duration = Duration::from_secs(1);
 
 /// How many connections there may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,6 +61,8 @@ struct Held {
     share: Share,
     /// The order in which connections began to wait; none while busy.
     waiting: Option<u64>,
+    /// When the request began whose body is not all there; none once it is.
+    body: Option<Instant>,
     gives_way: CancellationToken,
 }
 
@@ -71,6 +79,9 @@ pub struct Place {
 /// A request and its answer; the connection is busy until this is dropped.
 pub struct Busy(Arc<Place>);
 
+/// A request whose body is not all there, until this is dropped.
+pub struct AwaitsBody(Arc<Place>);
+
 impl Places {
     /// All places are free.
     pub fn new(capacity: Capacity, proxies: Arc<Proxies>) -> Arc<Self> {
@@ -84,7 +95,7 @@ impl Places {
         let share = taken.make_room(&self.capacity, peer)?;
         let number = taken.next();
         let gives_way = CancellationToken::new();
-        let held = Held { peer, client: None, share, waiting: Some(number), gives_way: gives_way.clone() };
+        let held = Held { peer, client: None, share, waiting: Some(number), body: None, gives_way: gives_way.clone() };
         taken.held.insert(number, held);
         Some(Place { places: Arc::clone(self), number, share, gives_way })
     }
@@ -108,8 +119,29 @@ impl Place {
         }
         let held = taken.held.get_mut(&self.number)?;
         held.waiting = None;
+        held.body = None;
         held.client = is_of_proxy.then_some(client);
         Some(Busy(Arc::clone(self)))
+    }
+}
+
+impl Busy {
+    /// The body of the request is still to come. It counts as whole when what this gives is dropped.
+    pub fn awaits_body(&self) -> AwaitsBody {
+        let mut taken = self.0.places.taken.lock();
+        if let Some(held) = taken.held.get_mut(&self.0.number) {
+            held.body = Some(Instant::now());
+        }
+        AwaitsBody(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for AwaitsBody {
+    fn drop(&mut self) {
+        let mut taken = self.0.places.taken.lock();
+        if let Some(held) = taken.held.get_mut(&self.0.number) {
+            held.body = None;
+        }
     }
 }
 
@@ -145,10 +177,13 @@ impl Taken {
         let own = |held: &Held| whole(held) && held.peer == peer;
         // A peer with its full share makes room for itself; it takes nothing from others.
         if peer.is_some() && self.count(own) >= capacity.per_peer {
-            if self.close_longest_waiting(own) {
+            if self.close_longest_waiting(own) || self.close_latest_body(own) {
                 return Some(Share::Whole);
             }
-        } else if self.count(whole) < capacity.connections || self.close_longest_waiting(whole) {
+        } else if self.count(whole) < capacity.connections
+            || self.close_longest_waiting(whole)
+            || self.close_latest_body(whole)
+        {
             return Some(Share::Whole);
         }
         let reserved = |held: &Held| held.share == Share::HealthOnly;
@@ -159,11 +194,22 @@ impl Taken {
     fn close_longest_waiting(&mut self, matching: impl Fn(&Held) -> bool) -> bool {
         let waiting =
             self.held.iter().filter(|(_, held)| matching(held)).filter_map(|(id, held)| Some((held.waiting?, *id)));
-        let Some((_, number)) = waiting.min() else { return false };
-        if let Some(held) = self.held.remove(&number) {
-            held.gives_way.cancel();
-        }
-        true
+        let number = waiting.min().map(|(_, number)| number);
+        self.close(number)
+    }
+
+    /// Closes the connection whose request has waited for the rest of its body for longest, if that is long.
+    fn close_latest_body(&mut self, matching: impl Fn(&Held) -> bool) -> bool {
+        let late = |held: &Held| held.body.filter(|begun| begun.elapsed() >= BODY_GRACE);
+        let late =
+            self.held.iter().filter(|(_, held)| matching(held)).filter_map(|(id, held)| Some((late(held)?, *id)));
+        let number = late.min().map(|(_, number)| number);
+        self.close(number)
+    }
+
+    fn close(&mut self, number: Option<u64>) -> bool {
+        let held = number.and_then(|number| self.held.remove(&number));
+        held.map(|held| held.gives_way.cancel()).is_some()
     }
 }
 
@@ -233,6 +279,22 @@ mod tests {
         drop(busy);
         assert_eq!(taken(&places, 7).share, Share::Whole);
         assert_eq!(held.iter().filter(|place| place.gives_way.is_cancelled()).count(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_request_whose_body_does_not_come_gives_way_after_a_second() {
+        let places = places();
+        let held: Vec<_> = (0..2).map(|_| taken(&places, 1)).collect();
+        let busy: Vec<_> = held.iter().map(|place| place.begin(peer(1)).unwrap()).collect();
+        let bodies: Vec<_> = busy.iter().map(Busy::awaits_body).collect();
+        assert_eq!(taken(&places, 1).share, Share::HealthOnly, "a body may take a moment");
+        tokio::time::advance(BODY_GRACE).await;
+        let third = taken(&places, 1);
+        let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();
+        assert_eq!((third.share, closed), (Share::Whole, vec![true, false]));
+        let _asking = third.begin(peer(1)).unwrap();
+        drop(bodies);
+        assert_eq!(taken(&places, 1).share, Share::HealthOnly, "a request that is whole never gives way");
     }
 
     #[test]

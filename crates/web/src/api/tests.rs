@@ -665,6 +665,32 @@ async fn a_body_that_does_not_arrive_is_not_waited_for() {
 }
 
 #[tokio::test]
+async fn slow_bodies_of_one_address_block_no_other_requests_of_it_for_longer_than_a_moment() {
+    let capacity = Capacity { connections: 16, per_peer: 8, reserved: 4 };
+    let page = Router::new().route("/", post(async |body: String| body));
+    let served = Served::new(&[], Some(page), Limits { capacity, ..Limits::default() }).await;
+    let mut held = Vec::new();
+    for _ in 0..40 {
+        let mut stream = TcpStream::connect(served.address).await.unwrap();
+        let _ = stream.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\nhalf").await;
+        held.push(stream);
+    }
+    let begun = tokio::time::Instant::now();
+    let tree = b"GET /api/v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n";
+    while &asked(&served, tree).await.1 != b"HTTP/1.1 200" {
+        assert!(
+            begun.elapsed() < Duration::from_secs(5),
+            "the deadline of bodies is {:?}",
+            Limits::default().body_within
+        );
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    // A body that comes in time is read, whatever the others do.
+    let sent = served.client.post(&served.url).body("whole").send().await.unwrap();
+    assert_eq!(sent.text().await.unwrap(), "whole");
+}
+
+#[tokio::test]
 async fn whoever_refuses_a_request_says_so_in_the_form_of_its_path() {
     let limits = Limits { body_within: Duration::from_millis(50), body: 10, ..Limits::default() };
     let served = Served::new(&["long-enough-key"], None, limits).await;

@@ -1,0 +1,35 @@
+//! A token bucket: so much a second, and so much in one go.
+
+use tokio::time::Instant;
+
+/// What may still be taken now.
+pub(super) struct Bucket {
+    tokens: f64,
+    at: Instant,
+    a_second: f64,
+    burst: f64,
+}
+
+impl Bucket {
+    /// A full bucket.
+    pub(super) fn new(a_second: f64, burst: f64) -> Self {
+        Self { tokens: burst, at: Instant::now(), a_second, burst }
+    }
+
+    /// Takes so much. False when there is less, and then nothing is taken.
+    pub(super) fn take(&mut self, amount: f64, now: Instant) -> bool {
+        let since = now.saturating_duration_since(self.at).as_secs_f64();
+        self.tokens = (self.tokens + since * self.a_second).min(self.burst);
+        self.at = now;
+        let has = self.tokens >= amount;
+        if has {
+            self.tokens -= amount;
+        }
+        has
+    }
+
+    /// Puts back what was taken and does not count.
+    pub(super) fn give_back(&mut self, amount: f64) {
+        self.tokens = (self.tokens + amount).min(self.burst);
+    }
+}
