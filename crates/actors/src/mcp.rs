@@ -57,6 +57,8 @@ const RELIST_EVERY: Duration = Duration::from_secs(300);
 const SILENCE: Duration = Duration::from_secs(5);
 /// How often a server is asked for a sign of life.
 const PING_EVERY: Duration = Duration::from_secs(30);
+/// How often what is odd about the list of a server is logged at most.
+const ODD_EVERY: Duration = Duration::from_secs(60);
 /// How long a session may take to end in order; then its process is killed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
 
@@ -133,6 +135,26 @@ pub struct McpState {
     failures: u32,
     link: Link,
     status: ServerStatus,
+    odd: Odd,
+}
+
+/// What was logged last about a list that is odd or cannot be read.
+#[derive(Default)]
+struct Odd {
+    told: Vec<String>,
+    at: Option<Instant>,
+}
+
+impl Odd {
+    /// True if these lines are to be logged: they are others than those before, and a minute has passed since.
+    fn is_news(&mut self, lines: &[String]) -> bool {
+        let soon = self.at.is_some_and(|at| at.elapsed() < ODD_EVERY);
+        if lines.is_empty() || soon || lines == self.told {
+            return false;
+        }
+        (self.told, self.at) = (lines.to_vec(), Some(Instant::now()));
+        true
+    }
 }
 
 impl McpState {
@@ -163,7 +185,7 @@ impl Actor for McpActor {
         let status = ServerStatus::Starting;
         self.published.begins(&self.entry.name);
         let (attempt, link) = (Attempt::default(), Link::Connecting(Vec::new()));
-        let mut state = McpState { attempt, begun: Instant::now(), failures: 0, link, status };
+        let mut state = McpState { attempt, begun: Instant::now(), failures: 0, link, status, odd: Odd::default() };
         self.connect(ctx, &mut state);
         Ok(state)
     }
@@ -299,7 +321,7 @@ impl McpActor {
                 self.refuse([call], "the tool is not what it was before; ask somebody who runs this bot to look at it");
             }
         }
-        self.tell(listing);
+        self.tell(state, listing);
         self.published.progress(&self.entry.name, None);
         self.publish(state, ServerStatus::Ready);
     }
@@ -349,19 +371,23 @@ impl McpActor {
             ctx.after(wait, McpEvent::Due(attempt));
         }
         match result {
-            Ok(listing) => self.tell(listing),
+            Ok(listing) => self.tell(state, listing),
             Err(error) => {
                 let (server, reason) = (&self.entry.name, error.message);
-                tracing::warn!(event = "mcp.listed", %server, reason, "the list of tools cannot be read; the last one stays");
+                if state.odd.is_news(std::slice::from_ref(&reason)) {
+                    tracing::warn!(event = "mcp.listed", %server, reason, "the list of tools cannot be read; the last one stays");
+                }
             }
         }
     }
 
     /// Hands a list on.
-    fn tell(&self, listing: Listing) {
+    fn tell(&self, state: &mut McpState, listing: Listing) {
         let (server, tools) = (&self.entry.name, listing.tools.len());
-        for warning in &listing.warnings {
-            tracing::warn!(event = "mcp.listed", %server, warning, "the list of tools is odd");
+        if state.odd.is_news(&listing.warnings) {
+            for warning in &listing.warnings {
+                tracing::warn!(event = "mcp.listed", %server, warning, "the list of tools is odd");
+            }
         }
         tracing::debug!(event = "mcp.listed", %server, tools, "the list of tools was read");
         // A cache that is down asks for the servers again when it is back, and then they are read again.

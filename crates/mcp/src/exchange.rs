@@ -196,8 +196,13 @@ impl Exchanges {
 
     /// Counts bytes that came, and lines among them that are no messages. A server that sends too much unasked is disconnected.
     pub(super) fn received(&self, bytes: usize, lines: usize) {
-        let unasked = if self.pending.lock().requests.is_empty() { bytes } else { 0 };
+        let unasked = if self.is_asking() { 0 } else { bytes };
         self.bound(self.unasked.bytes(unasked, lines));
+    }
+
+    /// True if a request of ours waits for its answer.
+    pub(super) fn is_asking(&self) -> bool {
+        !self.pending.lock().requests.is_empty()
     }
 
     fn bound(&self, counted: Result<(), String>) {

@@ -332,3 +332,17 @@ async fn a_server_that_works_on_a_call_is_not_asked_for_a_sign_of_life() {
     tokio::time::sleep(Duration::from_secs(16)).await;
     assert_eq!(Script::count(&world.script.dropped), 1);
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_is_odd_about_a_list_is_logged_once_for_each_that_differs_and_at_most_each_minute() {
+    let (mut odd, mut logged) = (Odd::default(), 0);
+    let lines = |number: u32| vec![format!("tool {number} of s is left out")];
+    // The list changes each second; then it stays.
+    for second in 0..600 {
+        logged += u32::from(odd.is_news(&lines(if second < 180 { second } else { 180 })));
+        logged += u32::from(odd.is_news(&[]));
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(logged, 4);
+    assert!(odd.is_news(&lines(7)), "another list is logged again");
+}

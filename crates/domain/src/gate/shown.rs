@@ -9,8 +9,8 @@ use unicode_normalization::char::is_combining_mark;
 const MARKS_MAX: usize = 2;
 
 /// JSON that reads as these arguments, one field a line. Characters that are not seen as they are stand as JSON's escapes, so what
-/// is read is what is meant: invisible ones, combining marks that can hide or strike out a letter, and right-to-left letters beside
-/// anything that they reorder. A text that consists of right-to-left words alone stays readable.
+/// is read is what is meant: invisible ones, combining marks that can hide or strike out a letter, letters that pass for ASCII letters in
+/// one word with these, signs that pass for `/ . : @ !` and a backslash, and right-to-left letters beside anything that they reorder. A text that consists of right-to-left words alone stays readable.
 #[must_use]
 pub fn shown(arguments: &Map<String, Value>) -> String {
     // A map with string keys can always be written.
@@ -48,23 +48,106 @@ fn end_of(text: &str) -> usize {
 /// Writes a text. `prose`: it consists of words of a right-to-left script alone, so nothing in it is reordered.
 fn write_literal(out: &mut String, literal: &str, prose: bool) {
     // The letter before has room for so many marks.
-    let mut room = 0;
-    for c in literal.chars() {
-        let is_mark = is_combining_mark(c);
-        let seen = is_plain(c) && if is_mark { room > 0 && !is_overlay(c) } else { prose || !is_right_to_left(c) };
-        room = match (seen, is_mark) {
-            (true, true) => room - 1,
-            (true, false) if c.is_alphabetic() => MARKS_MAX,
-            (false, _) | (true, false) => 0,
-        };
-        if seen {
-            out.push(c);
+    let (mut room, mut before, mut rest) = (0, '"', literal);
+    while !rest.is_empty() {
+        let (part, behind) = rest.split_at(part_end(rest));
+        rest = behind;
+        if part.starts_with('\\') {
+            out.push_str(part);
+            (room, before) = (0, '\\');
             continue;
         }
-        let mut units = [0; 2];
-        for unit in c.encode_utf16(&mut units) {
-            let _ = write!(out, "\\u{unit:04x}");
+        let mixed = mixes_scripts(part);
+        for c in part.chars() {
+            let is_mark = is_combining_mark(c);
+            let seen = is_plain(c) && if is_mark { room > 0 && !is_overlay(c) } else { prose || !is_right_to_left(c) };
+            let seen = seen && !(mixed && is_lookalike_letter(c)) && !is_lookalike_sign(c, before);
+            room = match (seen, is_mark) {
+                (true, true) => room - 1,
+                (true, false) if c.is_alphabetic() => MARKS_MAX,
+                (false, _) | (true, false) => 0,
+            };
+            before = c;
+            if seen {
+                out.push(c);
+                continue;
+            }
+            let mut units = [0; 2];
+            for unit in c.encode_utf16(&mut units) {
+                let _ = write!(out, "\\u{unit:04x}");
+            }
         }
+    }
+}
+
+/// Where the first part of a text ends: an escape of JSON, a word, or one other character.
+fn part_end(text: &str) -> usize {
+    let is_word = |c: char| c.is_alphanumeric() || is_combining_mark(c);
+    let mut chars = text.chars();
+    match chars.next() {
+        Some('\\') if chars.next() == Some('u') => text.len().min("\\u0000".len()),
+        Some('\\') => text.len().min(2),
+        Some(first) if is_word(first) => text.find(|c| !is_word(c)).unwrap_or(text.len()),
+        first => first.map_or(0, char::len_utf8),
+    }
+}
+
+/// A word of ASCII letters and of others that pass for them.
+fn mixes_scripts(word: &str) -> bool {
+    !word.is_ascii() && word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(is_lookalike_letter)
+}
+
+/// A letter of a script or a form of which some letters pass for those of ASCII: phonetic, Greek, Cyrillic, Armenian, Cherokee, Coptic,
+/// Lisu, and letters of other width or style.
+const fn is_lookalike_letter(c: char) -> bool {
+    matches!(c, '\u{250}'..='\u{2af}' | '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{1c80}'..='\u{1c8f}'
+        | '\u{1d00}'..='\u{1dbf}' | '\u{1f00}'..='\u{1fff}' | '\u{2100}'..='\u{218f}' | '\u{2c80}'..='\u{2cff}'
+        | '\u{2de0}'..='\u{2dff}' | '\u{a4d0}'..='\u{a4ff}' | '\u{a640}'..='\u{a69f}' | '\u{ab30}'..='\u{abbf}'
+        | '\u{ff10}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')
+}
+
+/// A sign that passes for `/`, `.`, `:`, `@`, `!` or a backslash. The wide ones are usual signs of East Asian prose: behind one of its
+/// letters they are shown.
+const fn is_lookalike_sign(c: char, before: char) -> bool {
+    match c {
+        '\u{1c3}'
+        | '\u{2d0}'
+        | '\u{2d3}'
+        | '\u{2d8}'..='\u{2d9}'
+        | '\u{2f8}'
+        | '\u{589}'
+        | '\u{1735}'
+        | '\u{1803}'
+        | '\u{1809}'
+        | '\u{2024}'..='\u{2025}'
+        | '\u{203c}'
+        | '\u{2041}'
+        | '\u{2044}'
+        | '\u{2215}'..='\u{2216}'
+        | '\u{2236}'
+        | '\u{2571}'..='\u{2572}'
+        | '\u{27cb}'
+        | '\u{27cd}'
+        | '\u{29f5}'
+        | '\u{29f8}'..='\u{29f9}'
+        | '\u{2cf9}'
+        | '\u{2e5d}'
+        | '\u{a4f8}'..='\u{a4fb}'
+        | '\u{a4fd}'
+        | '\u{a60e}'
+        | '\u{a789}'
+        | '\u{fe30}'
+        | '\u{fe52}'
+        | '\u{fe55}'
+        | '\u{fe57}'
+        | '\u{fe68}'
+        | '\u{fe6b}'
+        | '\u{ff20}'
+        | '\u{ff3c}' => true,
+        '\u{ff01}' | '\u{ff0e}'..='\u{ff0f}' | '\u{ff1a}' => {
+            !matches!(before, '\u{3040}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}')
+        }
+        _ => false,
     }
 }
 

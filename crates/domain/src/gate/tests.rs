@@ -212,6 +212,36 @@ fn arguments_are_shown_as_they_are_and_nothing_in_them_hides() {
 }
 
 #[test]
+fn letters_and_signs_that_pass_for_others_are_spelled_out() {
+    for (value, expected) in [
+        // Words that mix scripts.
+        ("p\u{430}th /\u{435}tc a\u{440}i", r"p\u0430th /\u0435tc a\u0440i"),
+        ("\u{3bf}k \u{ff41}bc \u{1d41a}bc \u{2170}d", r"\u03bfk \uff41bc \ud835\udc1abc \u2170d"),
+        // Words of one script, beside each other and behind escapes.
+        ("отчёт.txt report \nпривет\tмир", r"отчёт.txt report \nпривет\tмир"),
+        ("κόσμε, Ünïcode naïve Škoda", "κόσμε, Ünïcode naïve Škoda"),
+        ("漢字ab カナab", "漢字ab カナab"),
+        // Signs.
+        ("\u{2215}etc\u{2044}x \u{2024}\u{2024}/", r"\u2215etc\u2044x \u2024\u2024/"),
+        (
+            "a\u{ff20}b\u{ff0e}c http\u{ff1a}\u{ff0f}\u{ff0f}x \u{1c3}",
+            r"a\uff20b\uff0ec http\uff1a\uff0f\uff0fx \u01c3",
+        ),
+        ("ファイル：はい！", "ファイル：はい！"),
+        ("c\u{2236}\u{2216}\u{ff3c}", r"c\u2236\u2216\uff3c"),
+    ] {
+        let arguments = json!({ "a": value });
+        let text = shown(arguments.as_object().unwrap());
+        assert_eq!(text, format!("{{\n  \"a\": \"{expected}\"\n}}"));
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), arguments);
+    }
+    let key = shown(json!({"p\u{430}th": 1}).as_object().unwrap());
+    assert!(key.contains(r"p\u0430th"), "{key}");
+    let mixed = |size: usize| json!({"a": "a\u{430}\\n".repeat(size / 4)});
+    cost::grows_linearly(16 * 1024, mixed, |arguments| drop(shown(arguments.as_object().unwrap())));
+}
+
+#[test]
 fn long_arguments_are_asked_about_with_their_beginning_end_length_and_hash_beside_the_file() {
     use crate::layout::lay_out;
     use crate::notice::gate::asking;

@@ -50,7 +50,10 @@ impl Events {
             self.reader.data.prepare(piece.len(), &self.exchanges.room).await;
             let reader = &mut self.reader;
             self.lines.push_all(&piece, |line| reader.line(line));
-            self.exchanges.received(piece.len(), std::mem::take(&mut reader.others));
+            let (others, data) = (std::mem::take(&mut reader.others), std::mem::take(&mut reader.data_lines));
+            // An answer may have any number of lines.
+            let lines = if self.exchanges.is_asking() { others } else { others + data };
+            self.exchanges.received(piece.len(), lines);
             if self.exchanges.inquiries.is_shut() {
                 return None;
             }
@@ -66,6 +69,8 @@ struct Reader {
     ready: VecDeque<Event>,
     /// Lines that are no data: comments, blank lines, other fields.
     others: usize,
+    /// Lines of data.
+    data_lines: usize,
 }
 
 impl Reader {
@@ -75,7 +80,11 @@ impl Reader {
                 if line.last() == Some(&b'\r') {
                     line.bytes.pop();
                 }
-                self.others += usize::from(!line.starts_with(b"data"));
+                if line.starts_with(b"data") {
+                    self.data_lines += 1;
+                } else {
+                    self.others += 1;
+                }
                 if line.is_empty() {
                     self.end();
                 } else {
