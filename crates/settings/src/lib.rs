@@ -152,6 +152,9 @@ pub fn examine(sources: &Sources) -> Examined {
     origins.extend(gathered.assignments.iter().map(|set| (set.key.clone(), set.origin.clone())));
 
     let merged = merge(&gathered.assignments);
+    if let Ok(merged) = &merged {
+        say_defaults(&mut origins, merged);
+    }
     let read = merged.and_then(|merged| Ok((shown_values(&merged), merged.try_deserialize::<Settings>()?)));
     let (shown, mut settings) = match read {
         Ok(read) => read,
@@ -171,6 +174,17 @@ pub fn examine(sources: &Sources) -> Examined {
         own_folder(&mut loaded);
     }
     Examined { loaded: Some(loaded), problems, warnings }
+}
+
+/// A value in a file that is the default says no more than the default: a copy of `config/default.toml` means what no file means.
+fn say_defaults(origins: &mut BTreeMap<String, Origin>, merged: &Config) {
+    let Ok(defaults) = merge(&[]) else { return };
+    let value = |config: &Config, key: &str| config.get::<Value>(key).ok().map(|value| value.kind);
+    for (key, origin) in origins.iter_mut().filter(|(_, origin)| origin.layer == Layer::File) {
+        if value(merged, key) == value(&defaults, key) {
+            *origin = Origin::new(Layer::Default);
+        }
+    }
 }
 
 /// The playground must not touch what a service on the same machine remembers.

@@ -9,7 +9,7 @@ use super::super::address::secrets_of_address;
 use super::super::edges::{DirectMessages, LogFormat, Shards};
 use super::super::load;
 use super::super::problem::Layer;
-use super::{good, settings, sources};
+use super::{bad, good, settings, sources};
 use domain::tool::rights::Verdict;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -268,4 +268,19 @@ fn warnings_do_not_stop() {
         "log.level is not a level that is known; info is used",
     ];
     assert_eq!(loaded.warnings, expected);
+}
+
+#[test]
+fn a_copy_of_the_defaults_as_a_file_means_what_no_file_means() {
+    let variables = [("DISCORD_BOT_TOKEN", "t"), ("LITELLM_MODEL", "m")];
+    let copied = good(&variables, &[("staffai.toml", crate::defaults::DEFAULT_TOML)]);
+    let without = good(&variables, &[]);
+    assert_eq!(copied.warnings, without.warnings);
+    assert_eq!((&copied.shown, &copied.origins), (&without.shown, &without.origins));
+    assert!(!copied.llm_configured());
+    // A path that was changed has to be there.
+    let changed = crate::defaults::DEFAULT_TOML.replace("\"response_schema.json\"", "\"other.json\"");
+    assert!(
+        bad(&variables, &[("staffai.toml", &changed)])[0].starts_with("llm.schema = \"other.json\" (staffai.toml:")
+    );
 }
