@@ -187,6 +187,12 @@ impl Hidden {
         Self { audience: Some(Audience::Operators), ..Self::of("*") }
     }
 
+    /// True if the name of each tool has to be compared with a pattern.
+    #[must_use]
+    pub fn reads_names(&self) -> bool {
+        self.tools != "*"
+    }
+
     /// True if the tool of this name, effect and audience is one of them. All calls of a tool have the operation of its effect.
     #[must_use]
     pub fn fits(&self, tool: &str, effect: Effect, audience: Audience) -> bool {

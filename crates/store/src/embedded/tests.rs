@@ -298,7 +298,7 @@ async fn child_that_writes_until_it_is_killed() {
 async fn acknowledged_writes_survive_a_kill() {
     let dir = TempDir::new().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--ignored", "--exact", "--nocapture", "store::embedded::tests::child_that_writes_until_it_is_killed"])
+        .args(["--ignored", "--exact", "--nocapture", "embedded::tests::child_that_writes_until_it_is_killed"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
