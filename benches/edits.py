@@ -1,0 +1,47 @@
+"""Prints how many seconds pass from an edit to tests that are ready to run, for one file of each kind.
+
+Each file gets a comment at its end, the tests of its crate are built, and the comment is taken away again. The first round warms the
+build up and is not counted; the second is printed.
+
+    python3 benches/edits.py
+"""
+
+import pathlib
+import subprocess
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+EDITS = [
+    ("a rule of the domain", "crates/domain/src/triage.rs", ["-p", "staffai-domain", "--lib"]),
+    ("an actor", "crates/actors/src/journal.rs", ["-p", "staffai-actors", "--lib"]),
+    ("the playground's page", "crates/playground/src/page.rs", ["-p", "staffai-playground", "--lib"]),
+    ("a tool", "crates/tools/src/roll_dice.rs", ["-p", "staffai-tools", "--lib"]),
+    ("a route of the web", "crates/web/src/api/usage.rs", ["-p", "staffai-web", "--lib"]),
+    ("the start of the program", "src/app/assemble.rs", ["-p", "staffai", "--lib"]),
+]
+
+
+def build(arguments: list[str]) -> float:
+    """Seconds that building these tests takes."""
+    begun = time.monotonic()
+    subprocess.run(["cargo", "test", "--quiet", "--all-features", "--no-run", *arguments], cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
+    return time.monotonic() - begun
+
+
+def main() -> None:
+    """Prints the table."""
+    print("| an edit of | seconds to tests that are ready |\n|---|---|")
+    for name, file, arguments in EDITS:
+        path = ROOT / file
+        text = path.read_text()
+        build(arguments)
+        try:
+            path.write_text(text + "// edited\n")
+            seconds = build(arguments)
+        finally:
+            path.write_text(text)
+        print(f"| {name} (`{file}`) | {seconds:.1f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
