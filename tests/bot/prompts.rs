@@ -207,12 +207,12 @@ fn operators_change_sections_of_prompts_and_take_it_back() {
         let tools = |ask: &Ask| ask.tools().iter().filter(|tool| tool.ends_with("_system_prompt")).count();
         let refused = world.words_to(world.says("Ada", "general", "@staffai louder")).await;
         assert!(refused.contains("there is no tool"), "a member is asked for no approval: {refused}");
-        assert_eq!(tools(&world.model.asks().last().unwrap()), 0, "members are not offered what is for operators");
+        assert_eq!(tools(world.model.asks().last().unwrap()), 0, "members are not offered what is for operators");
         assert!(!world.tells("Ada", "tools", &[]).await.contains("update_system_prompt"));
         assert!(world.tells("Chloe", "tools", &[]).await.contains("update_system_prompt"));
         assert!(instructed(&world, "help").await.contains("Speak softly."));
         let done = approved(&world, "Chloe", "@staffai louder").await;
-        assert_eq!(tools(&world.model.asks().last().unwrap()), 2);
+        assert_eq!(tools(world.model.asks().last().unwrap()), 2);
         assert!(done.contains("voice is version 1 now"), "{done}");
         assert!(instructed(&world, "help").await.contains("You help here.\nSpeak loudly."));
         let shown = world.words_to(world.says("Chloe", "random", "@staffai show it")).await;

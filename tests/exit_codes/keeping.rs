@@ -149,13 +149,13 @@ async fn restored(folder: &Path, service: &Service, from: &str) -> (i32, String,
     let mut command = program("restore", folder, service);
     command.arg(from).env("STAFFAI_DATA_DIR", "new").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
-    let (status, until) = (format!("/proc/{}/status", child.id()), std::time::Instant::now() + WITHIN);
+    let (status, until) = (format!("/proc/{}/status", child.id()), tokio::time::Instant::now() + WITHIN);
     let mut peak = 0;
     let code = loop {
         if let Some(ended) = child.try_wait().unwrap() {
             break ended.code().unwrap_or(-1);
         }
-        assert!(std::time::Instant::now() < until || child.kill().is_err(), "{from}: restore does not end");
+        assert!(tokio::time::Instant::now() < until || child.kill().is_err(), "{from}: restore does not end");
         let status = std::fs::read_to_string(&status).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
         peak = line.map_or(peak, |kilobytes| kilobytes.parse::<u64>().unwrap() * 1024);

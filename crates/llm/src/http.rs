@@ -20,6 +20,7 @@ use secrecy::{ExposeSecret, SecretString};
 use serde_json::Value;
 use tokio::time::timeout;
 
+use crate::body::{ANSWER_BYTES, Blanks, too_large, whole};
 use crate::wire::{Answer, Wire};
 use crate::{provider_error, sse};
 use http_client::{Failure, FailureKind, HttpClient, Outgoing, Response, Settings};
@@ -34,13 +35,6 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long an unused connection is kept: less than common load balancers keep theirs, so that we rarely write into a closed one.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The largest answer that is read. The longest real ones are a tenth of this.
-pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
-
-/// The longest run of blanks in an answer. A model that runs away in JSON mode writes nothing else; keep-alive blanks of
-/// proxies stay far below.
-pub const BLANK_RUN: usize = 64 * 1024;
-
 /// How much of an error's body is read to find out what it says.
 const ERROR_BYTES: usize = 64 * 1024;
 
@@ -52,9 +46,6 @@ const MESSAGE_CHARS: usize = 500;
 
 /// The longest wait that a provider can ask for.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
-
-/// A longer answer, in bytes, is parsed on a thread of its own: no task holds a core for as long as that may take.
-pub(super) const LONG_ANSWER: usize = 64 * 1024;
 
 /// What the library above gets to parse.
 const NOTHING: &str = "null";
@@ -311,71 +302,6 @@ async fn start_of(mut response: Response) -> Vec<u8> {
     body
 }
 
-/// Counts blanks in a row: bare ones, and the escaped ones inside a JSON text.
-#[derive(Default)]
-pub(super) struct Blanks {
-    run: usize,
-    escaped: bool,
-}
-
-impl Blanks {
-    /// Takes in a piece of an answer.
-    ///
-    /// # Errors
-    /// The model has run away.
-    pub(super) fn check(&mut self, piece: &[u8]) -> Result<(), ModelError> {
-        if self.run_away_in(piece) {
-            let message = format!("more than {BLANK_RUN} blanks in a row in the answer");
-            return Err(ModelError::new(ModelErrorKind::Malformed, message));
-        }
-        Ok(())
-    }
-
-    fn run_away_in(&mut self, chunk: &[u8]) -> bool {
-        for byte in chunk {
-            let blank = match byte {
-                b'\\' if !self.escaped => {
-                    self.escaped = true;
-                    continue;
-                }
-                b'n' | b'r' | b't' => self.escaped,
-                byte => byte.is_ascii_whitespace(),
-            };
-            self.escaped = false;
-            self.run = if blank { self.run + 1 } else { 0 };
-            if self.run > BLANK_RUN {
-                return true;
-            }
-        }
-        false
-    }
-}
-
-/// The one parse of a successful body. Long ones are parsed on a thread for blocking work.
-pub(super) async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
-    if body.len() <= LONG_ANSWER {
-        return parsed(&body);
-    }
-    let parsing = tokio::task::spawn_blocking(move || parsed(&body));
-    parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
-}
-
-/// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
-fn parsed(body: &[u8]) -> Result<Value, ModelError> {
-    let value: Value = serde_json::from_slice(body).map_err(|error| {
-        ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
-    })?;
-    if let Some(provider_error) = provider_error::inside(&value) {
-        let what = "an error inside a successful answer";
-        return Err(provider_error::model_error(ModelErrorKind::Provider, what, &provider_error));
-    }
-    if value.is_object() {
-        Ok(value)
-    } else {
-        Err(ModelError::new(ModelErrorKind::Malformed, "the answer is not a JSON object"))
-    }
-}
-
 // === Failures ===
 
 /// Names the failure of a request that was answered with this status.
@@ -411,10 +337,6 @@ fn broken(failure: &Failure) -> ModelError {
         FailureKind::Broken => (ModelErrorKind::Connection, "the connection broke"),
     };
     ModelError::new(kind, format!("{what}: {}", failure.cause))
-}
-
-pub(super) fn too_large() -> ModelError {
-    ModelError::new(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
 }
 
 fn one_line(text: &str) -> String {

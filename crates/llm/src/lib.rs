@@ -16,6 +16,7 @@ mod embeddings;
 
 mod account;
 
+mod body;
 mod http;
 
 mod sse;

@@ -18,7 +18,7 @@ use serde_json::Value;
 use tokio::task::yield_now;
 use tokio::time::{Instant, timeout, timeout_at};
 
-use crate::http::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
+use crate::body::{ANSWER_BYTES, BLANK_RUN, Blanks, LONG_ANSWER, too_large, whole};
 use crate::provider_error::{self, ProviderError};
 use crate::wire::{Answer, Assembly, Piece, Unusable, Wire};
 use ports::{Delta, DeltaSink, ModelError, ModelErrorKind};

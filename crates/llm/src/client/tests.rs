@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, mpsc};
 use tokio::time::Instant;
 
 use super::*;
-use crate::http::{ANSWER_BYTES, BLANK_RUN};
+use crate::body::{ANSWER_BYTES, BLANK_RUN};
 use crate::registry::{self, DefaultRow};
 use domain::completion::{AnswerForm, Finish, Item, Role, ToolSpec, Usage, WrittenJson};
 use ports::Delta;

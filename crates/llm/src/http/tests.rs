@@ -1,6 +1,7 @@
 use http::HeaderValue;
 
 use super::*;
+use crate::body::{BLANK_RUN, LONG_ANSWER, parsed};
 
 fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
     pairs.iter().map(|(name, value)| (http::HeaderName::from_static(name), HeaderValue::from_static(value))).collect()
