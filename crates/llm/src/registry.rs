@@ -141,6 +141,9 @@ impl Registry {
 }
 
 /// Builds the registry of a file that nothing was changed of.
+///
+/// # Errors
+/// See [`build_with`].
 #[cfg(test)]
 pub fn build(
     file: Option<File<'_>>,

@@ -85,15 +85,15 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_server_beyond_its_rate_is_disconnected_after_ten_seconds_worth() {
-        let flood = |mut one: Box<dyn FnMut(&Unasked) -> Result<(), String>>| {
+        fn flood(one: impl Fn(&Unasked) -> Result<(), String>) -> (u32, String) {
             let unasked = Unasked::default();
             (0..100_000).find_map(|count| one(&unasked).err().map(|reason| (count, reason))).unwrap()
-        };
-        let (count, reason) = flood(Box::new(Unasked::message));
+        }
+        let (count, reason) = flood(Unasked::message);
         assert!(count == 20_000 && reason.contains("2000 messages a second"), "{count} {reason}");
-        let (count, reason) = flood(Box::new(|unasked| unasked.bytes(1, 1)));
+        let (count, reason) = flood(|unasked| unasked.bytes(1, 1));
         assert!(count == 80_000 && reason.contains("2000 messages a second"), "{count} {reason}");
-        let (count, reason) = flood(Box::new(|unasked| unasked.bytes(64 * 1024, 0)));
+        let (count, reason) = flood(|unasked| unasked.bytes(64 * 1024, 0));
         assert!(count == 1_280 && reason.contains("8 MiB a second"), "{count} {reason}");
     }
 }
