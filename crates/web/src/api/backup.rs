@@ -1,4 +1,4 @@
-//! `GET /api/v1/backup`: a copy of everything that is kept, made while the program runs. See [`crate::app`] for its form.
+//! `GET /api/v1/backup`: a copy of everything that is kept, made while the program runs. `src/app/backup.rs` writes its form.
 
 use std::convert::Infallible;
 use std::future::ready;
