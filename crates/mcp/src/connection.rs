@@ -13,10 +13,11 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
+use super::address::address;
 use super::eras::Eras;
 use super::exchange::{Awaited, Exchanges, Payload, Want};
 use super::failure::Failure;
-use super::http::{HttpClient, address};
+use super::http::HttpClient;
 use super::legacy::Legacy;
 use super::listing::{LIST_BYTES, NODES_MAX, TOOLS_MAX, warn};
 use super::oauth::{Login, Logins};

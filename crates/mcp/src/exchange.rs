@@ -134,6 +134,12 @@ fn whatever_it_is<'de, D: serde::Deserializer<'de>>(reader: D) -> Result<Option<
     <&RawValue>::deserialize(reader).map(Some)
 }
 
+impl AsRef<Inquiries> for Exchanges {
+    fn as_ref(&self) -> &Inquiries {
+        &self.inquiries
+    }
+}
+
 impl Exchanges {
     /// Nothing is under way.
     pub(super) fn new(server: ServerName, changes: watch::Sender<u64>, room: Room) -> Self {

@@ -1,7 +1,6 @@
 //! Requests to a server over HTTP: with its own credentials and to its own origin alone, within bounds, and with each way of
 //! failing told apart. rmcp's transport for streamable HTTP asks through here.
 
-mod address;
 mod events;
 
 use std::collections::HashMap;
@@ -23,8 +22,8 @@ use secrecy::{ExposeSecret, SecretString};
 use sse_stream::Sse;
 use tokio::time::timeout;
 
-pub(super) use self::address::{address, is_loopback};
 pub(super) use self::events::Events;
+use super::address::{address, is_loopback};
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable, of_discovery};
 use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};

@@ -12,7 +12,6 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::{Instant, timeout};
 
 use super::bucket::Bucket;
-use super::exchange::Exchanges;
 
 /// Requests of one server that are answered in a row, before its rate counts.
 const BURST: f64 = 64.0;
@@ -111,8 +110,11 @@ impl Inquiries {
 }
 
 /// Sends the replies that wait, in tasks of a bounded number.
-pub(super) fn answer(exchanges: &Arc<Exchanges>, path: &impl ReplyPath) {
-    let inquiries = &exchanges.inquiries;
+pub(super) fn answer<E>(exchanges: &Arc<E>, path: &impl ReplyPath)
+where
+    E: AsRef<Inquiries> + Send + Sync + 'static,
+{
+    let inquiries = E::as_ref(exchanges);
     while !inquiries.waiting.lock().is_empty() {
         let Ok(place) = Arc::clone(&inquiries.places).try_acquire_owned() else { return };
         let Some(first) = inquiries.next() else { return };
@@ -122,7 +124,7 @@ pub(super) fn answer(exchanges: &Arc<Exchanges>, path: &impl ReplyPath) {
             while let Some(message) = reply {
                 // A server that does not take it in time gets no reply to this request.
                 let _ = timeout(REPLY_WITHIN, path.reply(message)).await;
-                reply = exchanges.inquiries.next();
+                reply = E::as_ref(&exchanges).next();
             }
             drop(place);
             // A reply that came since found all places taken.
@@ -138,6 +140,7 @@ mod tests {
     use tokio::sync::Notify;
 
     use super::*;
+    use crate::exchange::Exchanges;
     use crate::room::Room;
     use domain::tool::ServerName;
 

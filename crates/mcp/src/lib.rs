@@ -20,6 +20,7 @@
 //! | `utility.rs` | resources and prompts as tools |
 //! | `failure.rs` | what goes wrong, and what it is called outside |
 
+mod address;
 mod bucket;
 pub mod config;
 mod connection;
@@ -71,7 +72,7 @@ use ports::{ToolServer, ToolServers};
 pub fn possible(entry: &ServerEntry) -> Result<(), ConnectError> {
     let possible = match &entry.transport {
         Transport::Stdio(command) => process::find(command).map(drop),
-        Transport::Http(endpoint) => http::address(endpoint).map(drop),
+        Transport::Http(endpoint) => address::address(endpoint).map(drop),
         Transport::Provider => Ok(()),
     };
     possible.map_err(|failure| failure.of_connect())

@@ -20,7 +20,7 @@ use super::discovery::{self, Authority, OFFLINE};
 use super::reach::Reach;
 use super::request::{self, Answer, safe};
 use super::tokens::{self, Tokens};
-use crate::http::address;
+use crate::address::address;
 use domain::ids::{self, Timestamp};
 use domain::tool::ServerName;
 use ports::tools::Endpoint;

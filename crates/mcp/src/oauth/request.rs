@@ -11,8 +11,8 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::reach::{Reach, Rule, Zone};
+use crate::address::is_loopback;
 use crate::failure::{one_line, root_cause};
-use crate::http::is_loopback;
 
 /// How long one request may take.
 const WITHIN: Duration = Duration::from_secs(10);
