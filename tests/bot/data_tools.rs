@@ -141,6 +141,50 @@ fn a_page_on_this_machine_is_never_asked_for() {
 
 #[cfg(feature = "databases")]
 #[test]
+fn the_model_is_told_the_tables_and_columns_that_its_caller_may_read() {
+    story(async {
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("shop.db");
+        rusqlite::Connection::open(&path)
+            .unwrap()
+            .execute_batch(
+                "CREATE TABLE orders (item TEXT, price INTEGER); CREATE TABLE pay (person TEXT, salary INTEGER)",
+            )
+            .unwrap();
+        let row = format!("[{{name = 'shop', url = 'sqlite:{}', read = ['orders', 'pay']}}]", path.display());
+        let begin = World::without_bot(Setup::new()).await;
+        let ada = begin.member("Ada");
+        drop(begin);
+        let rules = format!(
+            "[{{tools = 'db_query', resource = 'shop.pay', users = [{ada}], verdict = 'auto'}}, {{tools = 'db_query', resource = 'shop.pay', roles = [1], verdict = 'deny'}}, {{tools = 'db_query', resource = 'shop.pay', verdict = 'ask', approvers = [1]}}]"
+        );
+        let setup = Setup::new().set("STAFFAI_DATABASES", &row).set("STAFFAI_TOOLS__RULES", rules);
+        let setup = setup.set("STAFFAI_TOOLS__REQUIRES_CONFIRMATION", "");
+        let world = calling(setup, "calculator", json!({"expression": "1"})).await;
+        let described = |world: &World| {
+            let ask = world.model.asks().into_iter().rfind(|ask| ask.tools().contains(&"db_query")).unwrap();
+            let tools = ask.body["tools"].as_array().unwrap().clone();
+            let tool = tools.iter().find(|tool| tool["function"]["name"] == "db_query").unwrap();
+            tool["function"]["description"].as_str().unwrap().to_owned()
+        };
+        // The first turn of a process may be told names alone.
+        let mut told = String::new();
+        for _ in 0..20 {
+            world.words_to(world.says("Ada", "general", "@staffai one?")).await;
+            told = described(&world);
+            if told.contains("salary") {
+                break;
+            }
+        }
+        assert!(told.contains("\nshop.orders: item, price\nshop.pay: person, salary"), "{told}");
+        world.words_to(world.says("Ben", "general", "@staffai one?")).await;
+        let told = described(&world);
+        assert!(told.ends_with("\nshop.orders: item, price\nshop.pay (approval required)"), "{told}");
+    });
+}
+
+#[cfg(feature = "databases")]
+#[test]
 fn a_member_asks_and_the_database_answers_from_the_tables_that_may_be_read() {
     story(async {
         let dir = tempfile::TempDir::new().unwrap();

@@ -1,6 +1,9 @@
 //! What members may do.
 
 use domain::tool::{Effect, ToolKind};
+use ports::ToolServer;
+use tools::BuiltIns;
+use tools::db_query::{self, Database, Rights};
 
 use crate::support::Shop;
 
@@ -191,4 +194,83 @@ async fn the_tools_say_what_they_are() {
         tools[0].description
     );
     assert_eq!(tools[1].annotations.destructive, Some(true), "a person is asked unless the rules say otherwise");
+}
+
+#[tokio::test]
+async fn a_model_is_told_the_columns_of_sqlite_before_it_asks() {
+    columns(&Shop::sqlite().await).await;
+}
+
+#[tokio::test]
+async fn a_model_is_told_the_columns_of_postgres_before_it_asks() {
+    columns(&Shop::postgres().await).await;
+}
+
+#[tokio::test]
+async fn a_model_is_told_the_columns_of_mariadb_before_it_asks() {
+    columns(&Shop::mariadb().await).await;
+}
+
+async fn columns(shop: &Shop) {
+    // A busy machine may need more than the moment that a turn waits for the first reading.
+    let mut told = shop.outline("db_query").await;
+    for _ in 0..50 {
+        if told.iter().all(|(_, columns)| !columns.is_empty()) {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        told = shop.outline("db_query").await;
+    }
+    assert_eq!(
+        told,
+        [
+            ("shop.cheap".to_owned(), "item".to_owned()),
+            ("shop.order lines".to_owned(), "id, the item, order".to_owned()),
+            ("shop.orders".to_owned(), "id, item, price".to_owned()),
+        ],
+        "{}",
+        shop.kind
+    );
+    assert_eq!(shop.outline("db_change").await, [("shop.log".to_owned(), "id, note".to_owned())]);
+    // A statement that fails has them read again for the next turn.
+    shop.make("ALTER TABLE orders ADD COLUMN colour VARCHAR(10)").await;
+    assert!(shop.call("db_query", &["shop.orders"], "SELECT size FROM orders").await.1);
+    let mut told = String::new();
+    for _ in 0..50 {
+        told = shop.outline("db_query").await.remove(2).1;
+        if told.ends_with("colour") {
+            return;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    panic!("{}: {told}", shop.kind);
+}
+
+#[tokio::test]
+async fn a_database_that_does_not_answer_holds_turns_up_for_a_moment_once() {
+    let deaf = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("postgres://bot:secret@{}/shop", deaf.local_addr().unwrap());
+    let dir = tempfile::TempDir::new().unwrap();
+    let path = dir.path().join("near.db");
+    rusqlite::Connection::open(&path).unwrap().execute_batch("CREATE TABLE notes (id INTEGER, text TEXT)").unwrap();
+    let rights = |name: &str, table: &str| Rights {
+        name: name.to_owned(),
+        reads: vec![table.to_owned()],
+        changes: Vec::new(),
+        rows: 2,
+        timeout: std::time::Duration::from_secs(30),
+    };
+    let far = Database::new(rights("far", "orders"), &url).unwrap();
+    let near = Database::new(rights("near", "notes"), &format!("sqlite:{}", path.display())).unwrap();
+    let tools = BuiltIns::new(db_query::tools(vec![far, near]));
+    let begun = tokio::time::Instant::now();
+    let first = tools.outline("db_query").await.unwrap();
+    assert!(begun.elapsed() < std::time::Duration::from_secs(2), "{:?}", begun.elapsed());
+    assert_eq!((first.tables[0].name.as_str(), first.tables[0].columns.len()), ("orders", 0), "its name is told");
+    let begun = tokio::time::Instant::now();
+    for _ in 0..20 {
+        tools.outline("db_query").await.unwrap();
+    }
+    assert!(begun.elapsed() < std::time::Duration::from_millis(200), "{:?}", begun.elapsed());
+    assert_eq!(&*tools.outline("db_query").await.unwrap().tables[1].columns, ["id", "text"], "the other one is told");
 }

@@ -7,6 +7,8 @@ use domain::tool::{CallErrorKind, Effect, ToolRequest};
 use mysql_async::prelude::Queryable;
 use ports::ToolServer;
 use serde_json::{Value, json};
+
+use domain::tool::outline::Table;
 use tempfile::TempDir;
 use tools::BuiltIns;
 use tools::db_query::{self, Database, Rights};
@@ -98,6 +100,13 @@ impl Shop {
         let (text, is_error) = self.call("db_query", tables, sql).await;
         assert!(!is_error, "{}: {sql}: {text}", self.kind);
         text
+    }
+
+    /// The tables that a tool reaches, each with its columns.
+    pub async fn outline(&self, tool: &str) -> Vec<(String, String)> {
+        let outline = self.tools.outline(tool).await.expect("a tool for databases");
+        let told = |table: &Table| (format!("{}.{}", table.database, table.name), table.columns.join(", "));
+        outline.tables.iter().map(told).collect()
     }
 
     /// What a statement gives past the tools.

@@ -5,18 +5,21 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::{OnceCell, watch};
 use tokio::time::{Instant, timeout_at};
 
 use super::blocking::blocking;
 use super::messages::server_line::ServerLine;
+use domain::completion::ToolSpec;
 use domain::tool::access::Access;
 use domain::tool::catalogue::{Catalogue, Entry};
+use domain::tool::outline::outlined;
 use domain::tool::rights::Hidden;
 use domain::tool::selection::Index;
 use domain::tool::view::View;
-use domain::tool::{CallError, CallErrorKind, Source, ToolRequest, ToolResult};
+use domain::tool::{CallError, CallErrorKind, Source, ToolKind, ToolRequest, ToolResult};
 use ports::{ProgressSink, ToolServer};
 
 /// How long after the start of a process its turns wait for the stored lists of its servers.
@@ -82,6 +85,8 @@ pub struct Toolset {
     callers: HashMap<Source, Caller>,
     /// What is seen by callers from whom nothing is hidden.
     everything: Arc<View>,
+    /// Places of tools of this program that reach databases.
+    reaching: Vec<u32>,
     /// What other callers see, by the patterns that hide tools from them.
     views: Mutex<HashMap<Arc<[Hidden]>, Place>>,
 }
@@ -110,7 +115,9 @@ impl Toolset {
     pub fn new(catalogue: Arc<Catalogue>, callers: HashMap<Source, Caller>) -> Self {
         let index = Arc::new(Index::new(&catalogue));
         let everything = Arc::new(View::of(&catalogue, &[]));
-        Self { catalogue, index, callers, everything, views: Mutex::default() }
+        let reaches = |place: &u32| catalogue.entries()[*place as usize].tool.kind == ToolKind::Db;
+        let reaching = everything.built_in().iter().copied().filter(reaches).collect();
+        Self { catalogue, index, callers, everything, reaching, views: Mutex::default() }
     }
 
     /// What a caller sees of the tools. It is made once for all callers of the same kind.
@@ -128,6 +135,27 @@ impl Toolset {
         };
         let place = self.place_of(hides);
         Arc::clone(place.get_or_init(|| made).await)
+    }
+
+    /// The tools of this program that reach databases, each as the model of this caller is told of it. A database that cannot be read
+    /// is known by the names of its tables.
+    pub async fn outlined(&self, access: &Arc<Access>) -> Arc<[Arc<ToolSpec>]> {
+        let seen = self.reaching.iter().map(|place| &self.catalogue.entries()[*place as usize]);
+        let outlines = seen.filter(|entry| access.sees(entry)).map(|entry| async move {
+            match self.callers.get(&entry.tool.source) {
+                Some(Caller::Direct(server)) => Some((Arc::clone(entry), server.outline(&entry.tool.name).await?)),
+                Some(Caller::Server(_)) | None => None,
+            }
+        });
+        let outlines: Vec<_> = join_all(outlines).await.into_iter().flatten().collect();
+        if outlines.is_empty() {
+            return Arc::from([]);
+        }
+        let access = Arc::clone(access);
+        // There may be many columns and many rules.
+        let told =
+            move || outlines.iter().map(|(entry, outline)| Arc::new(outlined(entry, outline, &access))).collect();
+        blocking(told).await
     }
 
     /// Where the view of callers is kept from whom these patterns hide tools.

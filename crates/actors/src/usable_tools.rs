@@ -30,9 +30,10 @@ impl ToolsOf for UsableTools {
         }
         let standing = running.standing(&place.door, person, &[]);
         let rules = Arc::clone(&running.tool_rules);
-        let access = Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), standing);
+        let access = Arc::new(Access::new(rules, person.clone(), Vec::new(), (place.clone(), None), standing));
         let set = self.toolbox.listed().await;
+        let outlined = set.outlined(&access).await;
         // There may be thousands of them.
-        blocking(move || usable(&set.catalogue, &access)).await
+        blocking(move || usable(&set.catalogue, &access, &outlined)).await
     }
 }

@@ -16,6 +16,8 @@ pub mod server;
 
 pub mod access;
 
+pub mod outline;
+
 pub mod bounds;
 
 pub mod catalogue;

@@ -52,6 +52,8 @@ use domain::model::Row;
 use domain::outgoing::Capabilities;
 use domain::presence::Presence;
 use domain::prompt::sections::{Change, Section};
+use domain::restart::Backoff;
+use domain::tool::outline::Outline;
 use domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
 
 // === Time and chance ===
@@ -278,6 +280,11 @@ pub trait ToolServer: Send + Sync {
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError>;
 
+    /// Returns the databases that this tool reaches, as they were read last, after a moment at most; `None` for every other tool.
+    async fn outline(&self, _tool: &str) -> Option<Arc<Outline>> {
+        None
+    }
+
     /// Asks for a sign of life, within the edge's own deadline.
     ///
     /// # Errors
@@ -356,6 +363,9 @@ pub trait EventSource: Send + Sync {
     /// after a pause. `serving` is called once the connection brings events. An event that was not accepted is the source's
     /// to hand over again. Dropping the future closes the connection.
     async fn run(&self, intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError;
+
+    /// The pauses before a connection that ended is begun again.
+    fn pauses(&self) -> Backoff;
 }
 
 // === Events in, from a platform that divides them among shards ===

@@ -2,6 +2,7 @@
 //! reads and changes; what it does not understand is not done, and the databases are told to hold to the same.
 
 mod allowed;
+mod columns;
 mod engine;
 mod harmless;
 mod mysql;
@@ -19,11 +20,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
+use self::columns::Columns;
 pub use self::engine::{Engine, is_plain_name};
 use self::mysql::Mysql;
 use self::postgres::Postgres;
@@ -32,6 +35,7 @@ use self::sqlite::Sqlite;
 pub use self::statement::{Understood, understand};
 use super::{BuiltInTool, arguments, reads};
 use domain::tool::access::RESOURCES;
+use domain::tool::outline::{Outline, Table};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 
 /// The most bytes that a server may send for one statement, and in one packet.
@@ -55,6 +59,7 @@ pub struct Database {
     rows: usize,
     timeout: Duration,
     driver: Box<dyn Driver>,
+    columns: Columns,
 }
 
 /// Tables as the settings name them, by the form of their names that statements are compared with.
@@ -111,7 +116,7 @@ impl Database {
         let engine = driver.engine();
         let by_key = |names: Vec<String>| names.into_iter().map(|name| (engine.key(&name), name)).collect();
         let (reads, changes) = (by_key(reads), by_key(changes));
-        Ok(Self { name, reads, changes, rows, timeout, driver })
+        Ok(Self { name, reads, changes, rows, timeout, driver, columns: Columns::default() })
     }
 
     /// Its name for members.
@@ -138,17 +143,13 @@ impl Database {
 
     /// The columns of tables that a statement was allowed to read, for the model to name them right the next time. Empty if the database does
     /// not tell them.
-    async fn columns(&self, tables: &BTreeSet<String>) -> String {
+    async fn told_columns(&self, tables: &BTreeSet<String>) -> String {
         let told = async {
             let mut text = String::new();
             for (key, table) in self.reads.iter().filter(|(key, _)| tables.contains(*key)) {
-                let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
-                let statement =
-                    Understood { sql, reads: BTreeSet::from([key.clone()]), changes: None, fields: BTreeSet::new() };
-                let asked = Asked { rows: 1, within: COLUMNS_TIMEOUT };
-                if let Ok(rows) = self.driver.run(statement, asked).await {
+                if let Ok(columns) = self.columns_of(key, table, COLUMNS_TIMEOUT).await {
                     // Writing into a string cannot fail.
-                    let _ = write!(text, ". Columns of {}.{table}: {}", self.name, rows.columns.join(", "));
+                    let _ = write!(text, ". Columns of {}.{table}: {}", self.name, columns.join(", "));
                 }
             }
             text
@@ -199,6 +200,16 @@ async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> +
 enum Mode {
     Reads,
     Changes,
+}
+
+impl Mode {
+    /// What a call does.
+    const fn about(self) -> &'static str {
+        match self {
+            Self::Reads => "Read from a database with one SELECT.",
+            Self::Changes => "Change one table of a database.",
+        }
+    }
 }
 
 /// One of the two tools.
@@ -256,7 +267,8 @@ impl DbTool {
         match ran {
             Err(reason) => {
                 let reason: String = reason.chars().take(FAILURE_CHARS).collect();
-                Err(format!("{reason}{}", database.columns(&reads).await))
+                database.columns.doubt();
+                Err(format!("{reason}{}", database.told_columns(&reads).await))
             }
             rows => rows,
         }
@@ -266,11 +278,11 @@ impl DbTool {
 #[async_trait]
 impl BuiltInTool for DbTool {
     fn tool(&self) -> Tool {
-        let (name, what, statements) = match self.mode {
-            Mode::Reads => ("db_query", "Read from a database with one SELECT.", "One SELECT"),
-            Mode::Changes => ("db_change", "Change one table of a database.", "One INSERT, UPDATE or DELETE"),
+        let (name, statements) = match self.mode {
+            Mode::Reads => ("db_query", "One SELECT"),
+            Mode::Changes => ("db_change", "One INSERT, UPDATE or DELETE"),
         };
-        let mut about = format!("{what} Tables:");
+        let mut about = format!("{} Tables:", self.mode.about());
         for database in self.databases.iter() {
             for table in mode_tables(database, self.mode).values() {
                 // Writing into a string cannot fail.
@@ -290,6 +302,19 @@ impl BuiltInTool for DbTool {
         let annotations =
             Annotations { read_only: Some(!changes), destructive: changes.then_some(true), ..tool.annotations };
         Tool { kind: ToolKind::Db, annotations, ..tool }
+    }
+
+    async fn outline(&self) -> Option<Arc<Outline>> {
+        let refreshed = (0..self.databases.len()).map(|at| Columns::refresh(&self.databases, at));
+        join_all(refreshed).await;
+        let tables = self.databases.iter().flat_map(|database| {
+            mode_tables(database, self.mode).iter().map(|(key, table)| Table {
+                database: database.name.clone(),
+                name: table.clone(),
+                columns: database.columns.of(key),
+            })
+        });
+        Some(Arc::new(Outline { about: self.mode.about().to_owned(), tables: tables.collect() }))
     }
 
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError> {

@@ -26,6 +26,7 @@ use tokio::sync::watch;
 
 use domain::completion::WrittenJson;
 use domain::tool::catalogue::Offer;
+use domain::tool::outline::Outline;
 use domain::tool::rights::Audience;
 use domain::tool::{Annotations, CallError, CallErrorKind, Source, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::tools::{Listing, ServerInfo};
@@ -47,6 +48,11 @@ pub trait BuiltInTool: Send + Sync {
     /// # Errors
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError>;
+
+    /// The databases that it reaches, as they were read last.
+    async fn outline(&self) -> Option<Arc<Outline>> {
+        None
+    }
 
     /// The same, and tells how far it is, where the tool knows that.
     ///
@@ -170,6 +176,11 @@ impl ToolServer for BuiltIns {
             Some((_, tool)) => tool.call_showing(request, progress).await,
             None => Err(CallError::new(CallErrorKind::NotFound, format!("there is no built-in tool {}", request.name))),
         }
+    }
+
+    async fn outline(&self, tool: &str) -> Option<Arc<Outline>> {
+        let (_, tool) = self.tools.iter().find(|(known, _)| &*known.name == tool)?;
+        tool.outline().await
     }
 
     async fn ping(&self) -> Result<(), CallError> {

@@ -115,7 +115,7 @@ impl Thinking<'_> {
             if !tools.is_empty() && !self.takes_tools(&row) {
                 return Err(format!("{row} takes no tools; llm_list names the models that do"));
             }
-            let offered = self.offered_alone(&tools, &text)?;
+            let offered = self.offered_alone(&tools, &text).await?;
             let mut transcript = vec![Item::new(Role::User, text.clone())];
             if offered.is_some() {
                 transcript.insert(0, Item::new(Role::System, TASK));
@@ -147,7 +147,7 @@ impl Thinking<'_> {
 
     /// The tools of these names alone, as far as the caller may see them; none for no names. The innermost call is offered no tool that asks
     /// a further model.
-    fn offered_alone(&self, names: &[String], question: &str) -> Result<Option<TurnTools>, String> {
+    async fn offered_alone(&self, names: &[String], question: &str) -> Result<Option<TurnTools>, String> {
         if names.is_empty() {
             return Ok(None);
         }
@@ -164,6 +164,7 @@ impl Thinking<'_> {
             view: Arc::new(View::of(&catalogue, &[])),
             catalogue,
             access: Arc::clone(&self.tools.access),
+            outlined: self.outlined().await,
             used: Arc::from([]),
             built_in_always: true,
             prompt_bytes: self.running.settings.tools.prompt_bytes,

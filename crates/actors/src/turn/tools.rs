@@ -20,6 +20,7 @@ use crate::messages::journal::JournalMsg;
 use crate::running::Running;
 use crate::toolbox::Toolset;
 use domain::audit::{AuditEvent, AuditLine};
+use domain::completion::ToolSpec;
 use domain::ids;
 use domain::outgoing::Part;
 use domain::tool::access::Access;
@@ -148,10 +149,16 @@ impl Thinking<'_> {
             index: Arc::clone(&tools.set.index),
             access: Arc::clone(&tools.access),
             view: tools.set.view(&tools.access).await,
+            outlined: self.outlined().await,
             used: parts.tool_use.used(),
             built_in_always: running.settings.tools.built_in_always,
             prompt_bytes: running.settings.tools.prompt_bytes,
         }
+    }
+
+    /// The tools that tell this caller what they reach. Read anew for each use: it is kept where it comes from.
+    pub(super) async fn outlined(&self) -> Arc<[Arc<ToolSpec>]> {
+        self.tools.set.outlined(&self.tools.access).await
     }
 
     /// Runs the calls of a round that are left: what only reads side by side, each of the others alone. Results come in the order of

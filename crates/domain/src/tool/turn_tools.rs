@@ -37,6 +37,8 @@ pub struct Available {
     pub access: Arc<Access>,
     /// What the caller may see of them.
     pub view: Arc<View>,
+    /// What stands in the place of the catalogue's own words for this caller.
+    pub outlined: Arc<[Arc<ToolSpec>]>,
     /// How often tools were called lately, by their names.
     pub used: Arc<[(Arc<str>, u32)]>,
     /// The built-in tools alone are worth a call of the model that only offers tools.
@@ -153,23 +155,41 @@ impl TurnTools {
     /// a tool that finds the others.
     #[must_use]
     pub fn specs(&self, most: usize) -> Vec<Arc<ToolSpec>> {
-        let Available { catalogue, prompt_bytes, .. } = &self.available;
-        let spec = |place: usize| Arc::clone(&catalogue.entries()[place].spec);
-        let mut specs: Vec<Arc<ToolSpec>> = match self.available.view.all(most, *prompt_bytes) {
-            Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
-            None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
-        };
+        let Available { prompt_bytes, .. } = &self.available;
+        let spec = |place: usize| Arc::clone(self.spec(place));
+        let mut specs: Vec<Arc<ToolSpec>> =
+            match self.available.view.all(most, prompt_bytes.saturating_sub(self.longer())) {
+                Some(places) => places.iter().map(|place| spec(*place as usize)).collect(),
+                None => self.chosen(most.saturating_sub(1)).into_iter().map(spec).chain([find_tools()]).collect(),
+            };
         if !self.kept.is_empty() {
             specs.push(read_result());
         }
         specs
     }
 
+    /// The tool at this place of the catalogue as the model of this caller is told of it.
+    fn spec(&self, place: usize) -> &Arc<ToolSpec> {
+        let Available { catalogue, outlined, .. } = &self.available;
+        let usual = &catalogue.entries()[place].spec;
+        outlined.iter().find(|spec| spec.name == usual.name).unwrap_or(usual)
+    }
+
+    /// Bytes that this caller is told beyond those of the catalogue.
+    fn longer(&self) -> usize {
+        let Available { catalogue, outlined, .. } = &self.available;
+        let more = outlined.iter().filter_map(|spec| {
+            let usual = catalogue.get(&spec.name)?.spec.bytes();
+            Some(spec.bytes().saturating_sub(usual))
+        });
+        more.sum()
+    }
+
     /// As many tools as have room, in the order of the catalogue: those that a search brought up, the tools of this program, those that
     /// are called most, those that fit the question, and then the first of the others.
     fn chosen(&self, most: usize) -> Vec<usize> {
         let Available { catalogue, index, view, used, prompt_bytes, .. } = &self.available;
-        let bytes = |place: usize| catalogue.entries()[place].spec.bytes();
+        let bytes = |place: usize| self.spec(place).bytes();
         let mut chosen = Chosen { places: Vec::new(), most, left: *prompt_bytes };
         // What was searched for last can be called, however long its definition is.
         if let Some(newest) = self.found.last().filter(|_| most > 0) {
@@ -251,7 +271,7 @@ impl TurnTools {
         let line = |place: &usize| {
             let entry = &self.available.catalogue.entries()[*place];
             let about = entry.about.as_deref().map(|about| format!(" (of a server for: {})", short(about)));
-            format!("- {}: {}{}", entry.name, short(&entry.spec.description), about.unwrap_or_default())
+            format!("- {}: {}{}", entry.name, short(&self.spec(*place).description), about.unwrap_or_default())
         };
         let lines: Vec<String> = places.iter().map(line).collect();
         self.found.retain(|place| !places.contains(place));

@@ -38,14 +38,15 @@ impl Serialize for UsableTool {
     }
 }
 
-/// The tools of a catalogue whose calls are not all denied to this caller, in its order.
+/// The tools of a catalogue whose calls are not all denied to this caller, in its order; those of `outlined` as they stand there.
 #[must_use]
-pub fn usable(catalogue: &Catalogue, access: &Access) -> Vec<UsableTool> {
+pub fn usable(catalogue: &Catalogue, access: &Access, outlined: &[Arc<ToolSpec>]) -> Vec<UsableTool> {
     let seen = catalogue.entries().iter().filter(|entry| access.sees(entry));
     let told = seen.filter_map(|entry| {
         let verdict = access.decide(entry, &Map::new()).verdict;
         let asks = verdict == Verdict::Ask;
-        (verdict != Verdict::Deny).then(|| UsableTool { spec: Arc::clone(&entry.spec), effect: entry.effect, asks })
+        let spec = outlined.iter().find(|spec| spec.name == *entry.name).unwrap_or(&entry.spec);
+        (verdict != Verdict::Deny).then(|| UsableTool { spec: Arc::clone(spec), effect: entry.effect, asks })
     });
     told.collect()
 }
@@ -66,7 +67,7 @@ mod tests {
         let all = Catalogue::new(&[offer], &Catalogue::default(), |_| json!({}));
         let names = |rules: Vec<Rule>| -> Vec<(String, bool)> {
             let of = |tool: UsableTool| (tool.spec.name.clone(), tool.asks);
-            usable(&all, &Access::of_a_member(rules)).into_iter().map(of).collect()
+            usable(&all, &Access::of_a_member(rules), &[]).into_iter().map(of).collect()
         };
         let named = |names: &[(&str, bool)]| -> Vec<(String, bool)> {
             names.iter().map(|(name, asks)| ((*name).to_owned(), *asks)).collect()

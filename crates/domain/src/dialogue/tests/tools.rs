@@ -50,8 +50,16 @@ fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTool
     let index = Arc::new(Index::new(&catalogue));
     let access = Arc::new(Access::of_a_member(Vec::new()));
     let view = Arc::new(View::of(&catalogue, access.hides()));
-    let available =
-        Available { catalogue, index, access, view, used: Arc::from([]), built_in_always, prompt_bytes: 64 * 1024 };
+    let available = Available {
+        catalogue,
+        index,
+        access,
+        view,
+        outlined: Arc::from([]),
+        used: Arc::from([]),
+        built_in_always,
+        prompt_bytes: 64 * 1024,
+    };
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 

@@ -29,7 +29,16 @@ fn turn_tools(catalogue: Arc<Catalogue>, rules: Vec<Rule>, question: &str) -> Op
     let used: Arc<[(Arc<str>, u32)]> = Arc::from([("s__tool_00007".into(), 3)]);
     let view = Arc::new(View::of(&catalogue, access.hides()));
     TurnTools::new(
-        Available { catalogue, index, access, view, used, built_in_always: false, prompt_bytes: 64 * 1024 },
+        Available {
+            catalogue,
+            index,
+            access,
+            view,
+            outlined: Arc::from([]),
+            used,
+            built_in_always: false,
+            prompt_bytes: 64 * 1024,
+        },
         Allowance::new(5, 10),
         question,
     )
@@ -144,6 +153,25 @@ fn a_search_finds_tools_by_what_the_operator_says_of_their_server() {
 }
 
 #[test]
+fn words_for_one_caller_stand_for_those_of_the_catalogue_and_count_in_the_prompt() {
+    let catalogue = catalogue(3);
+    let own = &catalogue.entries()[1].spec;
+    let described = |text: &str| Arc::new(ToolSpec { description: text.to_owned(), ..ToolSpec::clone(own) });
+    let shown = |text: &str, prompt_bytes: usize| {
+        let (index, view) = (Arc::new(Index::new(&catalogue)), Arc::new(View::of(&catalogue, &[])));
+        let (access, outlined) = (Arc::new(Access::of_a_member(Vec::new())), Arc::from([described(text)]));
+        let (catalogue, used, built_in_always) = (Arc::clone(&catalogue), Arc::from([]), false);
+        let available = Available { catalogue, index, access, view, outlined, used, built_in_always, prompt_bytes };
+        TurnTools::new(available, Allowance::new(8, 8), "hello").unwrap().specs(10)
+    };
+    let told = shown("tables of this caller", 64 * 1024);
+    assert_eq!((told.len(), told[1].description.as_str()), (3, "tables of this caller"));
+    let told = shown(&"x".repeat(2_000), 1_500);
+    assert!(told.iter().all(|spec| spec.description.len() < 2_000), "what has no room is left out");
+    assert!(told.iter().any(|spec| spec.name == FIND_TOOLS));
+}
+
+#[test]
 fn a_turn_costs_the_same_with_few_tools_and_with_many() {
     let made = |many| {
         let catalogue = catalogue(many);
@@ -154,6 +182,7 @@ fn a_turn_costs_the_same_with_few_tools_and_with_many() {
             catalogue,
             index,
             access,
+            outlined: Arc::from([]),
             view,
             used: Arc::from([]),
             built_in_always: false,
