@@ -136,7 +136,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let store = store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
-    let others = if alone { None } else { doors::chat_service(&settings, &clock, &events) };
+    let others = if alone { None } else { doors::chat_service(&settings, &clock) };
     let (doors, home) = opened(records(platform, &sessions, others))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let handles = Handles::new(&doors);

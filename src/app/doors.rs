@@ -135,9 +135,9 @@ pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
 }
 
 /// Requests over NATS, where an address of it is configured.
-pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>, events: &TurnEvents) -> Option<DoorRecord> {
+pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Option<DoorRecord> {
     let url = settings.tools.nats_url.clone()?;
-    let service = Arc::new(ChatService::new(url, Arc::clone(clock), Arc::new(events.clone())));
+    let service = Arc::new(ChatService::new(url, Arc::clone(clock)));
     Some(DoorRecord {
         door: chat_service::DOOR,
         source: Source::Connection(Arc::clone(&service) as _),

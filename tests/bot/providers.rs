@@ -2,9 +2,11 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
+use ports::Dice;
 use serde_json::json;
 
 use crate::model::Act;
@@ -185,7 +187,70 @@ fn three_hundred_requests_at_once_are_each_answered_or_refused() {
             let refused = |reply: &&serde_json::Value| reply["success"] == false;
             assert!(replies.iter().filter(refused).all(|reply| !reply["error"].as_str().unwrap().is_empty()));
         }
+        // Where no model answers, each of them is told so, however many there are in one place.
+        world.model.does(|_| Act::Status(400));
+        let asked = (0..300).map(|number| {
+            let question = json!({"channel": "lobby", "user": format!("v{number}"), "message": "hello"});
+            let client = client.clone();
+            async move { ask(&client, question).await }
+        });
+        let replies = futures_util::future::join_all(asked).await;
+        let told: Vec<_> = replies.iter().filter(|reply| reply["success"] != false).collect();
+        assert!(told.is_empty(), "{told:?}");
     });
+}
+
+/// The longest pause that may be drawn.
+struct Unlucky;
+
+impl Dice for Unlucky {
+    fn roll(&self) -> f64 {
+        0.999
+    }
+}
+
+#[test]
+fn requests_are_answered_within_seconds_after_a_long_outage_of_nats() {
+    story(async {
+        let port = free_port();
+        let url = format!("nats://127.0.0.1:{port}");
+        let nats = Nats::start(port);
+        let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone()).dice(Arc::new(Unlucky))).await;
+        let connect = || async_nats::ConnectOptions::new().retry_on_initial_connect().connect(url.clone());
+        let question = json!({"channel": "lobby", "user": "Ada", "message": "hello"});
+        assert!(answered_within(&connect().await.unwrap(), &question, Duration::from_secs(20)).await.is_some());
+        drop(nats);
+        // Pauses of 1, 2, 4, 8 and 16 s would follow each other.
+        tokio::time::sleep(Duration::from_secs(17)).await;
+        let _nats = Nats::start(port);
+        let client = connect().await.unwrap();
+        let took = answered_within(&client, &question, Duration::from_secs(5)).await;
+        println!("a request is answered {took:?} after NATS is back");
+        assert!(took.is_some());
+        drop(world);
+    });
+}
+
+/// How long it takes until a request is answered.
+async fn answered_within(
+    client: &async_nats::Client,
+    question: &serde_json::Value,
+    within: Duration,
+) -> Option<Duration> {
+    let begun = tokio::time::Instant::now();
+    let answered = async {
+        loop {
+            let request =
+                async_nats::Request::new().payload(question.to_string().into()).timeout(Some(Duration::from_secs(5)));
+            if let Ok(reply) = client.send_request("staffai.chat", request).await {
+                let told: serde_json::Value = serde_json::from_slice(&reply.payload).unwrap();
+                assert_eq!(told["success"], true, "{told}");
+                return begun.elapsed();
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    tokio::time::timeout(within, answered).await.ok()
 }
 
 #[test]

@@ -337,7 +337,8 @@ impl Outbox {
             again: None,
         });
         self.events.publish(place, &id, || TurnUpdate::DONE);
-        let outgoing = Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true };
+        let outgoing =
+            Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true, effort: None };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
     }
 

@@ -390,7 +390,8 @@ impl RestrictionSweeper {
         *count = count.wrapping_add(1);
         let name = format!("s{:x}-{count:x}", began.0);
         let place = Place::new(member.person.door.clone(), channel);
-        let outgoing = Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false };
+        let outgoing =
+            Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, effort: None };
         // Nobody waits for it: the log has it as well.
         let (reply, _) = oneshot::channel();
         let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });

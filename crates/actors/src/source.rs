@@ -7,18 +7,13 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::board::{Board, PartKind};
 use super::reconnect::Reconnect;
 use super::running::{Exit, ExitSender};
 use super::supervisor::{Actor, ActorContext, Crash};
 use domain::ids::{self, Door};
-use domain::restart::Backoff;
 use ports::{Dice, EventSource, Intake, SourceError};
-
-/// Waits before a connection is begun again.
-const RECONNECT: Backoff = Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) };
 
 /// What its connection and its timer tell it.
 pub enum SourceEvent {
@@ -84,7 +79,7 @@ impl Actor for SourceActor {
                 self.exit.send_replace(Some(Exit::Refused(reason)));
             }
             SourceEvent::Ended(SourceError::Unreachable(reason)) => {
-                let wait = state.0.pause(&RECONNECT, self.dice.roll());
+                let wait = state.0.pause(&self.source.pauses(), self.dice.roll());
                 let again_in_ms = ids::millis(wait);
                 tracing::warn!(event = "source.lost", door = %self.door, reason, again_in_ms, "the connection of a door ended");
                 self.board.down(PartKind::Door, self.door.as_str(), &reason);

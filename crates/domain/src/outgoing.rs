@@ -9,6 +9,7 @@ use super::completion::ToolCall;
 use super::ids::{MessageId, Place};
 use super::notice;
 use super::split::is_blank;
+use super::turn::Effort;
 
 /// The largest file that goes out, in bytes. What is larger is named only.
 pub const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -25,6 +26,9 @@ pub struct Outgoing {
     /// It is a word that there is no answer, or no better one.
     #[serde(skip)]
     pub apology: bool,
+    /// What it took to find it, for doors that tell it.
+    #[serde(skip)]
+    pub effort: Option<Arc<Effort>>,
 }
 
 impl Outgoing {
@@ -197,6 +201,8 @@ pub struct Piece {
     pub buttons: Vec<Button>,
     /// It is of a word that there is no answer, or no better one.
     pub apology: bool,
+    /// What it took to find the answer, for doors that tell it.
+    pub effort: Option<Arc<Effort>>,
 }
 
 impl Piece {
@@ -208,7 +214,7 @@ impl Piece {
     /// The same as parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { text, cards, files, buttons, apology: _ } = self;
+        let Self { text, cards, files, buttons, apology: _, effort: _ } = self;
         let text = Part::Text { text };
         let buttons = (!buttons.is_empty()).then_some(Part::Buttons { buttons });
         let extras = cards.into_iter().map(Part::Card).chain(files.into_iter().map(Part::File)).chain(buttons);

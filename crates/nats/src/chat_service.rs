@@ -22,11 +22,8 @@ use domain::ids::{Door, MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Incoming, Posted, WantedModels};
 use domain::notice::template;
 use domain::outgoing::Capabilities;
-use domain::turn::Effort;
-use domain::turn_event::TurnUpdate;
-use ports::{
-    Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError, TurnEventLog,
-};
+use domain::restart::Backoff;
+use ports::{Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostResult, Poster, SourceError};
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("nats");
@@ -47,7 +44,6 @@ const TEXT_LIMIT: usize = 100_000;
 pub struct ChatService {
     url: SecretString,
     clock: Arc<dyn Clock>,
-    events: Arc<dyn TurnEventLog>,
     session: Mutex<Option<Session>>,
     last_id: Mutex<u64>,
 }
@@ -55,8 +51,8 @@ pub struct ChatService {
 impl ChatService {
     /// A service at this address, which may hold a login. Nothing is connected yet.
     #[must_use]
-    pub fn new(url: SecretString, clock: Arc<dyn Clock>, events: Arc<dyn TurnEventLog>) -> Self {
-        Self { url, clock, events, session: Mutex::new(None), last_id: Mutex::new(0) }
+    pub fn new(url: SecretString, clock: Arc<dyn Clock>) -> Self {
+        Self { url, clock, session: Mutex::new(None), last_id: Mutex::new(0) }
     }
 
     /// Answers requests until the connection is lost.
@@ -96,7 +92,6 @@ impl ChatService {
             Err(why) => return drop(self.reply(&inbox, &Reply::refused(&why)).await),
         };
         let posted = self.posted(asked, &inbox);
-        self.events.open(&posted.place);
         if intake.accept(Incoming::Posted(posted), us()).await.is_err() {
             drop(self.reply(&inbox, &Reply::refused(BUSY)).await);
         }
@@ -142,24 +137,6 @@ impl ChatService {
         let payload = serde_json::to_vec(reply).map_err(|error| PostError::Transient(error.to_string()))?;
         session.client.publish(inbox.to_owned(), payload.into()).await.map_err(|_| away())
     }
-
-    /// Whether what is posted for a turn says that there is no answer, and what it took.
-    fn ended(&self, place: &Place, trigger: &MessageId) -> (bool, Effort) {
-        let (mut after, mut ended) = (0, (false, Effort::default()));
-        while let Some(batch) = self.events.read(place, after).filter(|batch| !batch.events.is_empty()) {
-            for event in batch.events {
-                after = event.number;
-                if event.turn.trigger() == *trigger {
-                    match &event.update {
-                        TurnUpdate::Apology { .. } => ended = (true, Effort::default()),
-                        TurnUpdate::Final { effort, .. } => ended = (false, effort.clone()),
-                        _ => {}
-                    }
-                }
-            }
-        }
-        ended
-    }
 }
 
 fn us() -> Person {
@@ -171,6 +148,10 @@ impl EventSource for ChatService {
     async fn run(&self, intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError {
         SourceError::Unreachable(self.serve(&*intake, serving).await.err().unwrap_or_default())
     }
+
+    fn pauses(&self) -> Backoff {
+        crate::RECONNECT
+    }
 }
 
 #[async_trait]
@@ -181,12 +162,15 @@ impl Poster for ChatService {
 
     async fn perform(&self, request: &PostRequest) -> Result<PostReply, PostError> {
         let result = match request {
-            PostRequest::Create { place, piece, reply_to: Some(trigger), .. } => {
+            PostRequest::Create { piece, reply_to: Some(trigger), .. } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 if let Some((_, inbox)) = trigger.id.split_once('.') {
-                    let (apology, effort) = self.ended(place, trigger);
-                    let reply = if apology { Reply::refused(&text) } else { Reply::answer(&text) };
-                    self.reply(inbox, &reply.with(&effort)).await?;
+                    let reply = match &piece.effort {
+                        _ if piece.apology => Reply::refused(&text),
+                        Some(effort) => Reply::answer(&text).with(effort),
+                        None => Reply::answer(&text),
+                    };
+                    self.reply(inbox, &reply).await?;
                 }
                 PostResult::Message(MessageId::new(DOOR, format!("{}.answer", trigger.id)))
             }
@@ -198,3 +182,6 @@ impl Poster for ChatService {
         Ok(PostReply { result, bucket: None })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,8 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use domain::restart::Backoff;
+
 /// What is said of a connection that ended.
 pub const LOST: &str = "the connection to NATS is lost";
 /// How long connecting may take.
@@ -21,6 +23,9 @@ const WAITING_MAX: usize = 128;
 const REQUESTS_MAX: usize = 8_192;
 /// Requests of ours that may wait for the connection.
 const SENDING_MAX: usize = 256;
+
+/// The pauses before a connection that ended is begun again. One address on the operator's own network may be tried often.
+pub const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
 
 /// The pause between two log lines about the same trouble.
 const TOLD_EVERY: Duration = Duration::from_secs(10);

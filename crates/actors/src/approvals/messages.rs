@@ -38,8 +38,13 @@ impl Approvals {
             return;
         }
         // No reply: what replies to the question of a turn is its answer.
-        let outgoing =
-            Outgoing { place: gate.place.clone(), reply_to: None, parts: words::asking(gate), apology: false };
+        let outgoing = Outgoing {
+            place: gate.place.clone(),
+            reply_to: None,
+            parts: words::asking(gate),
+            apology: false,
+            effort: None,
+        };
         let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
         let outbox = self.ways.outboxes.of(&gate.place.door).clone();
         let (there, back) = (gate.id.clone(), gate.id.clone());

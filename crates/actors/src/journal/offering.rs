@@ -1,5 +1,6 @@
 //! The lease of a turn: who is handed it, and when it is handed out again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -80,9 +81,11 @@ impl Journal {
             Stage::Answered { answer, .. } => {
                 let drafted = answer.effort.drafted;
                 let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
-                let outgoing = Outgoing { apology: !answer.outcome.answers(), ..answer.outgoing.clone() };
+                let streams = self.events.streams(&id.door);
+                let effort = streams.then(|| Arc::new(answer.effort.clone()));
+                let outgoing = Outgoing { apology: !answer.outcome.answers(), effort, ..answer.outgoing.clone() };
                 // Readers of events are shown drafts there, and never in the channel.
-                let drafted = drafted && !self.events.streams(&id.door);
+                let drafted = drafted && !streams;
                 entry.visible = Visible::Perhaps;
                 let since = turn.at;
                 // What replies to nothing is told from others in the channel by its words alone, which two turns may share. Nothing of

@@ -21,7 +21,7 @@ use domain::ending::Unposted;
 use domain::ids::{MessageId, Place};
 use domain::layout::lay_out;
 use domain::notice::{self, Apology};
-use domain::outgoing::{Capabilities, File, Part, Piece};
+use domain::outgoing::{Capabilities, File, Outgoing, Part, Piece};
 use domain::rejection::Rejection;
 use ports::{Dice, PostError, PostRequest, PostResult, Poster, Renderer};
 
@@ -307,7 +307,8 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
-        let told = Piece { apology: job.outgoing.apology || piece.apology, ..piece.clone() };
+        let Outgoing { apology, effort, .. } = &job.outgoing;
+        let told = Piece { apology: *apology || piece.apology, effort: effort.clone(), ..piece.clone() };
         let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
         for attempt in 0.. {
             if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {

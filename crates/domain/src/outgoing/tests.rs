@@ -1,7 +1,13 @@
 use super::*;
 
 fn outgoing(parts: Vec<Part>) -> Outgoing {
-    Outgoing { place: Place::new(super::super::ids::Door::new("test"), "1"), reply_to: None, parts, apology: false }
+    Outgoing {
+        place: Place::new(super::super::ids::Door::new("test"), "1"),
+        reply_to: None,
+        parts,
+        apology: false,
+        effort: None,
+    }
 }
 
 fn card() -> Card {

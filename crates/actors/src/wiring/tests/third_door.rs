@@ -11,6 +11,7 @@ use crate::running::{DoorRules, LimitScope};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Quoted};
 use domain::outgoing::Capabilities;
+use domain::restart::Backoff;
 use domain::triage;
 use domain::turn::{HistoryScope, Policy, ReplyContract};
 use domain::turn_event::TurnUpdate;
@@ -110,6 +111,10 @@ impl EventSource for Club {
             }
         }
         SourceError::Unreachable("the line was cut".to_owned())
+    }
+
+    fn pauses(&self) -> Backoff {
+        Backoff { base: Duration::from_secs(1), cap: Duration::from_secs(30) }
     }
 }
 

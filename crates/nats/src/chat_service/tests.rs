@@ -1,0 +1,104 @@
+//! What is posted becomes a reply, over a real server of NATS.
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::*;
+use domain::gate::{Click, Decision, Refusal};
+use domain::ids::Timestamp;
+use domain::outgoing::Piece;
+use domain::turn::Effort;
+use ports::NotAccepted;
+
+/// A server that ends with the test.
+struct Nats(Child);
+
+impl Drop for Nats {
+    fn drop(&mut self) {
+        self.0.kill().unwrap();
+        self.0.wait().unwrap();
+    }
+}
+
+fn nats() -> (Nats, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let mut server = Command::new("nats-server");
+    server.args(["-a", "127.0.0.1", "-p", &port]).stdout(Stdio::null()).stderr(Stdio::null());
+    let child = server.spawn().expect("nats-server is missing; ./test installs it");
+    (Nats(child), format!("nats://127.0.0.1:{port}"))
+}
+
+struct Noon;
+
+impl Clock for Noon {
+    fn now(&self) -> Timestamp {
+        Timestamp(43_200_000)
+    }
+}
+
+async fn ask(client: &async_nats::Client, question: Value) -> Value {
+    let request =
+        async_nats::Request::new().payload(question.to_string().into()).timeout(Some(Duration::from_secs(20)));
+    let reply = client.send_request("staffai.chat", request).await.unwrap();
+    serde_json::from_slice(&reply.payload).unwrap()
+}
+
+/// Takes each question and answers none.
+#[derive(Default)]
+struct Silent(Mutex<Vec<Posted>>);
+
+#[async_trait]
+impl Intake for Silent {
+    async fn accept(&self, incoming: Incoming, _us: Person) -> Result<(), NotAccepted> {
+        if let Incoming::Posted(posted) = incoming {
+            self.0.lock().push(posted);
+        }
+        Ok(())
+    }
+
+    async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
+        panic!("nothing waits for a decision")
+    }
+}
+
+#[tokio::test]
+async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it() {
+    let (_nats, url) = nats();
+    let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(&url).await.unwrap();
+    client.flush().await.unwrap();
+    let service = Arc::new(ChatService::new(url.into(), Arc::new(Noon)));
+    let intake = Arc::new(Silent::default());
+    let (running, taken) = (Arc::clone(&service), Arc::clone(&intake));
+    let serving = Arc::new(Notify::new());
+    let served = Arc::clone(&serving);
+    let run = tokio::spawn(async move {
+        running.run(taken, Box::new(move || served.notify_one())).await;
+    });
+    serving.notified().await;
+    let effort = Effort { model: Some("row".to_owned()), ..Effort::default() };
+    for (apology, success) in [(true, false), (false, true)] {
+        let piece = Piece { apology, effort: Some(Arc::new(effort.clone())), ..Piece::text("words") };
+        let asked = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));
+        // No event of the turn is left anywhere: all that is known of it is what is posted.
+        let posts = async {
+            let posted = loop {
+                if let Some(posted) = intake.0.lock().pop() {
+                    break posted;
+                }
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            };
+            let (place, reply_to) = (posted.place, Some(posted.id));
+            let request = PostRequest::Create { place, piece, reply_to, nonce: "n".to_owned() };
+            service.perform(&request).await.unwrap();
+        };
+        let (reply, ()) = tokio::join!(asked, posts);
+        assert_eq!(reply["success"], success, "{reply}");
+        let (content, provider) = if apology { ("", Value::Null) } else { ("words", json!("row")) };
+        assert!(reply["content"] == content && reply["provider"] == provider, "{reply}");
+    }
+    run.abort();
+}
