@@ -159,6 +159,12 @@ impl WrittenJson {
         Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
     }
 
+    /// The JSON of a record, written down. `None` if it has none.
+    #[must_use]
+    pub fn of(record: &impl Serialize) -> Option<Self> {
+        serde_json::value::to_raw_value(record).ok().map(|raw| Self(raw.into()))
+    }
+
     /// The text.
     #[must_use]
     pub fn as_str(&self) -> &str {

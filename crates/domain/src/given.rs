@@ -6,11 +6,23 @@ use std::sync::Arc;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::attachment::PICTURE_TOKENS;
-use super::completion::{AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, estimated_tokens};
+use super::completion::{
+    AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson, estimated_tokens,
+};
 
 /// A shared [`Conversation`]. Clones are the same one.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Given(Arc<Conversation>);
+#[derive(Debug, Clone)]
+pub struct Given(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    conversation: Conversation,
+    /// Its JSON, written once: each record of its turn holds it again.
+    written: Option<WrittenJson>,
+}
+
+/// A conversation of more bytes than this is written down once, on a thread for blocking work: a picture of 5 MiB takes some 20 ms.
+const LONG_BYTES: usize = 32 * 1024;
 
 /// What was said, the oldest message first, and what the asker wants of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -62,21 +74,45 @@ impl Given {
     /// Shares a conversation.
     #[must_use]
     pub fn new(conversation: Conversation) -> Self {
-        Self(Arc::new(conversation))
+        Self(Arc::new(Shared { conversation, written: None }))
+    }
+
+    /// Shares a conversation whose JSON is written now. Takes time in proportion to its bytes, pictures included.
+    #[must_use]
+    pub fn written(conversation: Conversation) -> Self {
+        let written = WrittenJson::of(&conversation);
+        Self(Arc::new(Shared { conversation, written }))
+    }
+
+    /// Bytes of its JSON, if that was written down.
+    #[must_use]
+    pub fn written_bytes(&self) -> usize {
+        self.0.written.as_ref().map_or(0, |written| written.as_str().len())
     }
 }
+
+impl PartialEq for Given {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.conversation == other.0.conversation
+    }
+}
+
+impl Eq for Given {}
 
 impl Deref for Given {
     type Target = Conversation;
 
     fn deref(&self) -> &Conversation {
-        &self.0
+        &self.0.conversation
     }
 }
 
 impl Serialize for Given {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        self.0.as_ref().serialize(serializer)
+        match &self.0.written {
+            Some(written) => written.serialize(serializer),
+            None => self.0.conversation.serialize(serializer),
+        }
     }
 }
 
@@ -135,6 +171,13 @@ mod stored_pictures {
 }
 
 impl Conversation {
+    /// True if writing its JSON takes longer than a task may hold its thread.
+    #[must_use]
+    pub fn is_long(&self) -> bool {
+        let said: usize = self.messages.iter().map(Message::bytes).sum();
+        said + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>() > LONG_BYTES
+    }
+
     /// What the person said last; empty when none of it is theirs.
     #[must_use]
     pub fn question(&self) -> &str {
@@ -184,7 +227,6 @@ impl Conversation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::completion::WrittenJson;
 
     fn look() -> Arc<ToolSpec> {
         let parameters = WrittenJson::new(&serde_json::json!({"type": "object"}));
@@ -219,6 +261,24 @@ mod tests {
         assert_eq!(before, Message::new(Role::User, "hi"));
         let broken = serde_json::json!({"role": "user", "text": "hi", "pictures": ["AAAA"]});
         assert!(serde_json::from_value::<Message>(broken).is_err());
+    }
+
+    #[test]
+    fn the_json_of_a_conversation_with_pictures_is_written_once_and_is_the_same() {
+        let bytes: Arc<[u8]> = b"GIF89a\x01\x00\x01\x00\x00\x00\x00,".iter().copied().chain([7; 100_000]).collect();
+        let mut message = Message::new(Role::User, "what is this?");
+        message.pictures.push(Picture { about: String::new(), mime: "image/gif", bytes });
+        let conversation = Conversation { messages: vec![message], ..Conversation::default() };
+        assert!(conversation.is_long() && !Conversation::default().is_long());
+        let (plain, written) = (Given::new(conversation.clone()), Given::written(conversation));
+        let stored = serde_json::to_string(&plain).unwrap();
+        assert_eq!(serde_json::to_string(&written).unwrap(), stored);
+        assert_eq!((written.written_bytes(), plain.written_bytes()), (stored.len(), 0));
+        assert_eq!(serde_json::from_str::<Given>(&stored).unwrap(), written);
+        // What a record holds is that text, and nothing is encoded for it.
+        let other = WrittenJson::of(&7);
+        let given = Given(Arc::new(Shared { conversation: Conversation::default(), written: other }));
+        assert_eq!(serde_json::to_string(&given).unwrap(), "7");
     }
 
     #[test]

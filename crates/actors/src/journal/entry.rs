@@ -10,10 +10,14 @@ use crate::handle::{Reply, Undelivered};
 use crate::messages::approvals::Waiting;
 use domain::delivery::{BESIDE_AFTER, Refusals};
 use domain::gate::Parked;
+use domain::given::Given;
 use domain::ids::TurnId;
 use domain::keys;
 use domain::turn::{Answer, Custody, Turn};
 use ports::Write;
+
+/// The usual bytes of a record beside the conversation that came with its turn.
+const RECORD_BYTES: usize = 1_024;
 
 /// A turn that is not closed.
 pub(super) struct Entry {
@@ -175,7 +179,10 @@ pub(super) fn record(entry: &Entry) -> Write {
     let parked = entry.parked.clone().filter(|_| answer.is_none());
     let refused = entry.refused;
     let custody = Custody::Open { turn: entry.turn.clone(), answer, acted: entry.acted, parked, refused };
-    // Plain data with string keys always serialises.
-    let value = serde_json::to_string(&custody).unwrap_or_default();
+    // A conversation with pictures is long, and is copied once. Plain data with string keys always serialises.
+    let given = entry.turn.given.as_ref().map_or(0, Given::written_bytes);
+    let mut value = Vec::with_capacity(given + RECORD_BYTES);
+    let written = serde_json::to_writer(&mut value, &custody);
+    let value = written.ok().and_then(|()| String::from_utf8(value).ok()).unwrap_or_default();
     Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
 }

@@ -106,7 +106,7 @@ impl ModelApi {
         Self::opens(caller)?;
         self.check_size(caller, &conversation)?;
         let mut under_way = self.begin(caller, taken);
-        let posted = self.posted(caller, conversation, &under_way);
+        let posted = self.posted(caller, conversation, &under_way).await?;
         self.fits(&posted)?;
         let events = Arc::clone(&self.parts.events);
         events.open(&under_way.place);
@@ -145,9 +145,16 @@ impl ModelApi {
         UnderWay { api: Arc::clone(self), holder, place, message, over: true, _taken: taken }
     }
 
-    fn posted(&self, caller: &Caller, mut conversation: Conversation, under_way: &UnderWay) -> Posted {
+    async fn posted(
+        &self,
+        caller: &Caller,
+        mut conversation: Conversation,
+        under_way: &UnderWay,
+    ) -> Result<Posted, Failure> {
         let holder = &under_way.holder;
         conversation.rows = self.answering(caller, &conversation);
+        let question = conversation.question().chars().take(QUESTION_MAX).collect();
+        let tools = conversation.takes_our_tools() && caller.may(Right::Tools);
         let author = Author {
             person: Person::new(DOOR, holder.clone()),
             name: holder.clone(),
@@ -155,7 +162,7 @@ impl ModelApi {
             joined: None,
             kind: AuthorKind::Member,
         };
-        Posted {
+        Ok(Posted {
             id: under_way.message.clone(),
             place: under_way.place.clone(),
             // Rules that name the holder's place hold for all of their requests.
@@ -163,7 +170,7 @@ impl ModelApi {
             // No direct message: all who were let in are answered.
             guild: Some(DOOR.as_str().to_owned()),
             author,
-            text: conversation.question().chars().take(QUESTION_MAX).collect(),
+            text: question,
             mentions_us: true,
             reply_to: None,
             attachments: Vec::new(),
@@ -171,12 +178,21 @@ impl ModelApi {
             may_answer: true,
             at: self.parts.clock.now(),
             draw: None,
-            tools: conversation.takes_our_tools() && caller.may(Right::Tools),
-            given: Some(Given::new(conversation)),
+            tools,
+            given: Some(shared(conversation).await?),
             models: WantedModels::default(),
             lineage: None,
-        }
+        })
     }
+}
+
+/// Shares a conversation. The JSON of a long one is written on a thread for blocking work, for all records of its turn.
+async fn shared(conversation: Conversation) -> Result<Given, Failure> {
+    if !conversation.is_long() {
+        return Ok(Given::new(conversation));
+    }
+    let gone = |_| Failure::Internal("the conversation was not written".to_owned());
+    tokio::task::spawn_blocking(move || Given::written(conversation)).await.map_err(gone)
 }
 
 impl Drop for UnderWay {
