@@ -51,6 +51,9 @@ mod long_answers;
 #[path = "bot/programs.rs"]
 mod programs;
 
+#[path = "bot/response_sockets.rs"]
+mod response_sockets;
+
 #[path = "bot/presence.rs"]
 mod presence;
 

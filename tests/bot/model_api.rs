@@ -83,7 +83,7 @@ fn official_clients_need_no_more_than_another_address_and_key() {
         let (steps, above, from_npm) = tokio::join!(official, above, from_npm);
         assert_eq!((above, from_npm), ("langchain llm".to_owned(), "npm openai ai sdk".to_owned()));
         let held = ["models", "chat", "stream", "tools", "structured", "errors", "responses", "responses with tools"];
-        assert_eq!(steps, [&held[..], &["embeddings", "ollama"]].concat().join(" "));
+        assert_eq!(steps, [&held[..], &["responses over a socket", "embeddings", "ollama"]].concat().join(" "));
         // What the model saw is what the client gave, and nothing of ours.
         let asks = world.model.asks();
         let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");

@@ -212,6 +212,33 @@ def openai_responses_tools():
     step("responses with tools")
 
 
+def openai_responses_socket():
+    look = {"type": "function", "name": "look", "parameters": LOOK["function"]["parameters"]}
+    with client().responses.connect() as socket:
+
+        def answer(**request):
+            socket.send({"type": "response.create", "model": "scripted", "store": False, **request})
+            events = []
+            for event in socket:
+                events.append(event)
+                if event.type in ("response.completed", "response.failed", "error"):
+                    return events
+
+        said = [{"role": "user", "content": "stream"}]
+        first = answer(input=said)
+        assert first[-1].response.output_text == WORDS, first[-1]
+        assert [event.type for event in first].count("response.output_text.delta") > 2, "it comes as it grows"
+        called = answer(input=[{"role": "user", "content": "tools"}], tools=[look])[-1].response
+        call = called.output[-1]
+        assert (call.type, call.name) == ("function_call", "look"), call
+        found = {"type": "function_call_output", "call_id": call.call_id, "output": "a boat"}
+        last = answer(input=[found], tools=[look], previous_response_id=called.id)[-1].response
+        assert last.output_text == "I see a boat" and last.previous_response_id == called.id, last
+        lost = answer(input="tide?", previous_response_id=first[-1].response.id)[-1]
+        assert (lost.type, lost.status, lost.error.code) == ("error", 400, "previous_response_not_found"), lost
+    step("responses over a socket")
+
+
 def openai_embeddings():
     embeddings = client().embeddings
     texts = ["a", "bcd", *["x" * number for number in range(1, 100)]]
@@ -266,6 +293,7 @@ STEPS = [
     openai_errors,
     openai_responses,
     openai_responses_tools,
+    openai_responses_socket,
     openai_embeddings,
     ollama_all,
 ]

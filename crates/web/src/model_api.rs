@@ -14,6 +14,7 @@ mod ollama;
 mod openai;
 mod pictures;
 mod room;
+mod sockets;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +30,7 @@ use self::failure::Failure;
 use self::ignored::Ignored;
 use self::kept::Responses;
 use self::room::Room;
+use self::sockets::Sockets;
 use domain::api_key::{Caller, HOLDERS};
 use domain::embedding::{EmbeddingRequest, Embeddings};
 use domain::ending::Ending;
@@ -87,6 +89,7 @@ pub struct ModelApi {
     parts: Parts,
     room: Arc<Room>,
     responses: Responses,
+    sockets: Arc<Sockets>,
     last_id: Mutex<u64>,
     /// Stands in each id.
     tag: u32,
@@ -132,7 +135,7 @@ impl ModelApi {
         let tag = (parts.dice.roll() * f64::from(u32::MAX)) as u32;
         let responses = Responses::new(Arc::clone(&parts.store));
         let room = Room::new(parts.bounds.at_once);
-        Self { parts, room, responses, last_id: Mutex::new(0), tag }
+        Self { parts, room, responses, sockets: Arc::default(), last_id: Mutex::new(0), tag }
     }
 
     /// Rises over restarts too, and differs between processes: the journal remembers ids.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::http::{HeaderMap, header};
 use serde::de::DeserializeOwned;
 
@@ -55,6 +55,14 @@ async fn read_up_to<T: DeserializeOwned + Send + 'static>(
     let mut taken = room.take(caller.name(), kib(most)).await?;
     let bytes = to_bytes(body, most).await.map_err(|_| Failure::TooLarge(most))?;
     taken.shrink(kib(bytes.len()));
+    Ok((parsed(bytes).await?, taken))
+}
+
+/// Reads JSON of a bounded number of values.
+///
+/// # Errors
+/// It is none, or has too many values.
+pub(super) async fn parsed<T: DeserializeOwned + Send + 'static>(bytes: Bytes) -> Result<T, Failure> {
     let is_long = bytes.len() > LONG;
     let parse = move || {
         if values(&bytes) > VALUES_MAX {
@@ -62,16 +70,16 @@ async fn read_up_to<T: DeserializeOwned + Send + 'static>(
         }
         serde_json::from_slice::<T>(&bytes).map_err(|error| Failure::bad("", error.to_string()))
     };
-    let read = if is_long {
+    if is_long {
         let gone = |_| Failure::Internal("the request was not read".to_owned());
         tokio::task::spawn_blocking(parse).await.map_err(gone)?
     } else {
         parse()
-    };
-    Ok((read?, taken))
+    }
 }
 
-fn kib(bytes: usize) -> u32 {
+/// The KiB that so many bytes take.
+pub(super) fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX)
 }
 

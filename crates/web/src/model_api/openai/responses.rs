@@ -1,6 +1,8 @@
 //! The endpoints of OpenAI's responses: a conversation that the client goes on with by naming the response before.
 
+mod near;
 mod reading;
+mod socket;
 mod writing;
 
 use std::sync::Arc;
@@ -15,13 +17,15 @@ use axum::{Extension, Json, Router};
 use futures_util::stream::{self, Stream};
 use serde_json::{Number, Value};
 
-use self::reading::{Asked, CompactRequest, CreateRequest};
+use self::near::Near;
+use self::reading::{Asked, CompactRequest, CreateRequest, Echo};
 use self::writing::Writer;
 use super::{KEEP_ALIVE, Refusal};
 use crate::model_api::asking::{Answered, Asking, Progress};
 use crate::model_api::failure::Failure;
 use crate::model_api::ignored::Ignored;
 use crate::model_api::kept::Kept;
+use crate::model_api::room::Taken;
 use crate::model_api::{ModelApi, body};
 use domain::api_key::Caller;
 use domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
@@ -37,7 +41,7 @@ const COMPACT: &str = "Write a summary of this conversation for a reader who wil
 /// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     Router::new()
-        .route("/v1/responses", post(create))
+        .route("/v1/responses", post(create).get(socket::open))
         .route("/v1/responses/compact", post(compact))
         .route("/v1/responses/{id}", get(retrieve).delete(delete))
 }
@@ -48,26 +52,10 @@ async fn create(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, Refusal> {
-    let (mut request, mut room) = body::read_conversation::<CreateRequest>(&api.room, &caller, &headers, body).await?;
-    room.grow(recall(&api, &holder(&caller), &mut request).await?).await?;
-    let Asked { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
-    let row = api.settle(&caller, &mut conversation, stream, &mut ignored)?;
-    echo.temperature = Some(temperature(&row, &conversation.sampling));
-    let said = if store { conversation.messages.clone() } else { Vec::new() };
-    if let Some(previous) = &previous {
-        let (mut before, bytes) = api.responses.said(&holder(&caller), previous).await?;
-        room.grow(bytes).await?;
-        before.append(&mut conversation.messages);
-        conversation.messages = before;
-    }
-    if let Some(instructions) = &echo.instructions {
-        conversation.messages.insert(0, Message::new(Role::System, instructions.clone()));
-    }
-    let created = api.parts.clock.now().0 / 1_000;
-    let mut asking = api.ask(&caller, conversation, room).await?;
-    let (id, clock) = (format!("resp_{}", asking.id()), Arc::clone(&api.parts.clock));
-    let writer = Writer { id, created, model: row.key, echo, sequence: 0, text: String::new(), begun: false, clock };
-    let shelf = store.then(|| Shelf { api: Arc::clone(&api), holder: holder(&caller), previous, said });
+    let (request, mut room) = body::read_conversation::<CreateRequest>(&api.room, &caller, &headers, body).await?;
+    let prepared = prepare(&api, &caller, request, &mut room, None).await?;
+    let (stream, ignored) = (prepared.stream, prepared.ignored.clone());
+    let Begun { mut asking, writer, shelf, .. } = prepared.begin(&api, &caller, room).await?;
     if !stream {
         let answered = asking.whole().await?;
         let response = writer.whole(&answered);
@@ -79,6 +67,77 @@ async fn create(
     asking.begin().await?;
     let events = streamed(asking, writer, shelf);
     Ok(ignored.warn(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()))
+}
+
+/// A request that was understood, with all that was said before it.
+struct Prepared {
+    conversation: Conversation,
+    row: Row,
+    echo: Echo,
+    previous: Option<String>,
+    stream: bool,
+    store: bool,
+    ignored: Ignored,
+    /// What this request says; empty unless the response is kept.
+    said: Vec<Message>,
+    /// All that was said so far, where the connection keeps it.
+    all: Option<Vec<Message>>,
+}
+
+/// A response under way.
+struct Begun {
+    asking: Asking,
+    writer: Writer,
+    shelf: Option<Shelf>,
+    all: Option<Vec<Message>>,
+}
+
+/// Reads a request, and what was said before it: `near` is what its connection keeps of the last response.
+async fn prepare(
+    api: &ModelApi,
+    caller: &Caller,
+    mut request: CreateRequest,
+    room: &mut Taken,
+    near: Option<&Near>,
+) -> Result<Prepared, Failure> {
+    room.grow(recall(api, &holder(caller), &mut request).await?).await?;
+    let Asked { mut conversation, previous, stream, store, mut ignored, mut echo } = request.read()?;
+    let row = api.settle(caller, &mut conversation, stream, &mut ignored)?;
+    echo.temperature = Some(temperature(&row, &conversation.sampling));
+    let said = if store { conversation.messages.clone() } else { Vec::new() };
+    if let Some(previous) = &previous {
+        let (mut before, bytes) = match near.and_then(|near| near.said(previous)) {
+            Some(near) => near,
+            None => api.responses.said(&holder(caller), previous).await?,
+        };
+        room.grow(bytes).await?;
+        before.append(&mut conversation.messages);
+        conversation.messages = before;
+    }
+    let all = near.map(|_| conversation.messages.clone());
+    if let Some(instructions) = &echo.instructions {
+        conversation.messages.insert(0, Message::new(Role::System, instructions.clone()));
+    }
+    Ok(Prepared { conversation, row, echo, previous, stream, store, ignored, said, all })
+}
+
+impl Prepared {
+    fn writer(self, api: &ModelApi, id: &str) -> Writer {
+        let (created, clock) = (api.parts.clock.now().0 / 1_000, Arc::clone(&api.parts.clock));
+        let (id, model, echo) = (format!("resp_{id}"), self.row.key, self.echo);
+        Writer { id, created, model, echo, sequence: 0, text: String::new(), begun: false, clock }
+    }
+
+    /// Hands the request in.
+    async fn begin(mut self, api: &Arc<ModelApi>, caller: &Caller, room: Taken) -> Result<Begun, Failure> {
+        let asking = api.ask(caller, std::mem::take(&mut self.conversation), room).await?;
+        let (holder, previous) = (holder(caller), self.previous.take());
+        let said = std::mem::take(&mut self.said);
+        let shelf = self.store.then(|| Shelf { api: Arc::clone(api), holder, previous, said });
+        let all = self.all.take();
+        let writer = self.writer(api, asking.id());
+        Ok(Begun { asking, writer, shelf, all })
+    }
 }
 
 /// The temperature that an answer is sampled with, as far as it is known here: providers use 1 where none is sent.

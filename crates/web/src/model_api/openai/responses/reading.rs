@@ -20,6 +20,8 @@ use domain::given::{Conversation, Message};
 const METADATA_MAX: usize = 16;
 const METADATA_NAME_MAX: usize = 64;
 const METADATA_VALUE_MAX: usize = 2_048;
+/// The longest name of an event, of a stream or of a type, in bytes.
+const STREAM_ID_MAX: usize = 128;
 /// The type of items that only name what was said before.
 const REFERENCE: &str = "item_reference";
 /// The types of parts that are text.
@@ -57,8 +59,20 @@ pub(super) struct CreateRequest {
     tool_choice: Option<Value>,
     prompt_cache_key: Option<String>,
     safety_identifier: Option<String>,
+    /// The conversation is only prepared: the next response goes on from it.
+    #[serde(skip)]
+    pub warms_up: bool,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
+}
+
+/// What is said of a request beside its body, where many requests come over one socket.
+#[derive(Debug)]
+pub(super) struct EventHead {
+    /// The type of the event.
+    pub kind: Option<String>,
+    /// The name that its answer's events repeat.
+    pub stream_id: Option<String>,
 }
 
 /// The body of a request to compact a conversation.
@@ -158,6 +172,25 @@ pub(super) struct Echo {
 const WHOLE: u64 = 1;
 
 impl CreateRequest {
+    /// Takes out what only an event of a socket has. A socket streams in any case, so what asks for that says nothing.
+    pub fn take_head(&mut self) -> EventHead {
+        let mut text = |name: &str| match self.others.remove(name) {
+            Some(Value::String(text)) if text.len() <= STREAM_ID_MAX => Some(text),
+            _ => None,
+        };
+        let head = EventHead { kind: text("type"), stream_id: text("stream_id") };
+        text("event_id");
+        self.others.remove("background");
+        self.stream = Some(true);
+        self.warms_up = self.others.remove("generate") == Some(Value::Bool(false));
+        head
+    }
+
+    /// The response that it goes on from.
+    pub fn previous(&self) -> Option<&str> {
+        self.previous_response_id.as_deref()
+    }
+
     /// Items that only name what a response said before.
     pub fn references(&mut self) -> impl Iterator<Item = &mut Item> {
         let items = match &mut self.input {
@@ -190,7 +223,11 @@ impl CreateRequest {
             );
             return Err(Failure::bad("metadata", why));
         }
-        let messages = self.input.ok_or_else(|| Failure::bad("input", "is missing"))?.read(&mut ignored)?;
+        let messages = match self.input {
+            None | Some(Input::Items(_)) if self.warms_up && says_nothing(self.input.as_ref()) => Vec::new(),
+            None => return Err(Failure::bad("input", "is missing")),
+            Some(input) => input.read(&mut ignored)?,
+        };
         let sampling =
             sampling(self.temperature.clone(), self.top_p.clone(), self.max_output_tokens, "max_output_tokens")?;
         if self.text.as_ref().is_some_and(|text| asks(&text.verbosity)) {
@@ -239,6 +276,14 @@ impl CompactRequest {
             None if self.previous_response_id.is_some() => Ok(Vec::new()),
             None => Err(Failure::bad("input", "is missing, and so is previous_response_id")),
         }
+    }
+}
+
+fn says_nothing(input: Option<&Input>) -> bool {
+    match input {
+        Some(Input::Items(items)) => items.is_empty(),
+        Some(Input::Text(_)) => false,
+        None => true,
     }
 }
 

@@ -52,6 +52,16 @@ impl Writer {
         events.map(|kind| self.event(kind, json!({"response": response}))).into()
     }
 
+    /// The events of a request that only prepares the conversation: its response holds nothing.
+    pub fn warmed_up(&mut self) -> Vec<Value> {
+        let mut events = self.created();
+        let mut response = self.frame("completed");
+        response["completed_at"] = (self.clock.now().0 / 1_000).into();
+        response["usage"] = tokens(&Usage::default());
+        events.push(self.event("response.completed", json!({"response": response})));
+        events
+    }
+
     /// What one step becomes.
     pub fn events(&mut self, progress: &Progress) -> Vec<Value> {
         let mut events = Vec::new();

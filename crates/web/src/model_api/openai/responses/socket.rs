@@ -1,0 +1,333 @@
+//! Responses over one WebSocket, as `developers.openai.com/api/docs/guides/websocket-mode` has it: each `response.create` is answered with
+//! the events of a stream, one response at a time. A request that names the last response of its socket goes on from it in memory.
+
+use std::collections::VecDeque;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Extension;
+use axum::extract::State;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::extract::ws::{CloseFrame, Message as Frame, WebSocket, WebSocketUpgrade, close_code};
+use axum::http::{HeaderValue, Uri, header};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::near::Near;
+use super::reading::{CreateRequest, EventHead};
+use super::{Begun, Prepared, prepare};
+use crate::model_api::ModelApi;
+use crate::model_api::asking::Progress;
+use crate::model_api::body::{BODY_MAX, kib, parsed};
+use crate::model_api::failure::Failure;
+use crate::model_api::openai::Refusal;
+use crate::model_api::openai::writing::error;
+use crate::model_api::room::Taken;
+use crate::model_api::sockets::Open;
+use domain::api_key::Caller;
+
+/// The longest message, in bytes. What is longer, such as a conversation with pictures, is sent by POST.
+const MESSAGE_MAX: usize = BODY_MAX;
+/// The most requests of one socket that wait for the one before them.
+const WAITING_MAX: usize = 8;
+/// How long a socket may be open; clients open another one then.
+const LIFE: Duration = Duration::from_secs(60 * 60);
+/// How long a socket may be without a request.
+const IDLE: Duration = Duration::from_secs(10 * 60);
+/// How often a client is asked whether it is there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+/// A client that says nothing for so long, not even that it is there, is gone.
+const SILENT: Duration = Duration::from_secs(90);
+/// How long a client may take to read one event.
+const SEND_WITHIN: Duration = Duration::from_secs(30);
+/// How long a failure may take to come before the response is told as begun.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+/// The only type of event that is taken.
+const CREATE: &str = "response.create";
+
+/// Opens a socket for the holder of a key.
+pub(super) async fn open(
+    State(api): State<Arc<ModelApi>>,
+    Extension(caller): Extension<Caller>,
+    ended: Option<Extension<CancellationToken>>,
+    uri: Uri,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Response {
+    let Ok(upgrade) = upgrade else {
+        let mut response = Refusal(Failure::NoMethod(uri.path().to_owned())).into_response();
+        response.headers_mut().insert(header::ALLOW, HeaderValue::from_static("POST"));
+        return response;
+    };
+    let place = match ModelApi::opens(&caller).and_then(|()| api.sockets.open(caller.name())) {
+        Ok(place) => place,
+        Err(failure) => return Refusal(failure).into_response(),
+    };
+    // It is cancelled when the program stops.
+    let ended = ended.map(|Extension(ended)| ended).unwrap_or_default();
+    let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
+    upgrade.on_upgrade(move |socket| Session::new(socket, api, caller, place).serve(ended))
+}
+
+/// One socket.
+struct Session {
+    socket: WebSocket,
+    api: Arc<ModelApi>,
+    caller: Caller,
+    near: Near,
+    waiting: VecDeque<Waiting>,
+    opened: Instant,
+    /// The last sign of life of the client.
+    heard: Instant,
+    /// The last response was over, or the socket opened.
+    rested: Instant,
+    pinged: Instant,
+    _place: Open,
+}
+
+/// A request that is answered in its turn.
+struct Waiting {
+    request: CreateRequest,
+    stream_id: Option<String>,
+    room: Taken,
+}
+
+/// The socket is over.
+struct Gone;
+
+impl Session {
+    fn new(socket: WebSocket, api: Arc<ModelApi>, caller: Caller, place: Open) -> Self {
+        let now = Instant::now();
+        let (near, waiting) = (Near::default(), VecDeque::new());
+        Self { socket, api, caller, near, waiting, opened: now, heard: now, rested: now, pinged: now, _place: place }
+    }
+
+    /// Answers requests until either side ends the socket.
+    async fn serve(mut self, ended: CancellationToken) {
+        while let Ok(Some(next)) = self.next(&ended).await {
+            if self.answer(next).await.is_err() {
+                return;
+            }
+            self.rested = Instant::now();
+        }
+    }
+
+    /// The next request. None when the socket was closed in order.
+    async fn next(&mut self, ended: &CancellationToken) -> Result<Option<Waiting>, Gone> {
+        loop {
+            if let Some(next) = self.waiting.pop_front() {
+                return Ok(Some(next));
+            }
+            let (life, idle, due) = (self.opened + LIFE, self.rested + IDLE, self.due());
+            tokio::select! {
+                frame = self.socket.recv() => self.hear(frame).await?,
+                () = sleep_until(due) => self.ping().await?,
+                () = sleep_until(life) => {
+                    let why = format!(
+                        "Responses websocket connection limit reached ({} minutes). Create a new websocket connection to continue.",
+                        LIFE.as_secs() / 60
+                    );
+                    let error = json!({
+                        "type": "invalid_request_error", "code": "websocket_connection_limit_reached", "message": why, "param": null,
+                    });
+                    self.send(&json!({"type": "error", "status": 400, "error": error})).await?;
+                    return self.close(close_code::NORMAL, "the socket was open for long enough").await;
+                }
+                () = sleep_until(idle) => return self.close(close_code::NORMAL, "there was no request for a while").await,
+                () = ended.cancelled() => return self.close(close_code::AWAY, "the program stops").await,
+            }
+        }
+    }
+
+    /// Takes what the client sent.
+    async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Gone> {
+        self.heard = Instant::now();
+        let bytes = match frame {
+            Some(Ok(Frame::Text(text))) => text.into(),
+            Some(Ok(Frame::Binary(bytes))) => bytes,
+            Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
+            Some(Ok(Frame::Close(_))) | None => return Err(Gone),
+            Some(Err(error)) => {
+                // The library has no other word for a message that is longer than what is taken.
+                if error.to_string().contains("too long") {
+                    let why = format!("a message may have {MESSAGE_MAX} bytes; send longer ones by POST");
+                    let _ = self.close(close_code::SIZE, &why).await;
+                }
+                return Err(Gone);
+            }
+        };
+        if self.waiting.len() >= WAITING_MAX {
+            let why = format!("{WAITING_MAX} requests of this socket wait already; wait for an answer");
+            return self.fail(&Failure::OverLimit(why, None), None).await;
+        }
+        let room = match self.api.room.take(self.caller.name(), kib(bytes.len())).await {
+            Ok(room) => room,
+            Err(failure) => return self.fail(&failure, None).await,
+        };
+        let mut request = match parsed::<CreateRequest>(bytes).await {
+            Ok(request) => request,
+            Err(failure) => return self.fail(&failure, None).await,
+        };
+        let EventHead { kind, stream_id } = request.take_head();
+        if kind.as_deref() != Some(CREATE) {
+            let failure = Failure::bad("type", format!("must be {CREATE}; nothing else is done here"));
+            return self.fail(&failure, stream_id.as_deref()).await;
+        }
+        self.waiting.push_back(Waiting { request, stream_id, room });
+        Ok(())
+    }
+
+    /// Answers one request. Going away cancels its turn.
+    async fn answer(&mut self, next: Waiting) -> Result<(), Gone> {
+        let Waiting { request, stream_id, mut room } = next;
+        let (previous, warms_up) = (request.previous().map(str::to_owned), request.warms_up);
+        let (api, caller) = (Arc::clone(&self.api), self.caller.clone());
+        let prepared = prepare(&api, &caller, request, &mut room, Some(&self.near)).await;
+        let answered = match prepared {
+            Ok(prepared) if warms_up => self.warm_up(prepared, stream_id.as_deref()).await,
+            Ok(prepared) => match prepared.begin(&api, &caller, room).await {
+                Ok(begun) => self.stream(begun, stream_id.as_deref()).await,
+                Err(failure) => ControlFlow::Break(Ok(failure)),
+            },
+            Err(failure) => ControlFlow::Break(Ok(failure)),
+        };
+        match answered {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(Ok(failure)) => {
+                self.near.forget(previous.as_deref());
+                self.fail(&failure, stream_id.as_deref()).await
+            }
+            ControlFlow::Break(Err(gone)) => Err(gone),
+        }
+    }
+
+    /// Keeps a conversation that the next request goes on from.
+    async fn warm_up(&mut self, mut prepared: Prepared, stream_id: Option<&str>) -> Answered {
+        if let Err(failure) = self.api.check_size(&self.caller, &prepared.conversation) {
+            return ControlFlow::Break(Ok(failure));
+        }
+        let all = prepared.all.take().unwrap_or_default();
+        let mut writer = prepared.writer(&self.api, &self.api.next_id());
+        let events = writer.warmed_up();
+        self.near.keep(&writer.id, all);
+        self.give(events, stream_id).await
+    }
+
+    /// Gives the events of a response as they come. A failure before the first of them is an error of the socket.
+    async fn stream(&mut self, begun: Begun, stream_id: Option<&str>) -> Answered {
+        let Begun { mut asking, mut writer, mut shelf, mut all } = begun;
+        let (mut told, head) = (false, Instant::now() + HEAD_WITHIN);
+        loop {
+            let due = self.due();
+            let progress = tokio::select! {
+                progress = asking.next() => progress,
+                frame = self.socket.recv() => {
+                    flow(self.hear(frame).await)?;
+                    continue;
+                }
+                () = sleep_until(due) => {
+                    flow(self.ping().await)?;
+                    continue;
+                }
+                () = sleep_until(head), if !told => {
+                    told = true;
+                    self.give(writer.created(), stream_id).await?;
+                    continue;
+                }
+            };
+            let progress = match progress {
+                Progress::Failed(failure) if !told => return ControlFlow::Break(Ok(failure)),
+                progress => progress,
+            };
+            if !told {
+                told = true;
+                self.give(writer.created(), stream_id).await?;
+            }
+            let events = writer.events(&progress);
+            if let Progress::Answered(answered) = &progress {
+                if let (Some(shelf), Some(last)) = (shelf.take(), events.last()) {
+                    shelf.keep(&writer, answered, &last["response"]).await;
+                }
+                let mut said = all.take().unwrap_or_default();
+                said.push(writer.said(answered));
+                self.near.keep(&writer.id, said);
+            }
+            self.give(events, stream_id).await?;
+            match progress {
+                Progress::Text(_) => {}
+                Progress::Answered(_) => return ControlFlow::Continue(()),
+                Progress::Failed(_) => {
+                    self.near = Near::default();
+                    return ControlFlow::Continue(());
+                }
+            }
+        }
+    }
+
+    async fn give(&mut self, events: Vec<Value>, stream_id: Option<&str>) -> Answered {
+        for mut event in events {
+            if let Some(stream_id) = stream_id {
+                event["stream_id"] = stream_id.into();
+            }
+            flow(self.send(&event).await)?;
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Tells why there is no response.
+    async fn fail(&mut self, failure: &Failure, stream_id: Option<&str>) -> Result<(), Gone> {
+        let mut event = error(failure);
+        (event["type"], event["status"]) = ("error".into(), failure.status().as_u16().into());
+        let headers = failure.headers();
+        let headers = headers.iter().filter_map(|(name, value)| Some((name.to_string(), value.to_str().ok()?.into())));
+        let headers: serde_json::Map<String, Value> = headers.collect();
+        if !headers.is_empty() {
+            event["error"]["headers"] = headers.into();
+        }
+        if let Some(stream_id) = stream_id {
+            event["stream_id"] = stream_id.into();
+        }
+        self.send(&event).await
+    }
+
+    async fn send(&mut self, event: &Value) -> Result<(), Gone> {
+        self.put(Frame::text(event.to_string())).await
+    }
+
+    async fn put(&mut self, frame: Frame) -> Result<(), Gone> {
+        match timeout(SEND_WITHIN, self.socket.send(frame)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
+    }
+
+    /// When the client is asked the next time whether it is there.
+    fn due(&self) -> Instant {
+        self.pinged + PING_EVERY
+    }
+
+    async fn ping(&mut self) -> Result<(), Gone> {
+        if self.heard.elapsed() > SILENT {
+            return Err(Gone);
+        }
+        self.pinged = Instant::now();
+        self.put(Frame::Ping(axum::body::Bytes::new())).await
+    }
+
+    async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Gone> {
+        self.put(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
+        Ok(None)
+    }
+}
+
+/// A request was answered; or it was not, for a failure that its client is still to be told, or because the socket is over.
+type Answered = ControlFlow<Result<Failure, Gone>>;
+
+const fn flow(done: Result<(), Gone>) -> Answered {
+    match done {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(gone) => ControlFlow::Break(Err(gone)),
+    }
+}

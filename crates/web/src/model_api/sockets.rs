@@ -1,0 +1,71 @@
+//! The open sockets of programs: each holder has a share of the places.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use super::failure::{AGAIN, Failure, TOO_MUCH};
+
+/// The most sockets at once.
+const ALL: usize = 128;
+/// The most of one holder.
+const SHARE: usize = 32;
+
+/// How many sockets each holder has open.
+#[derive(Debug, Default)]
+pub(super) struct Sockets(Mutex<HashMap<String, usize>>);
+
+/// One socket, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Open {
+    sockets: Arc<Sockets>,
+    holder: String,
+}
+
+impl Sockets {
+    /// Takes a place for a socket of this holder.
+    ///
+    /// # Errors
+    /// The holder has its share, or all places are taken.
+    pub fn open(self: &Arc<Self>, holder: &str) -> Result<Open, Failure> {
+        let mut open = self.0.lock();
+        if open.get(holder).is_some_and(|open| *open >= SHARE) {
+            let why = format!("this key has {SHARE} sockets open; close one, or use one for several requests");
+            return Err(Failure::OverLimit(why, Some(AGAIN)));
+        }
+        if open.values().sum::<usize>() >= ALL {
+            return Err(Failure::Busy(TOO_MUCH.to_owned()));
+        }
+        *open.entry(holder.to_owned()).or_default() += 1;
+        Ok(Open { sockets: Arc::clone(self), holder: holder.to_owned() })
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let mut open = self.sockets.0.lock();
+        if let Some(count) = open.get_mut(&self.holder) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.holder);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_holder_has_a_share_and_all_together_have_a_bound() {
+        let sockets = Arc::new(Sockets::default());
+        let mut held: Vec<Open> = (0..SHARE).map(|_| sockets.open("ci").unwrap()).collect();
+        assert!(matches!(sockets.open("ci"), Err(Failure::OverLimit(..))));
+        held.extend((0..ALL - SHARE).map(|number| sockets.open(&format!("k{}", number / SHARE)).unwrap()));
+        assert!(matches!(sockets.open("laptop"), Err(Failure::Busy(_))));
+        drop(held);
+        assert!(sockets.open("ci").is_ok() && sockets.0.lock().is_empty());
+    }
+}
