@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::ledger::counted;
 use crate::model::{Act, End, Streamed};
 use crate::model_api::{KEY, WORDS, begin, body, post};
 use crate::support::{Setup, World, story};
@@ -128,6 +129,35 @@ fn a_request_that_its_client_leaves_costs_what_was_used() {
         let (status, _, _, answer) =
             told(with_key(&world, "/v1/chat/completions", &body("hello", false), KEY).await).await;
         assert_eq!(status, 200, "{answer}");
+    });
+}
+
+#[test]
+fn a_stream_that_its_client_leaves_after_some_words_costs_what_was_written_and_no_more() {
+    story(async {
+        let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY).set("STAFFAI_HTTP__KEY_TOKENS", "6000")).await;
+        // The whole answer would be some 6,000 tokens; each prompt has some hundred.
+        let content = WORDS.repeat(810);
+        let pause = Duration::from_millis(30);
+        world.model.always(Act::Streams(Streamed { content, piece: 8, pause, end: End::Well }));
+        for _ in 0..5 {
+            let mut answer = with_key(&world, "/v1/chat/completions", &body("hello", true), KEY).await;
+            assert_eq!(answer.status(), 200);
+            let mut told = String::new();
+            while !told.contains("tide") {
+                told.push_str(&String::from_utf8_lossy(&answer.chunk().await.unwrap().expect("more of it")));
+            }
+            drop(answer);
+            tokio::time::sleep(Duration::from_millis(400)).await;
+        }
+        world.model.always(Act::content(WORDS));
+        let (status, _, _, answer) =
+            told(with_key(&world, "/v1/chat/completions", &body("hello", false), KEY).await).await;
+        world.stop().await;
+        let counted = counted(&world).await;
+        assert_eq!(status, 200, "five whole answers were not charged: {answer} {counted:?}");
+        let written: Vec<_> = counted.iter().filter(|(key, _)| key.ends_with(":out")).collect();
+        assert!(!written.is_empty() && written.iter().all(|(_, tokens)| (10..=600).contains(*tokens)), "{counted:?}");
     });
 }
 
