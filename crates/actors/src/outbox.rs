@@ -338,7 +338,7 @@ impl Outbox {
         });
         self.events.publish(place, &id, || TurnUpdate::DONE);
         let outgoing =
-            Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true, effort: None };
+            Outgoing { place: place.clone(), reply_to: Some(about.clone()), parts, apology: true, spent: None };
         self.enqueue(ctx, state, place, Job::new(Task::Notice(about.clone()), outgoing));
     }
 

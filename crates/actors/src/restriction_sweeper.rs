@@ -391,7 +391,7 @@ impl RestrictionSweeper {
         let name = format!("s{:x}-{count:x}", began.0);
         let place = Place::new(member.person.door.clone(), channel);
         let outgoing =
-            Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, effort: None };
+            Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, spent: None };
         // Nobody waits for it: the log has it as well.
         let (reply, _) = oneshot::channel();
         let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });

@@ -9,10 +9,18 @@ use super::completion::ToolCall;
 use super::ids::{MessageId, Place};
 use super::notice;
 use super::split::is_blank;
-use super::turn::Effort;
 
 /// The largest file that goes out, in bytes. What is larger is named only.
 pub const FILE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// What it took to find an answer, for doors that tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Spent {
+    /// The model row that answered; none when no model was asked.
+    pub model: Option<String>,
+    /// The tokens of all calls.
+    pub tokens: u64,
+}
 
 /// One answer to one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,7 +36,7 @@ pub struct Outgoing {
     pub apology: bool,
     /// What it took to find it, for doors that tell it.
     #[serde(skip)]
-    pub effort: Option<Arc<Effort>>,
+    pub spent: Option<Arc<Spent>>,
 }
 
 impl Outgoing {
@@ -202,7 +210,7 @@ pub struct Piece {
     /// It is of a word that there is no answer, or no better one.
     pub apology: bool,
     /// What it took to find the answer, for doors that tell it.
-    pub effort: Option<Arc<Effort>>,
+    pub spent: Option<Arc<Spent>>,
 }
 
 impl Piece {
@@ -214,7 +222,7 @@ impl Piece {
     /// The same as parts of an answer.
     #[must_use]
     pub fn into_parts(self) -> Vec<Part> {
-        let Self { text, cards, files, buttons, apology: _, effort: _ } = self;
+        let Self { text, cards, files, buttons, apology: _, spent: _ } = self;
         let text = Part::Text { text };
         let buttons = (!buttons.is_empty()).then_some(Part::Buttons { buttons });
         let extras = cards.into_iter().map(Part::Card).chain(files.into_iter().map(Part::File)).chain(buttons);

@@ -98,7 +98,7 @@ impl Turn {
     pub fn reply_with(&self, text: &str) -> Outgoing {
         let text = text.to_owned();
         let reply_to = self.trigger.has_message().then(|| self.id.trigger());
-        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false, effort: None }
+        Outgoing { place: self.place.clone(), reply_to, parts: vec![Part::Text { text }], apology: false, spent: None }
     }
 
     /// Whose turns this one waits for.

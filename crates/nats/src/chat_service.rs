@@ -165,9 +165,9 @@ impl Poster for ChatService {
             PostRequest::Create { piece, reply_to: Some(trigger), .. } => {
                 let text = template::spelled_out(&piece.text, self.clock.now());
                 if let Some((_, inbox)) = trigger.id.split_once('.') {
-                    let reply = match &piece.effort {
+                    let reply = match &piece.spent {
                         _ if piece.apology => Reply::refused(&text),
-                        Some(effort) => Reply::answer(&text).with(effort),
+                        Some(spent) => Reply::answer(&text).with(spent),
                         None => Reply::answer(&text),
                     };
                     self.reply(inbox, &reply).await?;

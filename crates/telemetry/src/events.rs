@@ -118,6 +118,10 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("gate.allowed", "an approver lets the very same call run for a while in one place: `allowance` names it"),
     ("gate.withdrawn", "that was taken back by `by`"),
     ("audit.full", "the audit has no more room for calls of this day; the log still has each"),
+    (
+        "database.unread",
+        "the columns of a database cannot be read, for the reason given; models are told the names of its tables alone, and the database is tried again",
+    ),
     ("search.failed", "a provider of web searches failed, and the next one is asked: `provider` and `reason`"),
     ("attachment.unread", "a file that came with a message was only named to the model, for the reason given"),
     ("breaker.opened", "a failing model is left alone for a while"),

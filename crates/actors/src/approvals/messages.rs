@@ -43,7 +43,7 @@ impl Approvals {
             reply_to: None,
             parts: words::asking(gate),
             apology: false,
-            effort: None,
+            spent: None,
         };
         let name = format!("g{}", &gate.id.as_str()[..NONCE_DIGITS]);
         let outbox = self.ways.outboxes.of(&gate.place.door).clone();

@@ -17,7 +17,7 @@ use domain::delivery::Refusals;
 use domain::ending::{Dropped, Ending};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
-use domain::outgoing::Outgoing;
+use domain::outgoing::{Outgoing, Spent};
 use domain::turn::{Answer, Turn};
 
 /// How often a turn is offered before it is answered with an apology: a turn that crashes its conversation must not do
@@ -82,8 +82,9 @@ impl Journal {
                 let drafted = answer.effort.drafted;
                 let rescue = turn.trigger.is_asked().then(|| self.rescue(turn));
                 let streams = self.events.streams(&id.door);
-                let effort = streams.then(|| Arc::new(answer.effort.clone()));
-                let outgoing = Outgoing { apology: !answer.outcome.answers(), effort, ..answer.outgoing.clone() };
+                let spent = || Spent { model: answer.effort.model.clone(), tokens: answer.effort.usage.total() };
+                let spent = streams.then(|| Arc::new(spent()));
+                let outgoing = Outgoing { apology: !answer.outcome.answers(), spent, ..answer.outgoing.clone() };
                 // Readers of events are shown drafts there, and never in the channel.
                 let drafted = drafted && !streams;
                 entry.visible = Visible::Perhaps;

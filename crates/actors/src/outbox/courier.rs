@@ -307,8 +307,8 @@ impl Courier {
         let place = job.outgoing.place.clone();
         let reply_to = if index == 0 { job.outgoing.reply_to.clone() } else { None };
         let (piece, nonce) = (&pieces[index], job.task.nonce(index, again));
-        let Outgoing { apology, effort, .. } = &job.outgoing;
-        let told = Piece { apology: *apology || piece.apology, effort: effort.clone(), ..piece.clone() };
+        let Outgoing { apology, spent, .. } = &job.outgoing;
+        let told = Piece { apology: *apology || piece.apology, spent: spent.clone(), ..piece.clone() };
         let mut request = PostRequest::Create { place, piece: told, reply_to, nonce };
         for attempt in 0.. {
             if self.tries.unsure.is_some_and(|at| at.elapsed() > NONCE_TRUST) {

@@ -143,7 +143,7 @@ async fn a_post_that_answers_nobody_waits_its_turn_is_tried_again_and_reported()
     world.poster.post_goes(transient());
     let post = |text: &str| {
         let parts = vec![Part::Text { text: text.to_owned() }];
-        let outgoing = Outgoing { place: place("42"), reply_to: None, parts, apology: false, effort: None };
+        let outgoing = Outgoing { place: place("42"), reply_to: None, parts, apology: false, spent: None };
         let ask = |reply| OutboxMsg::Post { name: "report-1800000000".to_owned(), outgoing, reply };
         world.outbox.call(ask, Duration::from_secs(1000))
     };

@@ -6,7 +6,7 @@ fn outgoing(parts: Vec<Part>) -> Outgoing {
         reply_to: None,
         parts,
         apology: false,
-        effort: None,
+        spent: None,
     }
 }
 

@@ -10,8 +10,7 @@ use tokio::sync::Notify;
 use super::*;
 use domain::gate::{Click, Decision, Refusal};
 use domain::ids::Timestamp;
-use domain::outgoing::Piece;
-use domain::turn::Effort;
+use domain::outgoing::{Piece, Spent};
 use ports::NotAccepted;
 
 /// A server that ends with the test.
@@ -79,9 +78,9 @@ async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it
         running.run(taken, Box::new(move || served.notify_one())).await;
     });
     serving.notified().await;
-    let effort = Effort { model: Some("row".to_owned()), ..Effort::default() };
+    let spent = Spent { model: Some("row".to_owned()), tokens: 15 };
     for (apology, success) in [(true, false), (false, true)] {
-        let piece = Piece { apology, effort: Some(Arc::new(effort.clone())), ..Piece::text("words") };
+        let piece = Piece { apology, spent: Some(Arc::new(spent.clone())), ..Piece::text("words") };
         let asked = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));
         // No event of the turn is left anywhere: all that is known of it is what is posted.
         let posts = async {

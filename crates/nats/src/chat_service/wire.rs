@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use domain::turn::Effort;
+use domain::outgoing::Spent;
 
 /// The longest name of a channel or a user, in bytes.
 const NAME_MAX: usize = 64;
@@ -76,8 +76,8 @@ impl<'a> Reply<'a> {
     }
 
     /// The same with what it took.
-    pub(super) fn with(self, effort: &'a Effort) -> Self {
-        Self { tokens_used: effort.usage.total(), provider: effort.model.as_deref(), ..self }
+    pub(super) fn with(self, spent: &'a Spent) -> Self {
+        Self { tokens_used: spent.tokens, provider: spent.model.as_deref(), ..self }
     }
 }
 
