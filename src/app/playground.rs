@@ -23,7 +23,7 @@ use super::system::{self, SystemClock};
 use super::{Cli, Format, exit, keys};
 use domain::api_key::{ApiKey, KeyRing};
 use playground::chaos::{Chaos, Spells};
-use playground::neighbours::{self, Neighbours};
+use playground::neighbours::{self, Configured, Neighbours};
 use playground::page;
 use playground::page::Breaking;
 use playground::service::{Options, Service};
@@ -119,7 +119,8 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let keeping = tokio::spawn(chat::keep(service.clone(), keeper.address(), chat, end.clone()));
     let at = loaded.settings.http.addr.to_string();
     let places = places(&loaded.settings, demo.is_some());
-    let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG) };
+    let model = if demo.is_some() { None } else { configured(&loaded) };
+    let start = Start { verbose, demo: demo.is_some(), log: loaded.settings.store.dir.join(LOG), model };
     let birth = birth(&service, demo.as_ref(), spare.as_ref());
     let code =
         serve((&args(cli, verbose), at, places, &start), of_keys, (&service, &spells, &birth), (keeper, asks)).await;
@@ -143,7 +144,7 @@ async fn serve(
 ) -> u8 {
     let bot = Arc::clone(&keeper) as _;
     let chaos = Chaos::new(service.faults().clone(), Arc::clone(spells), birth.demo_url.is_some(), bot);
-    let models = Neighbours::at(places, Arc::clone(&keeper) as _);
+    let models = Neighbours::at(places, start.model.clone(), Arc::clone(&keeper) as _);
     let page = page::router(service.clone(), Breaking { chaos, models, token: system::random_token() });
     let (Ok(mut ends), Ok(hangups), Ok(behind)) = (Ends::listen(), Hangups::listen(), Behind::new(keeper.address()))
     else {
@@ -203,6 +204,8 @@ struct Start {
     verbose: bool,
     demo: bool,
     log: PathBuf,
+    /// The model of the settings; none for the demo model.
+    model: Option<Configured>,
 }
 
 impl Start {
@@ -231,6 +234,13 @@ fn places(settings: &Settings, demo: bool) -> Vec<(&'static str, u16)> {
     let own = |port: u16| http.addr.port() == port || http.listeners.iter().any(|listener| listener.port() == port);
     let ports = settings.llm.local_ports.iter().filter(|port| demo && !own(**port)).take(PLACES_MAX);
     ports.map(|port| (neighbours::name_of(*port), *port)).collect()
+}
+
+/// The model that the settings name.
+fn configured(loaded: &Loaded) -> Option<Configured> {
+    let llm = &loaded.settings.llm;
+    let shown = loaded.shown.get("llm.url").cloned().unwrap_or_default();
+    Some(Configured { model: llm.model.clone()?, url: llm.url.clone(), shown })
 }
 
 fn birth(service: &Service, demo: Option<&Demo>, spare: Option<&Demo>) -> Birth {

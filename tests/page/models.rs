@@ -113,3 +113,19 @@ fn the_tour_does_not_begin_by_itself_where_a_real_model_answers() {
         assert_eq!(browser.run_async(BEGINS), begins);
     }
 }
+
+#[test]
+fn a_configured_model_that_cannot_be_reached_is_told_of_on_the_page() {
+    let home = tempfile::tempdir().expect("a folder");
+    let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port").local_addr().expect("an address").port();
+    let address = format!("http://127.0.0.1:{closed}");
+    let (_program, url) =
+        playground_with(home.path(), &[("LITELLM_API_URL", &address), ("LITELLM_MODEL", "gpt-5-mini")]);
+    let browser = Browser::open(home.path());
+    browser.go(&format!("{url}/"));
+    browser.until("document.getElementById('models').innerText.includes('gpt-5-mini')");
+    let told = browser.run("return document.getElementById('models').innerText");
+    let told = told.as_str().expect("text");
+    assert!(told.contains(&address) && told.contains("cannot be reached: Connection refused"), "{told}");
+    assert!(told.contains("Check LITELLM_API_URL"), "{told}");
+}

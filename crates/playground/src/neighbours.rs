@@ -23,6 +23,8 @@ pub fn name_of(port: u16) -> &'static str {
 
 /// The longest that one may take to tell its models.
 const TELLS_WITHIN: Duration = Duration::from_millis(1_500);
+/// The longest that the configured model may take to answer at all.
+const CONNECTS_WITHIN: Duration = Duration::from_secs(4);
 /// The longest list that is read, in bytes, and how many models of it are offered.
 const LIST_BYTES: usize = 512 * 1024;
 const MODELS: usize = 100;
@@ -53,6 +55,17 @@ pub struct Choice {
     pub model: String,
 }
 
+/// The model that the settings name in place of the demo model.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Configured {
+    /// Its name.
+    pub model: String,
+    /// The address of its API.
+    pub url: String,
+    /// The address as it may be shown, without a login.
+    pub shown: String,
+}
+
 /// Why a choice was not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
@@ -72,16 +85,33 @@ pub struct Neighbours {
     chosen: Mutex<Option<Choice>>,
     bot: Arc<dyn BotProcess>,
     told: AtomicBool,
+    configured: Option<Configured>,
+    /// Why the configured model cannot be reached, as it was found last.
+    away: tokio::sync::Mutex<Option<(Instant, Option<String>)>>,
 }
 
 impl Neighbours {
     /// Looks at these ports. Without any, nothing is ever offered.
     #[must_use]
-    pub fn at(places: Vec<(&'static str, u16)>, bot: Arc<dyn BotProcess>) -> Arc<Self> {
+    pub fn at(places: Vec<(&'static str, u16)>, configured: Option<Configured>, bot: Arc<dyn BotProcess>) -> Arc<Self> {
         // What listens there answers itself: it sends nobody elsewhere, and no proxy stands between.
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().ok();
-        let (found, chosen) = (tokio::sync::Mutex::default(), Mutex::default());
-        Arc::new(Self { http, places, found, chosen, bot, told: AtomicBool::new(false) })
+        let (found, chosen, away) = Default::default();
+        Arc::new(Self { http, places, found, chosen, bot, told: AtomicBool::new(false), configured, away })
+    }
+
+    /// Why the model of the settings cannot be reached now, as a sentence with the fix; none when it answers, whatever it says.
+    pub async fn unreachable(&self) -> Option<String> {
+        let Configured { model, url, shown } = self.configured.as_ref()?;
+        let mut away = self.away.lock().await;
+        if let Some((_, why)) = away.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
+            return why.clone();
+        }
+        let cause = connects(url).await.err();
+        let why = cause
+            .map(|cause| format!("The model {model} at {shown} cannot be reached: {cause}. Check LITELLM_API_URL."));
+        *away = Some((Instant::now(), why.clone()));
+        why
     }
 
     /// Those that answer now.
@@ -158,6 +188,20 @@ impl Neighbours {
         }
         serde_json::from_slice(&body).ok()
     }
+}
+
+/// Connects to the API at this address; any answer will do.
+async fn connects(url: &str) -> Result<(), String> {
+    let Ok(client) = reqwest::Client::builder().timeout(CONNECTS_WITHIN).build() else { return Ok(()) };
+    let Err(error) = client.get(format!("{}/models", url.trim_end_matches('/'))).send().await else { return Ok(()) };
+    if error.is_timeout() {
+        return Err(format!("no answer within {} s", CONNECTS_WITHIN.as_secs()));
+    }
+    let mut cause: &dyn std::error::Error = &error;
+    while let Some(deeper) = cause.source() {
+        cause = deeper;
+    }
+    if error.is_connect() { Err(cause.to_string()) } else { Ok(()) }
 }
 
 /// The models of a list as OpenAI or Ollama write it, in its order.

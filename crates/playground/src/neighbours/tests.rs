@@ -36,7 +36,7 @@ async fn serve(router: Router) -> u16 {
 fn neighbours(places: Vec<(&'static str, u16)>) -> (Arc<Neighbours>, Arc<Bot>) {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let bot = Arc::new(Bot::default());
-    (Neighbours::at(places, Arc::clone(&bot) as _), bot)
+    (Neighbours::at(places, None, Arc::clone(&bot) as _), bot)
 }
 
 #[tokio::test]
@@ -76,4 +76,20 @@ async fn what_takes_too_long_or_tells_too_much_is_not_offered_and_holds_nobody_u
     let begun = Instant::now();
     assert_eq!(neighbours.offers().await, []);
     assert!(begun.elapsed() < TELLS_WITHIN * 3, "{:?}", begun.elapsed());
+}
+
+#[tokio::test]
+async fn a_configured_model_that_cannot_be_reached_is_told_of_with_the_cause() {
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let unreachable = async |port: u16| {
+        let url = format!("http://127.0.0.1:{port}/v1");
+        let configured = Configured { model: "gpt-5-mini".to_owned(), shown: "the address".to_owned(), url };
+        Neighbours::at(Vec::new(), Some(configured), Arc::new(Bot::default())).unreachable().await
+    };
+    let port = serve(Router::new()).await;
+    assert_eq!(unreachable(port).await, None, "any answer will do");
+    let closed = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let why = unreachable(closed).await.unwrap();
+    assert!(why.starts_with("The model gpt-5-mini at the address cannot be reached: Connection refused"), "{why}");
+    assert_eq!(neighbours(Vec::new()).0.unreachable().await, None, "the demo model is none of these");
 }

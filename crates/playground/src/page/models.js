@@ -40,8 +40,14 @@ async function configuration() {
   return (await response.json().catch(() => null))?.configuration ?? null;
 }
 
-function draw({ offers, chosen, waits, rejected }) {
-  at("models").hidden = !chosen && offers.length === 0 && !waits;
+function draw({ offers, chosen, waits, rejected, unreachable }) {
+  at("models").hidden = !chosen && offers.length === 0 && !waits && !unreachable;
+  if (unreachable) {
+    const note = make("p", "note bad", unreachable);
+    note.setAttribute("role", "status");
+    at("models").replaceChildren(title("Model"), note);
+    return;
+  }
   if (waits) {
     const note = `${chosen ? chosen.model : "The demo model"} is put in force; until then answers come from the model before it.`;
     at("models").replaceChildren(title("Model"), make("p", "note", note), rejected ? make("p", "note bad", `The bot refuses its configuration: ${rejected}`) : "");

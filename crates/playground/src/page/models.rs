@@ -17,13 +17,15 @@ pub struct Told {
     offers: Vec<Offer>,
     /// What the bot asks; nothing is the demo model.
     chosen: Option<Choice>,
+    /// Why the model of the settings cannot be reached.
+    unreachable: Option<String>,
 }
 
 /// `GET /playground/models`
 pub async fn offered(State(desk): State<Desk>) -> Json<Told> {
     let models = &desk.breaking.models;
-    let offers = models.offers().await;
-    Json(Told { offers, chosen: models.chosen() })
+    let (offers, unreachable) = (models.offers().await, models.unreachable().await);
+    Json(Told { offers, chosen: models.chosen(), unreachable })
 }
 
 /// What the bot shall ask.

@@ -54,7 +54,7 @@ impl Place {
         let strikes = Strikes::new(Arc::new(|| 1_760_000_000_000));
         let bot = Arc::new(Here(Arc::clone(&strikes)));
         let chaos = Chaos::new(service.faults().clone(), spells, true, bot);
-        let models = Neighbours::at(Vec::new(), Arc::new(Here(Arc::clone(&strikes))));
+        let models = Neighbours::at(Vec::new(), None, Arc::new(Here(Arc::clone(&strikes))));
         let breaking = Breaking { chaos: Arc::clone(&chaos), models, token: "token-of-the-page".into() };
         let app = router(service.clone(), breaking).layer(axum::Extension(closing.clone()));
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
