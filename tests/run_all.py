@@ -7,6 +7,7 @@ does not fail the run, for at most ALLOWED tests. A test that fails twice fails 
 Arguments go to `cargo test`.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +21,9 @@ RESULT = re.compile(r"^test result: FAILED\. \d+ passed; (?P<failed>\d+) failed"
 def tests(arguments: list[str]) -> tuple[int, list[str]]:
     """The exit code of all tests, and the names of those that failed, or none where a program did not run to its end."""
     command = ["cargo", "test", "--no-fail-fast", *arguments]
-    run = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+    # Most of their time tests wait for sockets, processes and moments, so a core can have two of them.
+    environment = {"RUST_TEST_THREADS": str(2 * (os.cpu_count() or 1)), **os.environ}
+    run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     count, programs, names = 0, 0, []
     for line in run.stdout:
         print(line, end="", flush=True)
