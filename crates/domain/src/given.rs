@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn the_json_of_a_conversation_with_pictures_is_written_once_and_is_the_same() {
-        let bytes: Arc<[u8]> = b"GIF89a\x01\x00\x01\x00\x00\x00\x00,".iter().copied().chain([7; 100_000]).collect();
+        let bytes: Arc<[u8]> = b"GIF89a\x01\x00\x01\x00\x00\x00\x00,".iter().copied().chain(vec![7; 100_000]).collect();
         let mut message = Message::new(Role::User, "what is this?");
         message.pictures.push(Picture { about: String::new(), mime: "image/gif", bytes });
         let conversation = Conversation { messages: vec![message], ..Conversation::default() };

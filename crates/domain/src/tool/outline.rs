@@ -1,5 +1,6 @@
 //! The tables and columns of databases, as the model of one caller is told of them before its first statement.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 
 use serde_json::{Map, Value, json};
@@ -83,15 +84,14 @@ pub fn outlined(entry: &Entry, outline: &Outline, access: &Access) -> ToolSpec {
         }
     }
     if more > 0 {
-        text.push_str(&format!("\nand {more} more tables"));
+        let _ = write!(text, "\nand {more} more tables");
     }
     ToolSpec { description: text, ..ToolSpec::clone(&entry.spec) }
 }
 
 /// Adds the columns of a table that may be told, as far as they have room.
 fn add_columns(text: &mut String, left: &mut usize, table: &Table, tells: impl Fn(&str) -> bool) {
-    let mut told = 0;
-    for column in table.columns.iter().filter(|column| tells(column)) {
+    for (told, column) in table.columns.iter().filter(|column| tells(column)).enumerate() {
         // A database is asked by the operator's leave, but names in it can be anybody's words.
         let column = format!("{}{}", if told == 0 { ": " } else { ", " }, clean(column, usize::MAX).replace('\n', " "));
         let Some(rest) = left.checked_sub(column.len()).filter(|_| told < COLUMNS_MAX) else {
@@ -99,7 +99,6 @@ fn add_columns(text: &mut String, left: &mut usize, table: &Table, tells: impl F
             return;
         };
         *left = rest;
-        told += 1;
         text.push_str(&column);
     }
 }
