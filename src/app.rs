@@ -77,7 +77,7 @@ use self::assemble::{Assembled, Launch, StartError};
 use self::begun::Begun;
 use self::unlisted::Unlisted;
 use ::mcp::guardian;
-use actors::running::Exit;
+use actors::services::running::Exit;
 use actors::tree::TREE;
 use actors::wiring::{Drained, Tree};
 use ports::{Store, Vitals};

@@ -9,7 +9,7 @@ use super::commands::Reading;
 use super::operating::{self, Failed};
 use super::system::SystemClock;
 use super::{Cli, STORE_WITHIN, exit};
-use actors::audit;
+use actors::observation::audit;
 use domain::audit::Wanted;
 use domain::ids::{self, Timestamp};
 use ports::Clock;

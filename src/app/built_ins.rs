@@ -10,7 +10,7 @@ use secrecy::SecretString;
 
 use super::reload::Lookup;
 use super::system::{SystemClock, SystemDice};
-use actors::clean_calls::OpenCalls;
+use actors::services::clean_calls::OpenCalls;
 use domain::fact::{FactId, Found, NotKept, Remembered};
 use domain::lineage::Identity;
 use domain::tool::OnBehalf;

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::reload;
 use super::rows::{self, ChangedRows};
-use actors::running::Live;
+use actors::services::running::Live;
 use domain::model::ToolMode;
 use ports::{Console, RowChange, Store};
 use settings::Settings;

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
 
 use actors::door::{DoorRecord, Pacing, Source};
-use actors::running::{DoorRules, LimitScope, Live};
-use actors::turn_events::TurnEvents;
+use actors::observation::turn_events::TurnEvents;
+use actors::services::running::{DoorRules, LimitScope, Live};
 use discord::attachments::ContentServers;
 use discord::gateway::{Gateway, Interests};
 use discord::message::AllowedMentions;

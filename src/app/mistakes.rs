@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::reload::{self, Lookup};
 use super::{built_ins, doors, files, keys, triggers};
-use actors::running::Triggers;
+use actors::services::running::Triggers;
 use domain::api_key::KeyRing;
 use domain::prompt::Prompts;
 use domain::reply::Schema;

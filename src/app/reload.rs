@@ -13,7 +13,7 @@ use super::mistakes::{self, Parts};
 use super::rows::{self as changed_rows, ChangedRows};
 use super::{built_ins, doors, files, keys, triggers};
 use actors::config_watcher::{FileFingerprints, Files};
-use actors::running::Running;
+use actors::services::running::Running;
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use domain::limits::estimate::CHARS_A_TOKEN;
 use domain::limits::{self, Limits};

@@ -6,7 +6,7 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::doors;
 use super::reload::Lookup;
-use actors::running::Triggers;
+use actors::services::running::Triggers;
 use domain::fire::{Deed, NAME_MAX};
 use domain::ids::Place;
 use domain::model::Row;

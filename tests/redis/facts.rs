@@ -4,7 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actors::facts::FactKeeper;
+use actors::services::facts::FactKeeper;
 use domain::fact::{Bounds, NotKept};
 use domain::ids::{Door, Person, Place, TurnId};
 use domain::tool::OnBehalf;

@@ -1,6 +1,6 @@
 //! A start on the Redis that the Python bot has filled: its conversations and its usage go on, and nothing in there stops us.
 
-use actors::ledger;
+use actors::services::ledger;
 use domain::ids::{Door, Person};
 use playground::service::Service;
 use ports::{Clock, Store};

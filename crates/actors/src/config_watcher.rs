@@ -13,11 +13,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::Handle;
-use super::messages::config_watcher::ConfigWatcherMsg;
-use super::messages::tools::ToolsMsg;
-use super::running::{Live, Running};
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::messages::config_watcher::ConfigWatcherMsg;
+use crate::messages::tools::ToolsMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::running::{Live, Running};
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
 use ports::Store;
 

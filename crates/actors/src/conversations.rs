@@ -10,14 +10,14 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::conversation::Conversation;
-use super::handle::{Handle, Undelivered};
-use super::messages::conversation::ConversationMsg;
-use super::messages::conversations::{ConversationsMsg, Offered};
-use super::shrink;
-use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use super::tree::{Row, Scope};
-use super::turn::TurnParts;
+use crate::conversation::Conversation;
+use crate::messages::conversation::ConversationMsg;
+use crate::messages::conversations::{ConversationsMsg, Offered};
+use crate::runtime::handle::{Handle, Undelivered};
+use crate::runtime::shrink;
+use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use crate::tree::{Row, Scope};
+use crate::turn::TurnParts;
 use domain::ids::Place;
 use ports::Subject;
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::handle::{CallError, Handle};
-use super::messages::outbox::OutboxMsg;
-use super::outbox::Outboxes;
-use super::turn_events::TurnEvents;
+use crate::messages::outbox::OutboxMsg;
+use crate::observation::turn_events::TurnEvents;
+use crate::outbox::Outboxes;
+use crate::runtime::handle::{CallError, Handle};
 use domain::command::Callback;
 use domain::ids::{Place, TurnId};
 use domain::outgoing::Piece;
@@ -38,7 +38,7 @@ pub struct Ways {
 }
 
 /// Where one command, or one press of a button, is answered.
-pub(super) struct Desk<'a> {
+pub(crate) struct Desk<'a> {
     outbox: &'a Handle<OutboxMsg>,
     dice: &'a dyn Dice,
     events: &'a TurnEvents,
@@ -47,13 +47,13 @@ pub(super) struct Desk<'a> {
 }
 
 impl<'a> Desk<'a> {
-    pub(super) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
+    pub(crate) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
         let Ways { outboxes, dice, events } = ways;
         Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
     }
 
     /// Says that an answer will come. False when somebody else has said it or nobody can: then nothing may be done.
-    pub(super) async fn claim(&self) -> bool {
+    pub(crate) async fn claim(&self) -> bool {
         let until = Instant::now() + CLAIM_WITHIN;
         // A try without an answer may have reached the platform: then the next one finds it done.
         let mut doubtful = false;
@@ -84,7 +84,7 @@ impl<'a> Desk<'a> {
     }
 
     /// Answers. False when that was not possible.
-    pub(super) async fn respond(&self, piece: Piece) -> bool {
+    pub(crate) async fn respond(&self, piece: Piece) -> bool {
         let until = Instant::now() + RESPOND_WITHIN;
         for attempt in 1.. {
             let left = until.saturating_duration_since(Instant::now());

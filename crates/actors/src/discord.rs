@@ -5,11 +5,11 @@
 //! Sends: nothing.
 //! A restart loses: its children; the new identify queue asks the platform again and the shards resume their stored sessions.
 
-use super::handle::Handle;
-use super::messages::discord::DiscordMsg;
-use super::shard::{ShardActor, ShardParts};
-use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use super::tree::{Row, Scope};
+use crate::messages::discord::DiscordMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use crate::shard::{ShardActor, ShardParts};
+use crate::tree::{Row, Scope};
 use ports::Shard;
 use std::convert::Infallible;
 

@@ -1,12 +1,12 @@
 //! A door as data: one record says all that the actors must know of a way in and out. No actor asks which door it is.
 //!
 //! What the operator decided about a door (who is answered, the policy of a turn, the scope of limits) is read again with the
-//! settings, so it stands in [`super::running::DoorRules`]; what a door can show is told by its poster.
+//! settings, so it stands in [`crate::services::running::DoorRules`]; what a door can show is told by its poster.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::running::Running;
+use crate::services::running::Running;
 use domain::ids::Door;
 use ports::{Attachments, EventSource, FetchError, Poster, ShardedSource};
 

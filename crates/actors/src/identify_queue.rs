@@ -11,12 +11,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::board::Board;
-use super::handle::{Handle, Reply};
-use super::messages::discord::DiscordMsg;
-use super::messages::identify_queue::IdentifyQueueMsg;
-use super::running::{Exit, ExitSender};
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::messages::discord::DiscordMsg;
+use crate::messages::identify_queue::IdentifyQueueMsg;
+use crate::observation::board::Board;
+use crate::runtime::handle::{Handle, Reply};
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
 use domain::restart::Backoff;
 use ports::{Advice, Dice, Shard, ShardedSource, SourceError};

@@ -5,9 +5,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::sync::oneshot;
 
-use super::handle::Handle;
-use super::messages::gateway::GatewayMsg;
-use super::receipt::{Outcome, Receipt};
+use crate::messages::gateway::GatewayMsg;
+use crate::messages::receipt::{Outcome, Receipt};
+use crate::runtime::handle::Handle;
 use domain::gate::{Click, Decision, Refusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;

@@ -1,106 +1,52 @@
-//! Who is awake, who owns what, who is told. Read `tree.rs` first, then follow a message: shard, gateway, journal,
-//! `rate_limiter`, conversations, conversation, turn, outbox.
+//! The supervision tree and its actors. Read `tree.rs` first, then follow a message: shard, gateway, journal, `rate_limiter`,
+//! conversations, conversation, turn, outbox.
+//!
+//! Modules of this level are the rows of the tree, and `turn`, the task that finds one answer. `runtime` starts, watches and
+//! addresses actors. `services` is state that several actors share and that outlives each of them. `observation` is read by
+//! operators: no decision depends on it.
 
+pub mod messages;
+pub mod observation;
+pub mod runtime;
+pub mod services;
 pub mod tree;
 pub mod wiring;
 
-pub mod supervisor;
-
-pub mod handle;
-pub mod messages;
-
-pub mod bounded_set;
-pub mod busy;
-pub mod receipt;
-pub mod roster;
-
-mod shrink;
-
-pub mod board;
-
-pub mod past;
-
-pub mod timeline;
-
-pub mod samples;
-
-pub mod turn_events;
-
-pub mod running;
-
-pub mod vitals;
-
-pub mod door;
-
+// The way in.
 pub mod discord;
+pub mod door;
+pub mod gateway;
 pub mod identify_queue;
-mod reconnect;
+pub mod intake;
 pub mod shard;
 pub mod source;
-
-pub mod gateway;
-pub mod intake;
-
-pub mod in_flight;
-pub mod in_force;
-pub mod interjections;
-pub mod standings;
-pub mod usable_tools;
-
-pub mod journal;
-
-pub mod rate_limiter;
-
-pub mod conversations;
-
-pub mod conversation;
-
-mod allowances;
-mod alone;
-pub mod approvals;
-pub mod audit;
-mod blocking;
-
-pub mod clean_calls;
-pub mod daily;
-pub mod deadline;
-mod desk;
-pub mod mcp;
-pub mod prompt_sections;
-pub mod providers;
 pub mod timers;
-pub mod tool_cache;
 
-mod tool_use;
-
-pub mod toolbox;
-pub mod tools;
-
+// A turn, from custody to its answer.
+pub mod conversation;
+pub mod conversations;
+mod desk;
+pub mod journal;
+pub mod llm_dispatcher;
+pub mod outbox;
+pub mod rate_limiter;
 pub mod turn;
 
-pub mod facts;
-pub mod forgotten;
+// Tools.
+pub mod approvals;
+pub mod mcp;
+pub mod providers;
+pub mod tool_cache;
+pub mod tools;
 
-pub mod draft;
-
-mod restricted;
-pub mod restriction_sweeper;
-
-pub mod llm_dispatcher;
-
-pub mod outbox;
-
-pub mod embeddings;
-pub mod ledger;
-pub mod presence_scheduler;
-pub mod reporter;
-
-pub mod config_watcher;
-
+// Beside turns.
 pub mod commands;
-
+pub mod config_watcher;
 pub mod listening;
 pub mod ops;
+pub mod presence_scheduler;
+pub mod reporter;
+pub mod restriction_sweeper;
 
 #[cfg(test)]
 pub(crate) mod testing;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::Listener;
 
 /// How long to wait before a listener that ended is started again.

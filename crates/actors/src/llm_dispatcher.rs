@@ -15,12 +15,12 @@ use meter::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use super::board::{Board, PartKind};
-use super::handle::Reply;
-use super::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
-use super::running::Live;
-use super::supervisor::{Actor, ActorContext, Crash};
-use super::timeline::{Called, Timeline};
+use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
+use crate::observation::board::{Board, PartKind};
+use crate::observation::timeline::{Called, Timeline};
+use crate::runtime::handle::Reply;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::running::Live;
 use domain::breaker::{Breaker, Change};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;

@@ -13,11 +13,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::handle::{LifeState, Stats};
-use super::listening::{LISTEN_AGAIN, Serving};
-use super::roster::Roster;
-use super::samples;
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::listening::{LISTEN_AGAIN, Serving};
+use crate::observation::samples;
+use crate::runtime::handle::{LifeState, Stats};
+use crate::runtime::roster::Roster;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use ports::{Listener, Vitals};
 
 /// How often the tree has a health line, and each kind of actor a detailed one.

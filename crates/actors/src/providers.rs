@@ -9,10 +9,10 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::handle::Handle;
-use super::messages::tools::ToolsMsg;
-use super::reconnect::Reconnect;
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::messages::tools::ToolsMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::reconnect::Reconnect;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use domain::ids;
 use domain::restart::Backoff;
 use ports::tools::ServerEntry;

@@ -15,12 +15,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::handle::Handle;
-use super::ledger;
-use super::messages::outbox::OutboxMsg;
-use super::running::Live;
-use super::supervisor::{Actor, ActorContext, Crash};
-use super::timeline::Timeline;
+use crate::messages::outbox::OutboxMsg;
+use crate::observation::timeline::Timeline;
+use crate::runtime::handle::Handle;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::ledger;
+use crate::services::running::Live;
 use domain::ids::{self, Door, Place, Timestamp};
 use domain::keys;
 use domain::ledger::{Overview, date, days};

@@ -21,12 +21,12 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::actions::Outcome;
-use super::messages::outbox::OutboxMsg;
-use super::messages::restriction_sweeper::SweeperMsg;
-use super::outbox::Outboxes;
-use super::restricted::Restricted;
-use super::running::Live;
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::messages::outbox::OutboxMsg;
+use crate::messages::restriction_sweeper::SweeperMsg;
+use crate::outbox::Outboxes;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::restricted::Restricted;
+use crate::services::running::Live;
 use domain::ids::{self, Place, Timestamp};
 use domain::keys;
 use domain::notice::restriction as notice;

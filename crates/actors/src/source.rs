@@ -8,10 +8,10 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use super::board::{Board, PartKind};
-use super::reconnect::Reconnect;
-use super::running::{Exit, ExitSender};
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::observation::board::{Board, PartKind};
+use crate::runtime::reconnect::Reconnect;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::running::{Exit, ExitSender};
 use domain::ids::{self, Door};
 use ports::{Dice, EventSource, Intake, SourceError};
 

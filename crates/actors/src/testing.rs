@@ -13,11 +13,11 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::handle::Handle;
-use super::roster::Roster;
-use super::running::{DoorRules, LimitScope, Live, Running};
-use super::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
-use super::tree::{ActorKind, Name, OnHang, ROOT, Row, Scope, TREE};
+use crate::runtime::handle::Handle;
+use crate::runtime::roster::Roster;
+use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
+use crate::services::running::{DoorRules, LimitScope, Live, Running};
+use crate::tree::{ActorKind, Name, OnHang, ROOT, Row, Scope, TREE};
 use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
@@ -242,7 +242,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
         doors: [(DOOR, DoorRules { triage: rules, limits: LimitScope::Community })].into(),
         models,
         keys: Arc::default(),
-        triggers: crate::running::Triggers::default(),
+        triggers: crate::services::running::Triggers::default(),
         servers: Arc::default(),
         notes: Vec::new(),
         version: "1".to_owned(),

@@ -20,9 +20,9 @@ use futures_util::future::join_all;
 
 use serde::{Deserialize, Serialize};
 
-use super::intake::GatewayIntake;
-use super::running::Live;
-use super::supervisor::{Actor, ActorContext, Crash};
+use crate::intake::GatewayIntake;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::running::Live;
 use domain::fire::Fire;
 use domain::ids::{Person, Timestamp, TurnId};
 use domain::incoming::Incoming;

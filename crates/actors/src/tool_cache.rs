@@ -18,12 +18,12 @@ use std::time::Duration;
 
 use self::building::{Built, BuiltServer, Plan, Planned};
 use self::saving::{Record, Saving};
-use super::clean_calls::OpenCalls;
-use super::handle::Handle;
-use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
-use super::messages::tools::ToolsMsg;
-use super::supervisor::{Actor, ActorContext, Crash};
-use super::toolbox::{Caller, Toolbox};
+use crate::messages::tool_cache::{CachedServer, ToolCacheMsg};
+use crate::messages::tools::ToolsMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::supervisor::{Actor, ActorContext, Crash};
+use crate::services::clean_calls::OpenCalls;
+use crate::services::toolbox::{Caller, Toolbox};
 use domain::command::Tooling;
 use domain::keys;
 use domain::tool::catalogue::{Catalogue, Offer, Pin};

@@ -10,15 +10,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::handle::Handle;
-use super::mcp::{McpActor, Published, Starts};
-use super::messages::mcp::McpMsg;
-use super::messages::server_line::ServerLine;
-use super::messages::tool_cache::{CachedServer, ToolCacheMsg};
-use super::messages::tools::ToolsMsg;
-use super::running::Live;
-use super::supervisor::{Actor, ActorContext, ChildSpec, Crash};
-use super::tree::{Row, Scope};
+use crate::mcp::{McpActor, Published, Starts};
+use crate::messages::mcp::McpMsg;
+use crate::messages::server_line::ServerLine;
+use crate::messages::tool_cache::{CachedServer, ToolCacheMsg};
+use crate::messages::tools::ToolsMsg;
+use crate::runtime::handle::Handle;
+use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
+use crate::services::running::Live;
+use crate::tree::{Row, Scope};
 use domain::tool::ServerName;
 use ports::tools::{ServerEntries, ServerEntry, ServerOff};
 use ports::{Dice, ToolServers};

@@ -13,7 +13,7 @@ use crate::app::commands::{self, Reading};
 use crate::app::mcp::logins;
 use crate::app::servers::{self, Tried};
 use crate::app::{Cli, built_ins, doors, exit, reload};
-use actors::running::LimitScope;
+use actors::services::running::LimitScope;
 use domain::ids::{Door, Person, Place};
 use domain::tool::access::{Access, Standing};
 use domain::tool::catalogue::{Catalogue, Entry};

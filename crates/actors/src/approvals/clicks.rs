@@ -2,8 +2,8 @@
 
 use super::{Approvals, ApprovalsEvent, ApprovalsState, CLICKS_MAX};
 use crate::desk::Desk;
-use crate::handle::Reply;
-use crate::supervisor::ActorContext;
+use crate::runtime::handle::Reply;
+use crate::runtime::supervisor::ActorContext;
 use domain::command::Callback;
 use domain::gate::{Click, Clicker, Decision, Gate, Refusal};
 use domain::ids::Place;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::{Approvals, ApprovalsEvent, ApprovalsState, AskState, Open, Unasked};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::gate::{Decision, Gate, GateId};
 use domain::ids::MessageId;

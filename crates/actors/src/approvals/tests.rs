@@ -4,9 +4,9 @@ use tokio::time::Instant;
 
 use super::*;
 use crate::messages::outbox::{Delivery, OutboxMsg};
+use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
-use crate::turn_events::TurnEvents;
 use domain::command::Caller;
 use domain::delivery::Form;
 use domain::ending::Unposted;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::CommandParts;
-use crate::forgotten::Wished;
+use crate::services::forgotten::Wished;
 use domain::history::History;
 use domain::ids::{Person, Place, Timestamp};
 use domain::keys;

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CommandParts, approvals, cleaning, kept, overview};
-use crate::blocking::blocking;
-use crate::daily;
-use crate::facts::best;
-use crate::ledger;
 use crate::messages::config_watcher::ConfigWatcherMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::tools::ToolsMsg;
+use crate::observation::daily;
+use crate::runtime::blocking::blocking;
+use crate::services::facts::best;
+use crate::services::ledger;
 use domain::command::overview::Usage;
 use domain::command::preferences::{self, DEFAULT, Preferences};
 use domain::command::{

@@ -1,10 +1,10 @@
 use super::*;
-use crate::handle::Reply;
+use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
-use crate::running::Live;
+use crate::runtime::handle::Reply;
+use crate::services::running::Live;
 use crate::testing::log::Log;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, message, person, place, row, settle};
-use crate::turn_events::TurnEvents;
 use domain::command::{Callback, CallbackToken, Caller};
 use domain::ids::Timestamp;
 use domain::keys;

@@ -1,10 +1,10 @@
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::board::PartKind;
-use crate::busy::BUSY_NOTICE_EVERY;
-use crate::facts::FactKeeper;
-use crate::receipt::Outcome as Told;
+use crate::messages::receipt::Outcome as Told;
+use crate::observation::board::PartKind;
+use crate::services::busy::BUSY_NOTICE_EVERY;
+use crate::services::facts::FactKeeper;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, message, row, settle, us, usual};
 use domain::ending::Dropped;

@@ -8,7 +8,7 @@ use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::ApprovalsMsg;
 use crate::rate_limiter;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::ids::TurnId;
 use domain::keys;

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use crate::handle::{Reply, Undelivered};
 use crate::messages::approvals::Waiting;
+use crate::runtime::handle::{Reply, Undelivered};
 use domain::delivery::{BESIDE_AFTER, Refusals};
 use domain::gate::Parked;
 use domain::given::Given;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::JournalState;
 use super::entry::{Entry, Stage};
-use crate::forgotten::Saving;
+use crate::services::forgotten::Saving;
 use domain::ids::{MessageId, Person, Timestamp, TurnId};
 use domain::keys;
 use domain::turn::{Answer, HistoryScope, Turn};

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::Journal;
 use super::entry::Entry;
 use crate::messages::outbox::Delivery;
-use crate::turn_events::TurnEvents;
+use crate::observation::turn_events::TurnEvents;
 use domain::ids;
 use domain::turn::{Answer, Outcome, Times, Turn};
 use domain::turn_event::TurnUpdate;

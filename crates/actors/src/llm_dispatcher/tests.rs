@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::*;
-use crate::handle::Handle;
 use crate::messages::llm_dispatcher::Summary;
+use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, Tree, at, live, person, row, settle, turn_id};
 use domain::breaker::{OPEN_AFTER, OPEN_FOR};

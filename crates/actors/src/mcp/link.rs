@@ -9,7 +9,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::starts::Starts;
 use super::{CallSign, McpActor, McpEvent, is_silence};
 use crate::messages::mcp::ServerCall;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::breaker::Breaker;
 use domain::ids::{Person, TurnId};
 use domain::tool::{CallError, CallErrorKind, ServerName};

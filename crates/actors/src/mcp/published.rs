@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use crate::board::{Board, PartKind};
+use crate::observation::board::{Board, PartKind};
 use domain::command::Tooling;
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;

@@ -4,8 +4,8 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::*;
-use crate::board::{Board, PartKind};
 use crate::messages::server_line::{CALLS_MAX, ServerLine};
+use crate::observation::board::{Board, PartKind};
 use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};

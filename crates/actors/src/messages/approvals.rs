@@ -1,6 +1,6 @@
 //! What others may tell and ask approvals.
 
-use crate::handle::Reply;
+use crate::runtime::handle::Reply;
 use domain::gate::allowance::Allowance;
 use domain::gate::{Click, Decision, Gate, Refusal};
 use domain::ids::{MessageId, Person};

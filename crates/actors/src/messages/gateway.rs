@@ -1,7 +1,7 @@
 //! What doors tell the gateway.
 
-use crate::handle::Reply;
-use crate::receipt::Receipt;
+use crate::messages::receipt::Receipt;
+use crate::runtime::handle::Reply;
 use domain::gate::{Click, Decision, Refusal};
 use domain::ids::Person;
 use domain::incoming::Incoming;

@@ -1,6 +1,6 @@
 //! What shards ask the identify queue.
 
-use crate::handle::Reply;
+use crate::runtime::handle::Reply;
 use ports::Shard;
 
 /// The messages that the queue handles.

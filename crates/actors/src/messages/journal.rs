@@ -7,8 +7,8 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::approvals::Waiting;
 use super::outbox::Delivery;
-use crate::handle::Reply;
-use crate::receipt::Receipt;
+use crate::messages::receipt::Receipt;
+use crate::runtime::handle::Reply;
 use crate::tree::{ActorKind, Scope};
 use domain::ending::{Dropped, Unposted};
 use domain::gate::{Decision, Gate, GateId};

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::handle::Reply;
+use crate::runtime::handle::Reply;
 use domain::completion::{Completion, Usage};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;

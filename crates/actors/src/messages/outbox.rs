@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::deadline::Deadline;
-use crate::draft::Slot;
-use crate::handle::Reply;
+use crate::messages::deadline::Deadline;
+use crate::messages::draft::Slot;
+use crate::runtime::handle::Reply;
 use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};

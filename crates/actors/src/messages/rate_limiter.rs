@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::conversations::Offered;
-use crate::handle::Reply;
+use crate::runtime::handle::Reply;
 use domain::ids::{Person, Place};
 use domain::limits::Standing;
 use domain::turn::{Effort, Turn};

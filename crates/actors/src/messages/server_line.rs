@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};

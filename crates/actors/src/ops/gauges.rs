@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Sum;
-use crate::board::PartKind;
+use crate::observation::board::PartKind;
 use ports::Vitals;
 use ports::vitals::Status;
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, at, place, real, row, settle};
 use crate::tree::{ActorKind, Scope};

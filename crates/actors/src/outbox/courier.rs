@@ -14,7 +14,7 @@ use super::job::{End, Job, Returned, Task, Tries};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
 use crate::messages::outbox::{Delivery, NONCE_TRUST};
-use crate::running::Live;
+use crate::services::running::Live;
 use domain::delivery::{Form, Refusal};
 use domain::draft::DRAFT_MESSAGES_MAX;
 use domain::ending::Unposted;

@@ -9,7 +9,7 @@ use super::pace::WAIT_MAX;
 use super::pacer::Slot;
 use super::queue::CLOSED_FOR;
 use super::{Outbox, OutboxEvent, OutboxState};
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ids::Place;
 use domain::rejection::Rejection;
 use ports::{PostError, PostRequest};

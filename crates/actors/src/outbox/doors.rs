@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::OutboxMsg;
-use crate::handle::Handle;
+use crate::runtime::handle::Handle;
 use crate::tree::{ActorKind, ROOT, Row, Scope, TREE};
 use domain::ids::Door;
 

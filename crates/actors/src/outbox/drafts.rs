@@ -9,8 +9,8 @@ use tokio::time::Instant;
 
 use super::found::Shown;
 use super::pace::Track;
-use crate::deadline::Deadline;
-use crate::draft::Watcher;
+use crate::messages::deadline::Deadline;
+use crate::messages::draft::Watcher;
 use crate::messages::outbox::Draft;
 use domain::ids::{MessageId, Place, TurnId};
 use settings::community::Streaming;
@@ -224,7 +224,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::draft::Slot;
+    use crate::messages::draft::Slot;
     use domain::ids::Door;
 
     const HOLD: Streaming = Streaming { hold: Duration::from_millis(300), hold_characters: 20 };

@@ -10,7 +10,7 @@ use super::job::Task;
 use super::pace::Track;
 use super::pacer::Slot;
 use super::{Outbox, OutboxEvent, OutboxState};
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::draft;
 use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;

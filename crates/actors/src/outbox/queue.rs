@@ -15,7 +15,7 @@ use super::pace::{SharedPace, Track};
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::Delivery;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::ids::{Place, TurnId};
 use domain::rejection::Rejection;

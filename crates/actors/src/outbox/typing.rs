@@ -6,8 +6,8 @@ use tokio::time::Instant;
 
 use super::courtesy::Courtesy;
 use super::{Outbox, OutboxEvent, OutboxState, TYPING_LOOK_EVERY};
-use crate::deadline::Deadline;
-use crate::supervisor::ActorContext;
+use crate::messages::deadline::Deadline;
+use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Place, TurnId};
 use ports::PostRequest;
 

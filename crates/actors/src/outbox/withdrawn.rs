@@ -11,7 +11,7 @@ use super::drafts::Drawn;
 use super::found::Anchor;
 use super::job::{End, Job, Returned, Task};
 use super::{Outbox, OutboxState};
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;
 use ports::{PostError, PostRequest};

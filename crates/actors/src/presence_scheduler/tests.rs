@@ -1,6 +1,6 @@
 use super::*;
-use crate::board::PartKind;
 use crate::llm_dispatcher::LlmDispatcher;
+use crate::observation::board::PartKind;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
 use domain::ids::Timestamp;
 use ports::testing::{ManualClock, MemoryStore, Say, ScriptedModels};

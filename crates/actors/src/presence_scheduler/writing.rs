@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Written;
-use crate::handle::Handle;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
-use crate::running::Running;
+use crate::runtime::handle::Handle;
+use crate::services::running::Running;
 use domain::completion::{Completion, Request};
 use domain::ledger;
 use domain::presence::{self, ActivityKind};

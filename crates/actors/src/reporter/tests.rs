@@ -56,7 +56,7 @@ fn used(store: &MemoryStore, tokens: u64, at: Timestamp) {
 struct Post {
     name: String,
     text: String,
-    reply: crate::handle::Reply<Result<Delivery, Unposted>>,
+    reply: crate::runtime::handle::Reply<Result<Delivery, Unposted>>,
 }
 
 impl World {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::begun;
-use crate::handle::Handle;
 use crate::messages::outbox::OutboxMsg;
+use crate::runtime::handle::Handle;
 use domain::ids::Timestamp;
 use domain::notice::restriction as notice;
 use domain::restriction::book::RoleChange;

@@ -1,12 +1,12 @@
 use parking_lot::Mutex;
 
 use super::*;
-use crate::handle::Handle;
+use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{Outbox, Pacer};
+use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, person, place, row, settle, turn};
-use crate::turn_events::TurnEvents;
 use domain::rejection::Rejection;
 use ports::testing::{FixedDice, Go, ManualClock, MemoryStore, ScriptedFaults, ScriptedModels, ScriptedPoster};
 use ports::{Fault, PostError, PostRequest};

@@ -11,7 +11,7 @@ use tokio::sync::OnceCell;
 
 use super::catch_up::{Gap, Newest, ReadUpTo};
 use super::{ShardActor, ShardParts, ShardState};
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ids::{Door, Place, Timestamp};
 use domain::incoming::Posted;
 use domain::keys;

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::activity::{ActivePlaces, DIRECT, plan};
 use super::{ShardActor, ShardEvent, ShardParts, ShardState};
 use crate::messages::outbox::OutboxMsg;
-use crate::supervisor::{ActorContext, EventSender};
+use crate::runtime::supervisor::{ActorContext, EventSender};
 use domain::ids;
 use domain::ids::{Person, Place, Timestamp};
 use domain::incoming::{AuthorKind, Posted};

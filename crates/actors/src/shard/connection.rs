@@ -5,11 +5,11 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{ShardActor, ShardEvent, ShardState};
-use crate::board::PartKind;
 use crate::messages::identify_queue::IdentifyQueueMsg;
 use crate::messages::outbox::OutboxMsg;
-use crate::running::Exit;
-use crate::supervisor::ActorContext;
+use crate::observation::board::PartKind;
+use crate::runtime::supervisor::ActorContext;
+use crate::services::running::Exit;
 use domain::ids;
 use domain::restart::Backoff;
 use ports::{AfterClose, Closed, IdentifyPermit, Session, StreamEvent, Write};

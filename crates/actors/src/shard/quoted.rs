@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::unsettled::Pending;
 use super::{ShardActor, ShardEvent};
 use crate::messages::outbox::OutboxMsg;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::ids::{MessageId, Place};
 use domain::incoming::{Incoming, Posted, Quoted, Seen};
 use ports::{PostRequest, PostResult};

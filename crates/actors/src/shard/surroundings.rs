@@ -8,7 +8,7 @@ use futures_util::future;
 
 use super::{ShardActor, ShardEvent, ShardParts};
 use crate::messages::outbox::OutboxMsg;
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use ports::{GuildField, PostRequest};
 
 /// How long messages wait for it. Then they go on without: what is not known counts as allowed, and as the bot's own language.

@@ -8,9 +8,9 @@ use super::catch_up::CATCH_UPS;
 use super::connection::LASTED;
 use super::unsettled::AGAIN_AFTER;
 use super::*;
-use crate::receipt::Receipt;
-use crate::roster::Roster;
-use crate::running::Exit;
+use crate::messages::receipt::Receipt;
+use crate::runtime::roster::Roster;
+use crate::services::running::Exit;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, Stage, Tree, at, live, mention, place, row, settle, usual};
@@ -82,7 +82,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
         dice,
         renderer: Arc::new(Sketches),
         journal: at("journal"),
-        events: crate::turn_events::TurnEvents::default(),
+        events: crate::observation::turn_events::TurnEvents::default(),
         timeline: Arc::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);

@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 use serde_json::Map;
 use tokio::sync::watch;
 
+use crate::services::toolbox::Caller;
 use crate::tool_cache::BuiltIn;
-use crate::toolbox::Caller;
 use domain::tool::catalogue::Offer;
 pub use domain::tool::testing::tool;
 use domain::tool::{CallError, CallErrorKind, Effect, Part, ServerName, ToolRequest, ToolResult};

@@ -1,8 +1,8 @@
 use super::*;
-use crate::handle::Handle;
 use crate::messages::gateway::GatewayMsg;
-use crate::receipt::Receipt;
-use crate::running::Triggers;
+use crate::messages::receipt::Receipt;
+use crate::runtime::handle::Handle;
+use crate::services::running::Triggers;
 use crate::testing::{Inbox, LEAF, Stage, Tree, at, place, row, running};
 use domain::fire::{CLAIM, Deed};
 use domain::timer::Schedule;
@@ -28,7 +28,8 @@ async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32
         Deed { name: "tide".into(), target: place("42"), prompt: "Which?".into(), per_hour, tools: false, model: None };
     let timer = Timer { deed, schedule: Schedule::read(cron, "UTC").unwrap(), grace: HOUR / 4 };
     let triggers = Triggers { timers: vec![Arc::new(timer)], ..Triggers::default() };
-    let running = crate::running::Running { triggers, ..running(&[], Arc::new(ScriptedModels::new(&["main"]))) };
+    let running =
+        crate::services::running::Running { triggers, ..running(&[], Arc::new(ScriptedModels::new(&["main"]))) };
     let gateway: Handle<GatewayMsg> = at("gateway");
     let mut stage = Stage::new();
     let actor = Timers {

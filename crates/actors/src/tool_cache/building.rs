@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::BuiltIn;
 use crate::messages::server_line::ServerLine;
-use crate::toolbox::{Caller, Toolset};
+use crate::services::toolbox::{Caller, Toolset};
 use domain::tool::catalogue::{Catalogue, Offer, Pin};
 use domain::tool::server::{ServerRecord, review};
 use domain::tool::{ServerName, Source, Tool, schema};

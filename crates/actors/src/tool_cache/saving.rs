@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::{ToolCache, ToolCacheEvent, ToolCacheState, building};
-use crate::supervisor::ActorContext;
+use crate::runtime::supervisor::ActorContext;
 use domain::keys;
 use domain::tool::catalogue::Pin;
 use domain::tool::{ServerName, Tool};

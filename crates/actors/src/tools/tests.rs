@@ -2,7 +2,7 @@ use parking_lot::RwLock;
 use tokio::time::sleep;
 
 use super::*;
-use crate::board::{Board, PartKind};
+use crate::observation::board::{Board, PartKind};
 use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry};
 use crate::testing::{Inbox, Stage, Tree, at, real, running, settle};
@@ -21,7 +21,7 @@ struct World {
     _tree: Tree,
 }
 
-fn with(entries: Vec<ServerEntry>, off: Vec<ServerOff>) -> crate::running::Running {
+fn with(entries: Vec<ServerEntry>, off: Vec<ServerOff>) -> crate::services::running::Running {
     let mut running = running(&[], Arc::new(ScriptedModels::new(&["main"])));
     running.servers = Arc::new(ServerEntries { entries, off, warnings: vec!["odd".to_owned()] });
     running

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use super::tally::Flow;
 use super::{Thinking, TurnParts};
-use crate::deadline::Deadline;
-use crate::draft::Slot;
+use crate::messages::deadline::Deadline;
+use crate::messages::draft::Slot;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report, Summary};
 use crate::messages::outbox::{Draft, OutboxMsg};
 use domain::completion::{Completion, Request, Usage};

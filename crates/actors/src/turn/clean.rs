@@ -13,8 +13,8 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use super::{Thinking, Thought, Work};
-use crate::clean_calls::Wanted;
-use crate::deadline::Deadline;
+use crate::messages::deadline::Deadline;
+use crate::services::clean_calls::Wanted;
 use domain::command::preferences;
 use domain::completion::{Item, Role};
 use domain::dialogue::Dialogue;

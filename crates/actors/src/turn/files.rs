@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use super::TurnParts;
-use crate::running::Running;
+use crate::services::running::Running;
 use domain::attachment::{self, Allowance, Enclosed, Plan, Shown, Unread};
 use domain::ids::Door;
 use domain::incoming::{Attachment, Quoted};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use serde_json::Map;
 
 use super::{Thinking, TurnParts};
-use crate::forgotten::{Forgotten, Moment, StoredWishes};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
-use crate::running::Running;
+use crate::services::forgotten::{Forgotten, Moment, StoredWishes};
+use crate::services::running::Running;
 use domain::command::preferences::Preferences;
 use domain::fact::prompt::{RECALL_TOOL, block};
 use domain::history::{Entry, History};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::{Thinking, scene};
 use crate::messages::outbox::OutboxMsg;
-use crate::prompt_sections;
+use crate::services::prompt_sections;
 use domain::ending::Ending;
 use domain::ids::Person;
 use domain::incoming::{AuthorKind, Posted};

@@ -8,7 +8,7 @@ use super::tools::Tools;
 use super::{Gathered, Thinking, TurnParts};
 use crate::messages::journal::Parking;
 use crate::messages::outbox::OutboxMsg;
-use crate::running::Running;
+use crate::services::running::Running;
 use domain::dialogue::{Dialogue, Resumed, Saved};
 use domain::ending::Ending;
 use domain::gate::{self, Decision, EXPIRY_MAX, Gate, GateId, PARKED_BYTES_MAX, Parked};

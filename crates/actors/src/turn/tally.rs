@@ -7,7 +7,7 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::deadline::Deadline;
+use crate::messages::deadline::Deadline;
 use domain::answer_end::AnswerEnd;
 use domain::completion::{Completion, Usage};
 use domain::ending::Ending;

@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 
 use crate::door::Doors;
-use crate::handle::Handle;
 use crate::intake::GatewayIntake;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::commands::CommandsMsg;
@@ -20,6 +19,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::outbox::Outboxes;
+use crate::runtime::handle::Handle;
 use crate::tree::{ActorKind, Scope, TREE};
 
 /// The addresses of all actors that are not made while the program runs.

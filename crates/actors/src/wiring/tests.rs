@@ -12,10 +12,10 @@ use parking_lot::Mutex;
 
 use self::third_door::{CLUB, Club};
 use super::*;
-use crate::audit::Audit;
 use crate::config_watcher::{FileFingerprints, Files};
 use crate::door::{Pacing, Source};
-use crate::running::Running;
+use crate::observation::audit::Audit;
+use crate::services::running::Running;
 use crate::testing::log::Log;
 use crate::testing::pictures::Sketches;
 use crate::testing::tools::{NoProviders, ScriptedServers, entry, nothing_built_in};

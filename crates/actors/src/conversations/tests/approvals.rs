@@ -3,7 +3,7 @@
 use super::tools::{Bench, bench, calls, told, wish};
 use super::*;
 use crate::messages::journal::Parking;
-use crate::toolbox::Toolset;
+use crate::services::toolbox::Toolset;
 use domain::command::Caller;
 use domain::gate::allowance::Allowance;
 use domain::gate::{Case, Clicker, Decision, Gate, Parked};

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::*;
-use crate::handle::Reply;
-use crate::toolbox::{Caller, Toolset};
+use crate::runtime::handle::Reply;
+use crate::services::toolbox::{Caller, Toolset};
 use domain::tool::catalogue::{Catalogue, Offer};
 use domain::tool::testing::tool;
 use domain::tool::{Annotations, CallError, CallErrorKind, ServerName, Source, Tool, ToolRequest, ToolResult};

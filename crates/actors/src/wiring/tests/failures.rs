@@ -3,12 +3,12 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
-use crate::handle::LifeState;
 use crate::messages::commands::CommandsMsg;
 use crate::messages::discord::DiscordMsg;
 use crate::messages::presence_scheduler::PresenceMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::tools::ToolsMsg;
+use crate::runtime::handle::LifeState;
 use crate::testing::{message, person, turn};
 use domain::command::{Callback, CallbackToken, Caller, Typing};
 use domain::restart::Restart;

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 
 use super::failures::Breaks;
 use super::*;
-use crate::running::{DoorRules, LimitScope};
+use crate::services::running::{DoorRules, LimitScope};
 use domain::ids::{MessageId, Person, Place};
 use domain::incoming::{Author, AuthorKind, Quoted};
 use domain::outgoing::Capabilities;

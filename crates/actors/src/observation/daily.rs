@@ -1,0 +1,72 @@
+//! Use by day, read from the ledger and the audit of tools. One reading at a time, and the last one serves for a while, so that pages
+//! that look often cost no more than one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use crate::observation::audit;
+use crate::services::ledger;
+use domain::audit::Wanted;
+use domain::daily::{DAYS_MAX, DayUse, tools};
+use domain::ids::{Door, Timestamp};
+use domain::ledger::days;
+use ports::{Clock, Store, UseByDay};
+
+/// How long a reading serves.
+const SERVES: Duration = Duration::from_secs(10);
+/// Milliseconds of a day.
+const DAY_MS: u64 = 24 * 60 * 60 * 1_000;
+
+/// A report that was read: of so many days, at that moment.
+type Reading = Option<(usize, Instant, Vec<DayUse>)>;
+
+/// Reads the use of days.
+pub struct DailyUse {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    home: Door,
+    last: Mutex<Reading>,
+}
+
+impl DailyUse {
+    /// The use in this store; `home` is the door whose members the Python bot counted.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, clock: Arc<dyn Clock>, home: Door) -> Self {
+        Self { store, clock, home, last: Mutex::default() }
+    }
+}
+
+#[async_trait]
+impl UseByDay for DailyUse {
+    async fn days(&self, many: usize) -> Vec<DayUse> {
+        let many = many.clamp(1, DAYS_MAX);
+        let mut last = self.last.lock().await;
+        if let Some((of, at, known)) = &*last
+            && *of == many
+            && at.elapsed() < SERVES
+        {
+            return known.clone();
+        }
+        let read = read(&*self.store, many, self.clock.now(), &self.home).await;
+        *last = Some((many, Instant::now(), read.clone()));
+        read
+    }
+}
+
+/// The use of the last days, today first. Each read is bounded by the store.
+pub(crate) async fn read(store: &dyn Store, many: usize, now: Timestamp, home: &Door) -> Vec<DayUse> {
+    let first = Timestamp(now.0.saturating_sub(DAY_MS * (many.saturating_sub(1)) as u64));
+    let first_ms = first.0 - first.0 % DAY_MS;
+    let wanted = Wanted { since: Some(Timestamp(first_ms)), ..Wanted::default() };
+    let mut called = audit::read(store, &wanted, tools).await;
+    let mut all = Vec::with_capacity(many);
+    for day in days(first, now) {
+        let overview = ledger::overview(store, &[day], home).await;
+        all.push(DayUse::new(day, overview, called.remove(&day).unwrap_or_default()));
+    }
+    all
+}

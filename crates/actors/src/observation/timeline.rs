@@ -1,0 +1,391 @@
+//! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
+//! whoever does the step, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
+//! unless the operator allows it. The ids of a turn are dropped when a member wishes to be forgotten.
+
+mod transcripts;
+
+use std::cell::OnceCell;
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+pub(crate) use self::transcripts::KEPT;
+use self::transcripts::Transcripts;
+pub use self::transcripts::{Excerpt, Texts};
+use domain::completion::Usage;
+use domain::ids;
+use domain::ids::{Person, Place, Timestamp, TurnId};
+use domain::limits::Reservation;
+use domain::limits::charge::Charge;
+use domain::turn::{Effort, Outcome, Times, Turn};
+use ports::samples::{Counters, Figures};
+use ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
+
+/// The turns that are remembered, the newest.
+pub const TURNS: usize = 200;
+/// The steps of one turn that are remembered, the first.
+const STEPS: usize = 32;
+/// Model rows whose spending is summed apart; a changed configuration can bring new ones.
+const ROWS: usize = 64;
+
+/// How long ago a turn may have ended whose first words count for a sample.
+const RECENT: Duration = Duration::from_secs(60);
+
+/// The record of the last turns. Texts are lost with the process.
+#[derive(Default)]
+pub struct Timeline {
+    /// What models were asked and answered, where that may be told; then the number of its message is told with a turn as well.
+    transcripts: Option<Transcripts>,
+    book: Mutex<Book>,
+    limits: Mutex<Vec<(&'static str, usize, Arc<Semaphore>)>>,
+    today: Mutex<Option<Today>>,
+}
+
+#[derive(Default)]
+struct Book {
+    /// How many turns were forgotten: the number of the first that is remembered.
+    forgotten: u64,
+    turns: VecDeque<Line>,
+    numbers: HashMap<TurnId, u64>,
+    spent: Vec<Spend>,
+    /// Turns up to this number are told by their moments alone: a member wished to be forgotten after they were accepted.
+    forgotten_through: u64,
+}
+
+struct Line {
+    id: TurnId,
+    place: Place,
+    person: Person,
+    trigger: &'static str,
+    accepted: Instant,
+    /// The same on the wall clock, as the first reader of this line was told: later ones are told the same.
+    at: OnceCell<Timestamp>,
+    started: Option<Instant>,
+    answered: Option<Instant>,
+    visible: Option<Instant>,
+    ended: Option<Instant>,
+    outcome: &'static str,
+    reason: Option<String>,
+    counted: Option<Counted>,
+    effort: Option<(Times, Option<String>)>,
+    steps: Vec<Mark>,
+    /// It ended, and was handed to those who keep it.
+    kept: bool,
+}
+
+struct Mark {
+    kind: &'static str,
+    name: String,
+    from: Instant,
+    to: Option<Instant>,
+    failed: Option<String>,
+    cost: Option<StepCost>,
+}
+
+/// A call to a model that has ended.
+pub struct Called<'a> {
+    /// For which turn; none for what no member asked for.
+    pub turn: Option<&'a TurnId>,
+    /// Which row was asked.
+    pub row: &'a str,
+    /// Its tokens, or the label of its failure.
+    pub result: Result<Usage, &'a str>,
+    /// Dollars, when the row has prices.
+    pub cost: Option<f64>,
+}
+
+impl Timeline {
+    /// An empty record, which may tell with each turn which message it answers, and what models were asked and answered for it.
+    #[must_use]
+    pub fn showing_texts(excerpt: Excerpt) -> Self {
+        Self { transcripts: Some(Transcripts::new(excerpt)), ..Self::default() }
+    }
+
+    /// Shows how much of this is in use. To be told once for each at the start.
+    pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
+        self.limits.lock().push((name, max, permits));
+    }
+
+    /// What the usage ledger says of today.
+    pub fn summed(&self, today: Today) {
+        *self.today.lock() = Some(today);
+    }
+
+    /// A turn came into custody.
+    pub fn accepted(&self, turn: &Turn) {
+        let mut book = self.book.lock();
+        if book.numbers.contains_key(&turn.id) {
+            return;
+        }
+        if book.turns.len() == TURNS
+            && let Some(oldest) = book.turns.pop_front()
+        {
+            book.numbers.remove(&oldest.id);
+            book.forgotten += 1;
+        }
+        let number = book.forgotten + book.turns.len() as u64;
+        book.numbers.insert(turn.id.clone(), number);
+        book.turns.push_back(Line {
+            id: turn.id.clone(),
+            place: turn.place.clone(),
+            person: turn.person.clone(),
+            trigger: turn.trigger.as_str(),
+            accepted: Instant::now(),
+            at: OnceCell::new(),
+            started: None,
+            answered: None,
+            visible: None,
+            ended: None,
+            outcome: "open",
+            reason: None,
+            counted: None,
+            effort: None,
+            steps: Vec::new(),
+            kept: false,
+        });
+    }
+
+    /// The limits of its member are asked for this.
+    pub fn reserved(&self, turn: &TurnId, asked: &Reservation) {
+        let Reservation { tokens: expected, limits, exempt, .. } = *asked;
+        let of = (limits.messages, limits.tokens);
+        self.with(turn, |line, _| {
+            line.counted =
+                Some(Counted { expected, tokens: None, messages: 1, of_messages: of.0, of_tokens: of.1, exempt });
+        });
+    }
+
+    /// What it counts is known: so many tokens where that is known, or nothing at all.
+    pub fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
+        self.with(turn, |line, _| {
+            let Some(counted) = &mut line.counted else { return };
+            match charge {
+                Charge::Settle => counted.tokens = Some(tokens.unwrap_or(counted.expected)),
+                Charge::Cancel | Charge::Nothing => (counted.messages, counted.tokens) = (0, Some(0)),
+            }
+        });
+    }
+
+    /// Its lane let it begin.
+    pub fn started(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.started.get_or_insert(now);
+        });
+    }
+
+    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
+    pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
+        self.with(turn, |line, now| {
+            if line.steps.len() < STEPS {
+                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None, cost: None });
+            }
+        });
+    }
+
+    /// What it asked for last under this name has come, or failed.
+    pub fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
+        self.ended(turn, name, (failed, None));
+    }
+
+    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
+        self.with(turn, |line, now| {
+            let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
+            if let Some(step) = open {
+                step.to = Some(now);
+                step.failed = failed.map(str::to_owned);
+                step.cost = cost;
+            }
+        });
+    }
+
+    /// A call to a model has ended; its tokens are added to what was spent.
+    pub fn called(&self, call: &Called<'_>) {
+        if let Some(turn) = call.turn {
+            let cost = call.result.ok().map(|usage| StepCost {
+                prompt_tokens: usage.prompt,
+                completion_tokens: usage.completion,
+                dollars: call.cost,
+            });
+            self.ended(turn, call.row, (call.result.err(), cost));
+        }
+        let mut book = self.book.lock();
+        let known = book.spent.iter().position(|spent| spent.model == call.row);
+        let Some(at) = known.or_else(|| {
+            (book.spent.len() < ROWS).then(|| {
+                book.spent.push(Spend { model: call.row.to_owned(), ..Spend::default() });
+                book.spent.len() - 1
+            })
+        }) else {
+            return;
+        };
+        let spent = &mut book.spent[at];
+        spent.calls += 1;
+        spent.failed += u64::from(call.result.is_err());
+        if let Ok(usage) = call.result {
+            spent.prompt_tokens += usage.prompt;
+            spent.cached_tokens += usage.cached;
+            spent.completion_tokens += usage.completion;
+        }
+        if let Some(cost) = call.cost {
+            spent.dollars = Some(spent.dollars.unwrap_or(0.0) + cost);
+        }
+    }
+
+    /// Its answer is known, and what it took.
+    pub fn answered(&self, turn: &TurnId, effort: &Effort) {
+        self.with(turn, |line, now| {
+            line.answered.get_or_insert(now);
+            line.effort = Some((effort.times, effort.model.clone()));
+        });
+    }
+
+    /// Its answer is in the channel, its first part since `visible`.
+    pub fn posted(&self, turn: &TurnId, outcome: &Outcome, visible: Instant) {
+        self.with(turn, |line, now| {
+            line.visible = Some(visible);
+            match outcome {
+                Outcome::Replied => line.end(now, "replied", None),
+                Outcome::Hinted => line.end(now, "hinted", None),
+                Outcome::Apologised(why) => line.end(now, "apologised", Some(why.as_str())),
+                Outcome::Refused(limit) => line.end(now, "refused", Some(limit.as_str())),
+            }
+        });
+    }
+
+    /// It ended without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
+    pub fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
+        self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
+    }
+
+    /// Everything, the newest turn first. `now` is the wall clock's time of this moment.
+    #[must_use]
+    pub fn turns(&self, now: Timestamp) -> Turns {
+        let book = self.book.lock();
+        let turns = book.turns.iter().enumerate().rev();
+        let turns = turns
+            .map(|(at, line)| {
+                let number = book.forgotten + at as u64 + 1;
+                line.times(number, now, number > book.forgotten_through)
+            })
+            .collect();
+        let accepted = book.forgotten + book.turns.len() as u64;
+        let spent = book.spent.clone();
+        drop(book);
+        let limits = self.limits.lock();
+        let used = |max: usize, permits: &Semaphore| max.saturating_sub(permits.available_permits()) as u64;
+        let limits = limits.iter().map(|(name, max, permits)| Limit {
+            name: (*name).to_owned(),
+            used: used(*max, permits),
+            max: *max as u64,
+        });
+        Turns { accepted, newest: turns, spent, today: self.today.lock().clone(), limits: limits.collect() }
+    }
+
+    /// The turns that ended and were not given before, the oldest first. A turn from before a member's wish to be forgotten is never given.
+    pub(crate) fn ended_anew(&self, now: Timestamp) -> Vec<TurnTimes> {
+        let book = &mut *self.book.lock();
+        let (forgotten, through) = (book.forgotten, book.forgotten_through);
+        let mut ended = Vec::new();
+        for (line, number) in book.turns.iter_mut().zip(forgotten + 1..) {
+            if line.ended.is_some() && !line.kept {
+                line.kept = true;
+                ended.extend((number > through).then(|| line.times(number, now, true)));
+            }
+        }
+        ended
+    }
+
+    /// The first words of its answer can be seen, which is still being written.
+    pub fn seen(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.visible.get_or_insert(now);
+        });
+    }
+
+    /// What is counted for a sample, but for the counters of metrics.
+    pub(crate) fn figures(&self) -> Figures {
+        let book = self.book.lock();
+        let spent = |of: fn(&Spend) -> u64| book.spent.iter().map(of).sum();
+        let mut words: Vec<u64> = book.turns.iter().filter_map(Line::first_words).collect();
+        words.sort_unstable();
+        let part = |hundredth: usize| words.get((words.len() * hundredth).div_ceil(100).saturating_sub(1)).copied();
+        let dollars = book.spent.iter().filter_map(|spend| spend.dollars);
+        Figures {
+            turns: book.forgotten + book.turns.len() as u64,
+            open: book.turns.iter().filter(|line| line.ended.is_none()).count() as u64,
+            first_words_p50_ms: part(50),
+            first_words_p99_ms: part(99),
+            prompt_tokens: spent(|spend| spend.prompt_tokens),
+            completion_tokens: spent(|spend| spend.completion_tokens),
+            dollars: dollars.reduce(|all, more| all + more),
+            counters: Counters::default(),
+        }
+    }
+
+    fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {
+        let mut book = self.book.lock();
+        let Some(number) = book.numbers.get(turn).copied() else { return };
+        let at = usize::try_from(number - book.forgotten).unwrap_or(usize::MAX);
+        if let Some(line) = book.turns.get_mut(at).filter(|line| line.ended.is_none()) {
+            change(line, Instant::now());
+        }
+    }
+}
+
+impl Line {
+    fn end(&mut self, now: Instant, outcome: &'static str, reason: Option<&str>) {
+        self.ended = Some(now);
+        self.outcome = outcome;
+        self.reason = reason.map(str::to_owned);
+    }
+
+    /// The time to its first visible words in milliseconds, if it ended in the last minute after it asked for anything.
+    fn first_words(&self) -> Option<u64> {
+        let ended = self.ended.filter(|ended| ended.elapsed() <= RECENT && !self.steps.is_empty())?;
+        Some(ids::millis(self.visible.unwrap_or(ended).saturating_duration_since(self.accepted)))
+    }
+
+    fn times(&self, number: u64, now: Timestamp, names: bool) -> TurnTimes {
+        let since = |moment: Instant| ids::millis(moment.saturating_duration_since(self.accepted));
+        let step = |mark: &Mark| Step {
+            kind: mark.kind.to_owned(),
+            name: mark.name.clone(),
+            from_ms: since(mark.from),
+            to_ms: mark.to.map(since),
+            failed: mark.failed.clone(),
+            cost: mark.cost.clone(),
+        };
+        TurnTimes {
+            number,
+            door: self.id.door.as_str().to_owned(),
+            message: names.then(|| self.id.id.as_str().to_owned()),
+            place: names.then(|| self.place.to_string()),
+            member: names.then(|| self.person.to_string()),
+            trigger: self.trigger.to_owned(),
+            at: *self.at.get_or_init(|| Timestamp(now.0.saturating_sub(ids::millis(self.accepted.elapsed())))),
+            age_ms: ids::millis(self.accepted.elapsed()),
+            outcome: self.outcome.to_owned(),
+            reason: self.reason.clone(),
+            counted: self.counted,
+            started_ms: self.started.map(since),
+            answered_ms: self.answered.map(since),
+            visible_ms: self.visible.map(since),
+            ended_ms: self.ended.map(since),
+            lane_ms: self.effort.as_ref().map(|(times, _)| times.lane_ms),
+            permit_ms: self.effort.as_ref().map(|(times, _)| times.permit_ms),
+            model_ms: self.effort.as_ref().map(|(times, _)| times.model_ms),
+            tools_ms: self.effort.as_ref().map(|(times, _)| times.tools_ms),
+            post_ms: self.answered.zip(self.ended).map(|(from, to)| ids::millis(to.saturating_duration_since(from))),
+            model: self.effort.as_ref().and_then(|(_, model)| model.clone()),
+            steps: self.steps.iter().map(step).collect(),
+            earlier: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,486 @@
+//! How the whole program is, read from the roster and the board for whoever asks.
+
+mod actor;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use parking_lot::RwLock;
+
+use crate::observation::board::{Board, PartKind, PartState, Phase, STORE};
+use crate::observation::past::Past;
+use crate::observation::samples::Samples;
+use crate::observation::timeline::{self, Texts, Timeline};
+use crate::runtime::handle::{HUNG, LifeState, Stats};
+use crate::runtime::roster::Roster;
+use crate::services::running::{Live, Running};
+use crate::tree::{ActorKind, ROOT, TREE};
+use domain::command::Tooling;
+use domain::ids;
+use domain::ids::Timestamp;
+use domain::model::Row;
+use ports::samples::{Counters, Figures};
+use ports::turn_detail::{TextAccess, TurnDetail};
+use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNode, Turns, UnwellActor};
+use ports::{Clock, Store, StoreStatus, TurnLog, Vitals};
+
+/// The vital signs of one tree.
+pub struct TreeVitals {
+    /// Who lives.
+    pub roster: Arc<Roster>,
+    /// How the parts are that are not actors.
+    pub board: Arc<Board>,
+    /// When the last turns did what.
+    pub timeline: Arc<Timeline>,
+    /// The store.
+    pub store: Arc<dyn Store>,
+    /// How the tool servers are.
+    pub tooling: Arc<RwLock<Tooling>>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// What runs.
+    pub live: Live,
+    /// The last minutes.
+    pub samples: Arc<Samples>,
+    /// What outlives the process of turns and samples.
+    pub past: Arc<Past>,
+    /// Counters of the metrics.
+    pub counters: Box<dyn Fn() -> Counters + Send + Sync>,
+    /// The last lines of the log.
+    pub logged: Arc<dyn TurnLog>,
+}
+
+impl Vitals for TreeVitals {
+    fn alive(&self) -> bool {
+        self.roster.find(ROOT).is_some_and(|stats| stats.life().state == LifeState::Running)
+    }
+
+    fn readiness(&self) -> Readiness {
+        let running = self.live.now();
+        let (status, parts) = condition(&self.board, &*self.store, &running);
+        let status = if status != Status::Draining && !self.alive() { Status::Down } else { status };
+        let parts = parts.into_iter().map(|part| self.part(part)).collect();
+        let configuration = Configuration { version: running.version.clone(), rejected: self.live.rejected() };
+        let actors = unwell(&self.roster);
+        let notes = running.notes.iter().cloned().chain(self.store.keeping().loses).collect();
+        Readiness { status, version: env!("CARGO_PKG_VERSION").to_owned(), configuration, parts, actors, notes }
+    }
+
+    fn tree(&self, of_a_kind: usize) -> TreeNode {
+        tree_of(&self.roster.all(), of_a_kind)
+    }
+
+    fn actor(&self, path: &str) -> Option<ActorDetail> {
+        self.roster.find(path).map(|stats| actor::detail(&stats, self.clock.now()))
+    }
+
+    fn turns(&self) -> Turns {
+        let now = self.clock.now();
+        let mut turns = self.timeline.turns(now);
+        turns.newest.extend(self.past.turns(now));
+        turns.newest.truncate(timeline::TURNS);
+        turns
+    }
+
+    fn turn(&self, number: u64) -> Option<TurnDetail> {
+        let Texts { turn, access, calls } = self.timeline.texts(number)?;
+        let log = if access == TextAccess::Forgotten { Vec::new() } else { self.logged.of(&turn.to_string()) };
+        Some(TurnDetail { texts: access, calls, log })
+    }
+
+    fn forget_texts(&self) {
+        self.timeline.forget_texts();
+        self.past.forget();
+        self.logged.forget();
+    }
+
+    fn sample(&self) {
+        self.timeline.age_texts();
+        self.logged.forget_before(Timestamp(self.clock.now().0.saturating_sub(ids::millis(timeline::KEPT))));
+        let figures = Figures { counters: (self.counters)(), ..self.timeline.figures() };
+        let now = self.clock.now();
+        self.samples.take(&self.roster, figures, now);
+        self.past.keep(self.timeline.ended_anew(now), (now.0, figures));
+    }
+
+    fn recall(&self) -> Option<BoxFuture<'static, ()>> {
+        let (past, samples, clock) = (Arc::clone(&self.past), Arc::clone(&self.samples), Arc::clone(&self.clock));
+        Some(Box::pin(async move {
+            let earlier = past.recall(clock.now()).await;
+            samples.put_before(earlier.into_iter().map(|(at, figures)| (Timestamp(at), figures)), clock.now());
+        }))
+    }
+
+    fn stops(&self) {
+        let now = self.clock.now();
+        self.past.stops(self.timeline.ended_anew(now), now);
+    }
+
+    fn samples(&self, after: Timestamp) -> ports::samples::Samples {
+        ports::samples::Samples { breaks: self.past.breaks(), ..self.samples.after(after) }
+    }
+
+    fn tooling(&self) -> Tooling {
+        self.tooling.read().clone()
+    }
+
+    fn memory(&self) -> Option<u64> {
+        // Held in memory by the kernel: reading it waits for nothing.
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?.trim().strip_suffix("kB")?;
+        kilobytes.trim().parse::<u64>().ok().map(|kilobytes| kilobytes * 1024)
+    }
+
+    fn cpu(&self) -> Option<Duration> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // The name in parentheses may hold anything; user and system time are the 14th and 15th field of all.
+        let mut fields = stat.rsplit_once(')')?.1.split_whitespace().skip(11);
+        let (user, system) = (fields.next()?.parse::<u64>().ok()?, fields.next()?.parse::<u64>().ok()?);
+        Some(Duration::from_millis((user + system) * MS_PER_TICK))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.roster.find(ROOT).map_or(Duration::ZERO, |root| root.life().since.elapsed())
+    }
+}
+
+/// How long an actor may wait for its restart before readiness names it.
+const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
+/// The most actors that readiness names.
+const UNWELL_MAX: usize = 20;
+
+/// The actors that do not work now.
+fn unwell(roster: &Roster) -> Vec<UnwellActor> {
+    let state_of = |stats: &Stats| {
+        let life = stats.life();
+        let (state, since) = match (stats.handling(), life.state) {
+            (Some(handling), LifeState::Running) if stats.is_hung() => (HUNG, handling.since),
+            (_, LifeState::Restarting) if life.since.elapsed() > RESTARTS_WITHIN => (life.state.as_str(), life.since),
+            _ => return None,
+        };
+        Some(UnwellActor {
+            actor: stats.label.to_string(),
+            state: state.to_owned(),
+            for_s: since.elapsed().as_secs(),
+            last_error: life.last_error,
+        })
+    };
+    roster.find_map_all(state_of, UNWELL_MAX)
+}
+
+/// Linux counts the time of processes in hundredths of a second, on every machine of today.
+const MS_PER_TICK: u64 = 10;
+
+/// A part of the program as it is now.
+pub struct PartNow {
+    kind: PartKind,
+    name: String,
+    state: PartState,
+    /// The bot serves without it: its failure leaves the status of the whole as it is.
+    optional: bool,
+}
+
+/// The state of the parts, and what follows for the whole, as far as that does not depend on the tree. The whole is degraded by the
+/// store, by a door or one of its connections, and by a door of which every model row that may answer is down; by nothing else.
+#[must_use]
+pub fn condition(board: &Board, store: &dyn Store, running: &Running) -> (Status, Vec<PartNow>) {
+    match store.status() {
+        // Settings that break promises are as bad as a store that is away: it answers, and what it keeps cannot be relied on.
+        StoreStatus::Ready => match store.keeping().breaks {
+            Some(reason) => board.down(PartKind::Store, STORE, &reason),
+            None => board.up(PartKind::Store, STORE),
+        },
+        StoreStatus::Degraded(reason) => board.down(PartKind::Store, STORE, &reason),
+    }
+    let rows = running.models.rows();
+    for row in rows {
+        // A row that a reload brought is well until somebody who asked it says otherwise.
+        board.meet(PartKind::Model, &row.key);
+    }
+    let mut parts = board.parts();
+    // A row that a reload took away is nobody's trouble any more.
+    parts.retain(|(kind, name, _)| *kind != PartKind::Model || rows.iter().any(|row| row.key == *name));
+    let shards: Vec<&PartState> =
+        parts.iter().filter(|(kind, ..)| *kind == PartKind::Shard).map(|(.., state)| state).collect();
+    let door_is_open = shards.iter().any(|shard| shard.up);
+    let never_open = shards.iter().all(|shard| !shard.began);
+    let needed = needed_rows(&parts, running);
+    let now = |(kind, name, state): (PartKind, String, PartState)| {
+        let optional = match kind {
+            PartKind::Door | PartKind::Posts | PartKind::Shard | PartKind::Store => false,
+            PartKind::Model => !needed.contains(&name),
+            PartKind::McpServer | PartKind::Place => true,
+        };
+        PartNow { kind, name, state, optional }
+    };
+    let parts: Vec<PartNow> = parts.into_iter().map(now).collect();
+    let status = match board.phase() {
+        Phase::Draining => Status::Draining,
+        Phase::Serving if !door_is_open && never_open => Status::Starting,
+        Phase::Serving if !door_is_open => Status::Down,
+        Phase::Serving if parts.iter().all(|part| part.state.up || part.optional) => Status::Ready,
+        Phase::Serving => Status::Degraded,
+    };
+    (status, parts)
+}
+
+/// The model rows whose failure leaves a door without a model: each row of a door whose other rows are all down.
+fn needed_rows(parts: &[(PartKind, String, PartState)], running: &Running) -> HashSet<String> {
+    let down = |key: &str| parts.iter().any(|(kind, name, state)| *kind == PartKind::Model && name == key && !state.up);
+    let mut needed = HashSet::new();
+    for rules in running.doors.values() {
+        let policy = &rules.triage.policy;
+        let rows: Vec<&Row> = running.candidates(policy.model.as_deref(), &policy.among).collect();
+        let only = |key: &str| rows.iter().all(|other| other.key == key || down(&other.key));
+        needed.extend(rows.iter().filter(|row| only(&row.key)).map(|row| row.key.clone()));
+    }
+    needed
+}
+
+impl TreeVitals {
+    fn part(&self, part: PartNow) -> Part {
+        let PartNow { kind, name, state, optional } = part;
+        let ago = ids::millis(state.since.elapsed());
+        Part {
+            kind: kind.as_str().to_owned(),
+            name,
+            status: if state.up { Status::Ready } else { Status::Down },
+            since: Timestamp(self.clock.now().0.saturating_sub(ago)),
+            restarts: state.restarts,
+            last_error: state.last_error,
+            optional,
+        }
+    }
+}
+
+/// The tree of these actors; of one kind below one supervisor so many have a row of their own.
+fn tree_of(actors: &[Arc<Stats>], of_a_kind: usize) -> TreeNode {
+    let mut children: HashMap<&str, Vec<&Stats>> = HashMap::new();
+    for stats in actors {
+        let above = stats.path.rsplit_once('/').map_or("", |(above, _)| above);
+        children.entry(above).or_default().push(stats);
+    }
+    for siblings in children.values_mut() {
+        siblings.sort_by_key(|stats| (place_in_tree(stats.kind), &stats.path));
+    }
+    let root = children.get("").and_then(|roots| roots.first().copied());
+    node(ROOT, root, &children, of_a_kind)
+}
+
+/// An actor with all below it; each actor is looked at once.
+fn node(path: &str, stats: Option<&Stats>, children: &HashMap<&str, Vec<&Stats>>, of_a_kind: usize) -> TreeNode {
+    let mut below = Vec::new();
+    // There are a few kinds below one supervisor.
+    let mut kinds: Vec<(ActorKind, usize, Option<TreeNode>)> = Vec::new();
+    for child in children.get(path).into_iter().flatten() {
+        let at = kinds.iter().position(|(kind, ..)| *kind == child.kind).unwrap_or_else(|| {
+            kinds.push((child.kind, 0, None));
+            kinds.len() - 1
+        });
+        let (_, shown, rest) = &mut kinds[at];
+        if *shown < of_a_kind || children.contains_key(&*child.path) {
+            *shown += 1;
+            below.push(node(&child.path, Some(child), children, of_a_kind));
+        } else {
+            add_to(rest, path, child);
+        }
+    }
+    below.extend(kinds.into_iter().filter_map(|(.., rest)| rest));
+    TreeNode { children: below, ..row(path, stats) }
+}
+
+/// One more actor that a row stands for. Of several that do not run it tells of the last.
+fn add_to(rest: &mut Option<TreeNode>, above: &str, stats: &Stats) {
+    let rest = rest.get_or_insert_with(|| {
+        let name = stats.path.rsplit('/').next().unwrap_or_default();
+        let kind = name.split(':').next().unwrap_or_default();
+        TreeNode {
+            state: LifeState::Running.as_str().to_owned(),
+            many: Some(0),
+            ..row(&format!("{above}/{kind}:*"), None)
+        }
+    });
+    let life = stats.life();
+    rest.many = rest.many.map(|many| many + 1);
+    rest.restarts += stats.restarts.load(Ordering::Relaxed);
+    rest.mailbox += stats.depth.load(Ordering::Relaxed) as u64;
+    rest.handled += stats.handled.load(Ordering::Relaxed);
+    if life.state == LifeState::Running && !stats.is_hung() {
+        rest.uptime_s = rest.uptime_s.max(life.since.elapsed().as_secs());
+    } else {
+        state_of(stats, life.state).clone_into(&mut rest.state);
+        rest.last_error = life.last_error;
+    }
+}
+
+fn state_of(stats: &Stats, state: LifeState) -> &'static str {
+    if stats.is_hung() { HUNG } else { state.as_str() }
+}
+
+/// An actor without those below it.
+fn row(path: &str, stats: Option<&Stats>) -> TreeNode {
+    let life = stats.map(Stats::life);
+    let state = life.as_ref().map_or(LifeState::Starting, |life| life.state);
+    let running = life.as_ref().filter(|life| life.state == LifeState::Running);
+    let count = |of: fn(&Stats) -> u64| stats.map_or(0, of);
+    TreeNode {
+        name: path.rsplit('/').next().unwrap_or(path).to_owned(),
+        path: path.to_owned(),
+        state: stats.map_or(state.as_str(), |stats| state_of(stats, state)).to_owned(),
+        restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
+        mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
+        handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
+        uptime_s: running.map_or(0, |life| life.since.elapsed().as_secs()),
+        backoff_ms: life.as_ref().and_then(|life| life.backoff).map(ids::millis),
+        outage_ms: life.as_ref().and_then(|life| life.outage).map(ids::millis),
+        last_error: life.and_then(|life| life.last_error),
+        many: None,
+        children: Vec::new(),
+    }
+}
+
+/// The start order of the top level; below it actors stand in the order of their paths.
+fn place_in_tree(kind: ActorKind) -> usize {
+    TREE.children.iter().position(|row| row.kind == kind).unwrap_or(usize::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::handle::Handle;
+    use crate::testing::{live, place, real, usual};
+    use crate::tree::Scope;
+    use ports::Input;
+    use ports::testing::{MemoryStore, ScriptedModels};
+
+    fn actors(many: usize) -> Vec<Arc<Stats>> {
+        let of = |kind, above, scope| Arc::clone(Handle::<()>::new(real(kind), above, scope).stats());
+        let branch = [of(ActorKind::Root, "", Scope::One), of(ActorKind::Conversations, ROOT, Scope::One)];
+        let leaves = (0..many).map(|number| {
+            of(ActorKind::Conversation, "staffai/conversations", Scope::Place(place(&number.to_string())))
+        });
+        branch.into_iter().chain(leaves).collect()
+    }
+
+    /// Nanoseconds that this thread ran, which are the same on a busy machine.
+    fn thread_time() -> u64 {
+        let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+        text.split_whitespace().next().and_then(|ran| ran.parse().ok()).unwrap_or(0)
+    }
+
+    #[tokio::test]
+    async fn the_tree_of_20_000_actors_takes_as_long_for_each_as_that_of_a_few() {
+        let best = |many: usize| {
+            let actors = actors(many);
+            let once = || {
+                let begun = thread_time();
+                let tree = tree_of(&actors, usize::MAX);
+                let took = thread_time() - begun;
+                assert_eq!((tree.children.len(), tree.children[0].children.len()), (1, many));
+                took
+            };
+            (0..5).map(|_| once()).min().unwrap_or_default()
+        };
+        let (few, many) = (best(1_000), best(20_000));
+        // The kernel counts by ticks, so that little is no time at all. Twenty times as many may take twenty times as long, and somewhat more for sorting; looking at all for each takes 400 times.
+        assert!(many <= few.max(1_500_000) * 100, "{few} ns for 1,000, {many} ns for 20,000");
+    }
+
+    #[tokio::test]
+    async fn of_20_000_actors_of_one_kind_a_few_have_a_row_and_one_stands_for_the_rest() {
+        let actors = actors(20_000);
+        for stats in &actors {
+            stats.enter(LifeState::Running);
+            stats.handled.store(3, Ordering::Relaxed);
+        }
+        let whole = tree_of(&actors, usize::MAX);
+        let tree = tree_of(&actors, 60);
+        let (all, shown) = (&whole.children[0].children, &tree.children[0].children);
+        assert_eq!((&shown[..60], shown.len()), (&all[..60], 61));
+        let rest = shown.last().unwrap();
+        assert_eq!(
+            (rest.name.as_str(), rest.path.as_str()),
+            ("conversation:*", "staffai/conversations/conversation:*")
+        );
+        assert_eq!((rest.many, rest.handled, rest.state.as_str()), (Some(19_940), 3 * 19_940, "running"));
+        let written = serde_json::to_vec(&tree).unwrap();
+        assert!(written.len() < 64 * 1024, "{} bytes", written.len());
+        // Of those without a row, the ones that do not work are told of.
+        let last = actors.iter().find(|stats| *stats.path == *all[19_999].path).unwrap();
+        last.failed("no");
+        last.enter(LifeState::Restarting);
+        let told = tree_of(&actors, 60).children[0].children[60].clone();
+        assert_eq!((told.state.as_str(), told.last_error.as_deref()), ("restarting", Some("no")));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_that_hangs_or_waits_long_for_its_restart_is_named() {
+        let roster = Roster::default();
+        let of = |kind| Arc::clone(Handle::<()>::new(real(kind), ROOT, Scope::One).stats());
+        let (hung, failed, well) = (of(ActorKind::Journal), of(ActorKind::Gateway), of(ActorKind::Ops));
+        for stats in [&hung, &failed, &well] {
+            stats.enter(LifeState::Running);
+            roster.enter(Arc::clone(stats));
+        }
+        hung.begin(Input::Message(None));
+        failed.failed("no");
+        failed.enter(LifeState::Restarting);
+        assert!(unwell(&roster).is_empty());
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        let named = unwell(&roster);
+        let named: Vec<_> =
+            named.iter().map(|actor| (actor.actor.as_str(), actor.state.as_str(), actor.for_s)).collect();
+        assert_eq!(named, [("staffai/gateway", "restarting", 6), ("staffai/journal", "hung", 6)]);
+        let tree = tree_of(&roster.all(), usize::MAX);
+        let shown: Vec<_> = tree.children.iter().map(|node| (node.name.as_str(), node.state.as_str())).collect();
+        assert_eq!(shown, [("ops", "running"), ("journal", "hung"), ("gateway", "restarting")]);
+    }
+
+    #[tokio::test]
+    async fn an_optional_part_never_changes_the_status_and_the_last_model_of_a_door_does() {
+        let (board, store) = (Board::default(), MemoryStore::new());
+        // The first falls back to the second.
+        let running = live(&[], Arc::new(ScriptedModels::new(&["main", "spare"]))).now();
+        let condition = || {
+            let (status, parts) = condition(&board, &store, &running);
+            let down = parts.into_iter().filter(|part| !part.state.up);
+            let down: Vec<String> =
+                down.map(|part| format!("{}{}", part.name, if part.optional { "?" } else { "" })).collect();
+            (status, down.join(" "))
+        };
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(condition(), (Status::Ready, String::new()));
+        board.down(PartKind::McpServer, "notes", "gone");
+        board.down(PartKind::Model, "spare", "gone");
+        assert_eq!(condition(), (Status::Ready, "spare? notes?".to_owned()));
+        board.up(PartKind::Model, "spare");
+        board.down(PartKind::Model, "main", "gone");
+        assert_eq!(condition(), (Status::Ready, "main? notes?".to_owned()), "its fallback answers");
+        board.down(PartKind::Model, "spare", "gone");
+        assert_eq!(condition(), (Status::Degraded, "main spare notes?".to_owned()), "no row is left");
+        board.up(PartKind::Model, "main");
+        assert_eq!(condition().0, Status::Ready);
+        store.degraded.store(true, Ordering::SeqCst);
+        assert_eq!(condition(), (Status::Degraded, "store spare? notes?".to_owned()));
+        store.degraded.store(false, Ordering::SeqCst);
+        board.down(PartKind::Shard, "discord:1", "cut");
+        assert_eq!(condition(), (Status::Degraded, "discord:1 spare? notes?".to_owned()));
+    }
+
+    #[tokio::test]
+    async fn a_connection_that_was_lost_is_down_and_not_starting_again() {
+        let (board, store, running) = (Board::default(), MemoryStore::new(), usual().now());
+        let status = || condition(&board, &store, &running).0;
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Starting);
+        board.up(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Ready);
+        board.down(PartKind::Shard, "discord:0", "cut");
+        assert_eq!(status(), Status::Down);
+        board.starting(PartKind::Shard, "discord:0");
+        assert_eq!(status(), Status::Down, "a shard that crashed was connected before");
+    }
+}

@@ -1,0 +1,96 @@
+//! One actor in detail: its row of the tree, what it does now, and its last failures.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::runtime::handle::{HUNG, LifeState, Stats};
+use crate::tree::{ActorKind, Row, TREE};
+use domain::ids::{self, Timestamp};
+use ports::vitals::{ActorDetail, ActorFailure, ActorRow};
+
+/// What is known of an actor. `now` is the wall clock's time of this moment.
+pub(super) fn detail(stats: &Stats, now: Timestamp) -> ActorDetail {
+    let life = stats.life();
+    let handling = stats.handling().map(|handling| handling.since.elapsed());
+    let failures: Vec<ActorFailure> = stats.failures().into_iter().map(|failure| shown(failure, now)).collect();
+    ActorDetail {
+        path: stats.path.to_string(),
+        state: if stats.is_hung() { HUNG } else { life.state.as_str() }.to_owned(),
+        for_s: life.since.elapsed().as_secs(),
+        mailbox: stats.depth.load(Ordering::Relaxed) as u64,
+        handled: stats.handled.load(Ordering::Relaxed),
+        restarts: stats.restarts.load(Ordering::Relaxed),
+        handling_ms: handling.filter(|_| life.state == LifeState::Running).map(ids::millis),
+        row: find(&TREE, stats.kind).map(row),
+        failures,
+    }
+}
+
+fn shown(failure: crate::runtime::handle::Failure, now: Timestamp) -> ActorFailure {
+    ActorFailure {
+        at: moment(failure.at, now),
+        error: failure.error,
+        backoff_ms: failure.backoff.map(ids::millis),
+        outage_ms: failure.outage.map(ids::millis),
+    }
+}
+
+fn moment(at: Instant, now: Timestamp) -> Timestamp {
+    Timestamp(now.0.saturating_sub(ids::millis(at.elapsed())))
+}
+
+fn find(row: &'static Row, kind: ActorKind) -> Option<&'static Row> {
+    if row.kind == kind {
+        return Some(row);
+    }
+    row.children.iter().find_map(|child| find(child, kind))
+}
+
+fn row(row: &Row) -> ActorRow {
+    ActorRow {
+        role: row.role.to_owned(),
+        restart: row.policy(),
+        backoff: format!("up to {}, then longer each time, up to {}", words(row.backoff.base), words(row.backoff.cap)),
+        handles_within_ms: ids::millis(row.handles_within),
+        on_hang: row.on_hang.as_str().to_owned(),
+        stop_within_ms: ids::millis(row.stop_within),
+    }
+}
+
+fn words(time: Duration) -> String {
+    if time < Duration::from_secs(1) { format!("{} ms", time.as_millis()) } else { format!("{} s", time.as_secs_f64()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::runtime::handle::Handle;
+    use crate::testing::real;
+    use crate::tree::{ROOT, Scope};
+
+    #[tokio::test(start_paused = true)]
+    async fn an_actor_is_told_with_its_row_and_its_last_failures() {
+        let stats = Arc::clone(Handle::<()>::new(real(ActorKind::Journal), ROOT, Scope::One).stats());
+        stats.enter(LifeState::Running);
+        for number in 1..=20 {
+            stats.failed(&format!("failure {number}"));
+            stats.restarts_after(Duration::from_millis(50));
+            tokio::time::advance(Duration::from_millis(80)).await;
+            stats.enter(LifeState::Running);
+        }
+        tokio::time::advance(Duration::from_secs(10)).await;
+        let told = detail(&stats, Timestamp(1_000_000));
+        assert_eq!((told.state.as_str(), told.for_s, told.failures.len()), ("running", 10, 16));
+        let last = &told.failures[0];
+        assert_eq!((last.error.as_str(), last.at), ("failure 20", Timestamp(1_000_000 - 10_080)));
+        assert_eq!((last.backoff_ms, last.outage_ms), (Some(50), Some(80)));
+        assert_eq!(told.failures[15].error, "failure 5");
+        stats.failed(&"ä".repeat(10_000));
+        assert!(detail(&stats, Timestamp(1_000_000)).failures[0].error.len() <= 512);
+        assert!(told.row.is_some_and(|row| row.restart.contains("permanent") && !row.role.is_empty()));
+    }
+}

@@ -1,0 +1,280 @@
+//! The children of one supervisor: how they start, what follows when one ends, how they stop.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{ActorCell, ActorId, RactorErr, SupervisionEvent};
+use tokio::time::Instant;
+
+use super::watch::Watch;
+use super::{ChildSpec, Crash, Shared};
+use crate::runtime::handle::{LifeState, Stats};
+use crate::runtime::shrink;
+use crate::tree::Row;
+use domain::restart::{self, Exit, Intensity, RestartDecision, RestartPolicy};
+use domain::unquoted::unquoted;
+use ports::Input;
+
+/// How long a killed actor may take to be gone: it ends at its next await.
+pub(super) const KILL_WITHIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Children {
+    pub row: &'static Row,
+    /// The supervisor itself.
+    pub own: Arc<Stats>,
+    pub shared: Arc<Shared>,
+    pub cell: ActorCell,
+    pub timer: Box<dyn Fn(Duration, Timer) + Send + Sync>,
+    pub list: Siblings,
+    pub watch: Watch,
+    pub born: Instant,
+}
+
+/// What a supervisor tells itself after a while.
+pub(super) enum Timer {
+    /// The child of this path is started again.
+    Revive(Arc<str>),
+    /// The watchdog looks at the children.
+    Look,
+}
+
+pub(super) struct Child {
+    pub(super) spec: ChildSpec,
+    pub(super) cell: Option<ActorCell>,
+    /// Its ends; none while it has not ended yet. In a box, because there may be a hundred thousand children.
+    history: Option<Box<restart::History>>,
+}
+
+impl Child {
+    fn new(spec: ChildSpec) -> Self {
+        Self { spec, cell: None, history: None }
+    }
+
+    fn path(&self) -> &Arc<str> {
+        &self.spec.stats().path
+    }
+}
+
+/// The children in the order of their start. There may be a hundred thousand of them, so nobody is looked for one by one.
+#[derive(Default)]
+pub(super) struct Siblings {
+    pub(super) all: BTreeMap<u64, Child>,
+    by_path: HashMap<Arc<str>, u64>,
+    by_cell: HashMap<ActorId, u64>,
+    next: u64,
+}
+
+impl Siblings {
+    fn push(&mut self, child: Child) -> u64 {
+        let index = self.next;
+        self.next += 1;
+        self.by_path.insert(Arc::clone(child.path()), index);
+        self.all.insert(index, child);
+        index
+    }
+
+    /// The child runs from now on.
+    fn runs(&mut self, index: u64, cell: ActorCell) {
+        if let Some(child) = self.all.get_mut(&index) {
+            self.by_cell.insert(cell.get_id(), index);
+            child.cell = Some(cell);
+        }
+    }
+
+    /// The child does not run any more; none when it is not known.
+    fn ended(&mut self, index: u64) -> Option<&mut Child> {
+        let child = self.all.get_mut(&index)?;
+        if let Some(cell) = child.cell.take() {
+            self.by_cell.remove(&cell.get_id());
+        }
+        Some(child)
+    }
+
+    fn remove(&mut self, index: u64) -> Option<Child> {
+        let child = self.all.remove(&index)?;
+        self.by_path.remove(child.path());
+        if let Some(cell) = &child.cell {
+            self.by_cell.remove(&cell.get_id());
+        }
+        shrink::shrink(&mut self.by_path);
+        shrink::shrink(&mut self.by_cell);
+        Some(child)
+    }
+
+    fn pop(&mut self) -> Option<Child> {
+        let (index, _) = self.all.last_key_value()?;
+        self.remove(*index)
+    }
+
+    fn named(&self, path: &str) -> Option<(u64, &Child)> {
+        let index = self.by_path.get(path)?;
+        self.all.get(index).map(|child| (*index, child))
+    }
+}
+
+impl Children {
+    /// Starts a new child, unless one of that path lives.
+    pub async fn add(&mut self, spec: ChildSpec) -> Result<(), Crash> {
+        if self.list.named(&spec.stats().path).is_some() {
+            return Ok(());
+        }
+        self.shared.roster.enter(Arc::clone(spec.stats()));
+        // There from the start, so that the first one is a rise.
+        metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
+        metrics::counter!("staffai_actor_failures_total", "actor" => spec.stats().label.to_string()).increment(0);
+        metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
+        let index = self.list.push(Child::new(spec));
+        self.watch.begin(&self.timer);
+        self.spawn(index).await
+    }
+
+    async fn spawn(&mut self, index: u64) -> Result<(), Crash> {
+        let Some(child) = self.list.all.get(&index) else { return Ok(()) };
+        let path = Arc::clone(child.path());
+        match (child.spec.start)(self.cell.clone(), Arc::clone(&self.shared)).await {
+            Ok(cell) => {
+                self.list.runs(index, cell);
+                tracing::info!(event = "actor.started", actor = %path, "actor started");
+                Ok(())
+            }
+            Err(error) => self.ended(index, Some(error.to_string())).await,
+        }
+    }
+
+    /// The backoff of a failed child is over.
+    pub async fn revive(&mut self, path: &str) -> Result<(), Crash> {
+        let waiting = self.list.named(path).filter(|(_, child)| child.cell.is_none());
+        let Some((index, child)) = waiting else { return Ok(()) };
+        let stats = Arc::clone(child.spec.stats());
+        let restarts = stats.restarts.fetch_add(1, Ordering::Relaxed) + 1;
+        metrics::counter!("staffai_actor_restarts_total", "actor" => stats.label.to_string()).increment(1);
+        tracing::warn!(event = "actor.restarted", actor = path, restarts, "actor restarted");
+        self.spawn(index).await?;
+        // A start that failed is told of later, when one has worked.
+        if self.list.named(path).is_some_and(|(_, child)| child.cell.is_some()) {
+            (self.shared.recovered)(&stats);
+        }
+        Ok(())
+    }
+
+    pub async fn notice(&mut self, event: SupervisionEvent) -> Result<(), Crash> {
+        let (cell, failure) = match event {
+            SupervisionEvent::ActorTerminated(cell, _, reason) if reason.as_deref() == Some("killed") => {
+                (cell, Some("killed".to_owned()))
+            }
+            SupervisionEvent::ActorTerminated(cell, _, _) => (cell, None),
+            SupervisionEvent::ActorFailed(cell, error) => (cell, Some(unquoted(&error.to_string()))),
+            _ => return Ok(()),
+        };
+        match self.list.by_cell.get(&cell.get_id()).copied() {
+            Some(index) => self.ended(index, failure).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The law of restarts, for a child that ended in order (no failure) or not.
+    async fn ended(&mut self, index: u64, failure: Option<String>) -> Result<(), Crash> {
+        let Some(child) = self.list.ended(index) else { return Ok(()) };
+        child.spec.address.disconnect();
+        let (row, stats) = (child.spec.row, Arc::clone(child.spec.stats()));
+        let path: &str = &stats.path;
+        let exit = match &failure {
+            Some(error) => {
+                let input = stats.blame();
+                stats.failed(error);
+                let handling = input.map_or("nothing", Input::as_str);
+                tracing::error!(event = "actor.failed", actor = path, error, handling, "actor failed");
+                metrics::counter!("staffai_actor_failures_total", "actor" => stats.label.to_string()).increment(1);
+                if input.is_some_and(Input::is_outside) { Exit::Poison } else { Exit::Failure }
+            }
+            None => {
+                stats.end();
+                tracing::info!(event = "actor.stopped", actor = path, "actor stopped");
+                Exit::Normal
+            }
+        };
+        let policy = RestartPolicy { restart: row.restart, intensity: self.row.intensity, backoff: row.backoff };
+        let history = child.history.get_or_insert_default();
+        let decision = history.record(&policy, exit, self.born.elapsed(), self.shared.dice.roll());
+        self.mark_descendants_stopped(path);
+        match decision {
+            RestartDecision::Leave => {
+                stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.remove(path);
+                if failure.is_some() {
+                    (self.shared.recovered)(&stats);
+                }
+                Ok(())
+            }
+            RestartDecision::RestartAfter(delay) => {
+                stats.restarts_after(delay);
+                (self.timer)(delay, Timer::Revive(Arc::clone(&stats.path)));
+                Ok(())
+            }
+            RestartDecision::Escalate => {
+                stats.enter(LifeState::Stopped);
+                self.list.remove(index);
+                self.shared.roster.remove(path);
+                let Intensity { restarts, period } = self.row.intensity;
+                tracing::error!(
+                    event = "actor.escalated", actor = %self.own.path, child = path, restarts, period_s = period.as_secs(),
+                    "restart intensity exceeded"
+                );
+                self.stop_all().await;
+                let error = format!("{path} failed more often than {} allows", self.own.path);
+                // What it handles meanwhile is not to blame.
+                self.own.end();
+                // Above the root there is nobody who would take note of this.
+                self.own.failed(&error);
+                self.own.enter(LifeState::Stopped);
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Stops all children in the reverse of their start order, each within its deadline.
+    pub async fn stop_all(&mut self) {
+        while let Some(child) = self.list.pop() {
+            self.stop(child).await;
+        }
+    }
+
+    pub async fn remove(&mut self, path: &str) {
+        let index = self.list.named(path).map(|(index, _)| index);
+        if let Some(child) = index.and_then(|index| self.list.remove(index)) {
+            self.stop(child).await;
+        }
+    }
+
+    async fn stop(&self, child: Child) {
+        let path = child.path();
+        let reason = match &child.cell {
+            None => "it waited for its restart",
+            Some(cell) => match cell.drain_and_wait(Some(child.spec.row.stop_within)).await {
+                Ok(()) => "stopped in order",
+                Err(RactorErr::Timeout) => {
+                    let _ = cell.kill_and_wait(Some(KILL_WITHIN)).await;
+                    "killed at its deadline"
+                }
+                Err(_) => "it had ended already",
+            },
+        };
+        child.spec.address.disconnect();
+        child.spec.stats().enter(LifeState::Stopped);
+        self.mark_descendants_stopped(path);
+        self.shared.roster.remove(path);
+        tracing::info!(event = "actor.stopped", actor = %path, reason, "actor stopped");
+    }
+
+    /// Whoever lived below an actor that ended without stopping its children died with it.
+    fn mark_descendants_stopped(&self, path: &str) {
+        for stats in self.shared.roster.prune_below(path) {
+            stats.enter(LifeState::Stopped);
+            let reason = "its supervisor ended";
+            tracing::info!(event = "actor.stopped", actor = %stats.path, reason, "actor stopped");
+        }
+    }
+}

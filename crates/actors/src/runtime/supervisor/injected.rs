@@ -1,0 +1,46 @@
+//! Failure on purpose: what an actor does in place of handling something, and the way of ordered faults into its mailbox.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use ractor::{ActorRef, Message};
+use tokio::sync::mpsc;
+
+use super::Crash;
+use crate::runtime::handle::{Envelope, Slot, Stats};
+use ports::Fault;
+
+/// The most that waits in a mailbox before an ordered fault is put into it.
+const DEEPEST: usize = 1_000;
+
+/// How long an ordered fault waits before it looks at a full mailbox again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
+
+/// Does what the fault says.
+pub(super) async fn fail(fault: Fault) -> Result<(), Crash> {
+    match fault {
+        Fault::Panic => panic!("injected panic"),
+        Fault::Error => Err("injected error".into()),
+        Fault::Hang => std::future::pending().await,
+        Fault::Delay(time) => {
+            tokio::time::sleep(time).await;
+            Ok(())
+        }
+    }
+}
+
+/// Puts what is ordered for an actor into its mailbox, until this life of it ends.
+pub(super) async fn follow<M, E>(actor: ActorRef<Envelope<M, E>>, stats: Arc<Stats>, mut ordered: mpsc::Receiver<Fault>)
+where
+    Envelope<M, E>: Message,
+{
+    while let Some(fault) = ordered.recv().await {
+        while stats.depth.load(Ordering::Relaxed) >= DEEPEST {
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+        if actor.cast(Envelope::Fault(fault, Slot::take(&stats))).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! The watchdog: a supervisor looks at its children, and takes note of handlers that run longer than their rows allow.
+
+use std::time::Duration;
+
+use ractor::ActorCell;
+
+use super::children::{Children, KILL_WITHIN, Timer};
+use crate::runtime::handle::{Hung, Stats};
+use crate::tree::OnHang;
+
+/// How often a supervisor looks.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// The most children that one look takes in, which is far below a millisecond of work; the next one goes on behind them.
+const LOOK_MAX: usize = 1_000;
+
+/// Where the watchdog of one supervisor is.
+#[derive(Default)]
+pub(super) struct Watch {
+    /// Its timer runs.
+    runs: bool,
+    /// The child that the next look begins with.
+    next: u64,
+}
+
+impl Watch {
+    /// There are children from now on.
+    pub fn begin(&mut self, timer: &(dyn Fn(Duration, Timer) + Send + Sync)) {
+        if !std::mem::replace(&mut self.runs, true) {
+            timer(LOOK_EVERY, Timer::Look);
+        }
+    }
+}
+
+impl Children {
+    /// Looks at the next children. A supervisor without any stops looking until it has one.
+    pub fn look(&mut self) {
+        let mut seen = 0;
+        for (index, child) in self.list.all.range(self.watch.next..).take(LOOK_MAX) {
+            (self.watch.next, seen) = (index + 1, seen + 1);
+            if let Some(cell) = &child.cell
+                && let Some(hung) = child.spec.stats().look(KILL_WITHIN)
+            {
+                act(hung, child.spec.stats(), child.spec.row.on_hang, cell);
+            }
+        }
+        if seen < LOOK_MAX {
+            self.watch.next = 0;
+        }
+        self.watch.runs = !self.list.all.is_empty();
+        if self.watch.runs {
+            (self.timer)(LOOK_EVERY, Timer::Look);
+        }
+    }
+}
+
+fn act(hung: Hung, stats: &Stats, on_hang: OnHang, cell: &ActorCell) {
+    match (hung, on_hang) {
+        (Hung::Overdue(input, ran), on_hang) => {
+            tracing::error!(
+                event = "actor.hung", actor = %stats.path, handling = input.as_str(), s = ran.as_secs(),
+                action = on_hang.as_str(), "a handler runs longer than it may"
+            );
+            metrics::counter!("staffai_actor_hung_total", "actor" => stats.label.to_string()).increment(1);
+            if on_hang == OnHang::Restart {
+                // It ends at its next await; its end comes back as a failure.
+                cell.kill();
+            }
+        }
+        (Hung::Blocked(ran), OnHang::Restart) => tracing::error!(
+            event = "actor.hung", actor = %stats.path, s = ran.as_secs(), action = "none is left",
+            "a handler blocks its thread and cannot be killed; only a restart of the process ends it"
+        ),
+        (Hung::Blocked(_), OnHang::Log) => {}
+    }
+}

@@ -1,0 +1,20 @@
+//! State and functions that several actors share. What is kept here outlives a crash of each of them.
+
+pub(crate) mod allowances;
+pub(crate) mod alone;
+pub mod busy;
+pub mod clean_calls;
+pub mod embeddings;
+pub mod facts;
+pub mod forgotten;
+pub mod in_flight;
+pub mod in_force;
+pub mod interjections;
+pub mod ledger;
+pub mod prompt_sections;
+pub(crate) mod restricted;
+pub mod running;
+pub mod standings;
+pub(crate) mod tool_use;
+pub mod toolbox;
+pub mod usable_tools;

@@ -1,0 +1,142 @@
+//! Vectors for programs, within the limits of who asks and on their account in the ledger. No turn: nothing is remembered, and nothing
+//! is owed to anybody after a crash; what was reserved then stays counted until it has aged out of its window. Who goes away is counted.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::time::timeout;
+
+use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, Priority};
+use crate::runtime::handle::Handle;
+use crate::services::running::Live;
+use domain::embedding::{EmbeddingRequest, Embeddings};
+use domain::ending::ModelErrorKind;
+use domain::ids::{Person, Place, TurnId};
+use domain::keys;
+use domain::ledger::{self, Tally};
+use domain::limits::rules::Applied;
+use domain::limits::{Decision, Request, Reservation, Step};
+use domain::turn::Effort;
+use ports::{Clock, EmbeddingAsk, Metering, ModelError, NotEmbedded, Store};
+
+/// The most inputs of one call: so many of the longest vectors, each number in full, are well below what an answer may hold.
+const AT_ONCE: usize = 16;
+/// The most numbers of a request.
+const NUMBERS_MAX: usize = 2_000_000;
+/// The longest that a request may take.
+const WITHIN: Duration = Duration::from_secs(300);
+/// How long a call waits for its permit.
+const PERMIT_WITHIN: Duration = Duration::from_secs(20);
+
+/// Makes vectors by the rows in force. Clones are the same.
+#[derive(Clone)]
+pub struct Meter {
+    /// What this process runs with.
+    pub live: Live,
+    /// Limits and ledger.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Gives permits for calls of models.
+    pub dispatcher: Handle<LlmDispatcherMsg>,
+}
+
+#[async_trait]
+impl Metering for Meter {
+    async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
+        let turn = TurnId::of(&ask.message);
+        let Applied { limits, exempt } = self.limits(&ask.person);
+        let tokens = ask.request.inputs.tokens();
+        let reservation = Reservation { turn: turn.clone(), tokens, lease: WITHIN, limits, exempt };
+        match self.step(&ask.person, Step::Reserve(reservation)).await {
+            Decision::Admitted => {}
+            Decision::Refused(refusal) => return Err(NotEmbedded::OverLimit(refusal.retry_after)),
+            Decision::Done | Decision::Used(_) => return Err(NotEmbedded::NotCounted),
+        }
+        // Who asked may go away; what was made for them is counted all the same.
+        let meter = self.clone();
+        let counted = tokio::spawn(async move { meter.counted(turn, &ask).await });
+        counted.await.unwrap_or(Err(NotEmbedded::NotCounted))
+    }
+
+    fn most_tokens(&self, person: &Person) -> Option<u64> {
+        let Applied { limits, exempt } = self.limits(person);
+        (!exempt).then_some(limits.tokens)
+    }
+
+    async fn refused_for(&self, person: &Person) -> Option<Duration> {
+        let Applied { limits, exempt } = self.limits(person);
+        match self.step(person, Step::Read(limits)).await {
+            Decision::Used(used) if !exempt => used.wait,
+            _ => None,
+        }
+    }
+}
+
+impl Meter {
+    /// Makes the vectors, and counts what they took whatever came of it.
+    async fn counted(&self, turn: TurnId, ask: &EmbeddingAsk) -> Result<Embeddings, NotEmbedded> {
+        let EmbeddingAsk { person, row, request, .. } = ask;
+        let mut made = Embeddings::default();
+        let late =
+            |_| Err(NotEmbedded::Model(ModelError::new(ModelErrorKind::Timeout, "not all vectors came in time")));
+        let ended = timeout(WITHIN, self.in_pieces(ask, &mut made)).await.unwrap_or_else(late);
+        self.step(person, Step::Settle(turn, Some(made.usage.prompt))).await;
+        let error = match &ended {
+            Err(NotEmbedded::Model(error)) => Some(error.safe_message.as_str()),
+            Err(NotEmbedded::TooMany(_)) => Some("too many numbers"),
+            Err(NotEmbedded::OverLimit(_) | NotEmbedded::NotCounted) => Some("no permit"),
+            Ok(()) => None,
+        };
+        let (inputs, tokens) = (request.inputs.len(), made.usage.prompt);
+        tracing::info!(event = "embeddings.made", user = %person, model = row, inputs, tokens, error, "vectors");
+        self.write_down(person, row, &made).await;
+        ended.map(|()| made)
+    }
+
+    async fn in_pieces(&self, ask: &EmbeddingAsk, made: &mut Embeddings) -> Result<(), NotEmbedded> {
+        let EmbeddingAsk { person, row, request, .. } = ask;
+        let models = Arc::clone(&self.live.now().models);
+        for inputs in request.inputs.pieces(AT_ONCE) {
+            let piece = EmbeddingRequest { inputs, dimensions: request.dimensions };
+            let _permit = self.permit(person, row).await?;
+            let Embeddings { vectors, usage } = models.embed(row, &piece).await.map_err(NotEmbedded::Model)?;
+            made.vectors.extend(vectors);
+            made.usage += usage;
+            let longest = made.vectors.iter().map(Vec::len).max().unwrap_or_default();
+            if longest.saturating_mul(request.inputs.len()) > NUMBERS_MAX {
+                return Err(NotEmbedded::TooMany(NUMBERS_MAX / longest.max(1)));
+            }
+        }
+        Ok(())
+    }
+
+    /// The right to one call. How it goes is not reported: it says nothing about the row's own model.
+    async fn permit(&self, person: &Person, row: &str) -> Result<Lease, NotEmbedded> {
+        let (among, priority) = (vec![row.to_owned()], Priority::Waits(person.clone()));
+        let row = Some(row.to_owned());
+        let ask = |reply| LlmDispatcherMsg::Acquire { row, among, tried: Vec::new(), priority, reply };
+        let lease = self.dispatcher.call(ask, PERMIT_WITHIN).await;
+        lease.ok().and_then(Result::ok).ok_or(NotEmbedded::NotCounted)
+    }
+
+    /// What is allowed to a person at their door.
+    fn limits(&self, person: &Person) -> Applied {
+        let place = Place::new(person.door.clone(), person.id.clone());
+        self.live.now().limits_in(person, &place, None, &[])
+    }
+
+    async fn step(&self, person: &Person, step: Step) -> Decision {
+        let member = keys::limits::limited(person, Some(person.door.as_str()));
+        self.store.limit(Request { member, window: self.live.now().limits.window, step }).await
+    }
+
+    async fn write_down(&self, person: &Person, row: &str, made: &Embeddings) {
+        let mut effort = Effort { model: Some(row.to_owned()), usage: made.usage, ..Effort::default() };
+        ledger::charge(&mut effort, self.live.now().embeddings_price(row), made.usage);
+        let writes = ledger::of_member(person, Some(person.door.as_str()), Tally::of(&effort), self.clock.now());
+        // Where the store is degraded, memory holds it.
+        self.store.write(writes.into_iter().map(Into::into).collect()).await;
+    }
+}

@@ -1,0 +1,397 @@
+//! Facts of members in the store: kept, found, forgotten, within their bounds. Lives outside the actors, because turns and commands
+//! both work with it and no crash may change what it knows.
+//!
+//! Each fact is a record of its own, so two processes that keep facts of one member at the same moment keep both. What facts there are
+//! is named by one record for each member ([`FactIndex`]), so that a search reads nothing else of the store, however much that holds.
+//! That record is read and written again: of two processes that do so at the same moment one can lose the name that the other one added.
+//! Who added a name looks whether it is there, at once and once more some time later ([`FactKeeper::settle`]).
+
+use std::collections::VecDeque;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::join_all;
+use parking_lot::Mutex;
+use tokio::sync::MutexGuard;
+use tokio::time::Instant;
+
+use crate::runtime::bounded_set::BoundedSet;
+use crate::services::forgotten::{self, Forgotten};
+use domain::counter::Counter;
+use domain::fact::index::{FactIndex, Named, ToldBy};
+use domain::fact::search::Search;
+use domain::fact::{Bounds, FACTS_MAX, FOUND_MAX, Fact, FactId, Found, Here, NotKept, Remembered};
+use domain::ids::{self, MessageId, Person, Timestamp};
+use domain::keys;
+use domain::tool::OnBehalf;
+use ports::{Clock, Facts, Store, StoreStatus, Write};
+
+/// Members whose lists are changed side by side; those of one member are changed one after the other.
+const SIDE_BY_SIDE: usize = 64;
+/// How often a name is added that another process took out meanwhile.
+const TRIES: usize = 3;
+/// How long after it was added a name is looked for once more: longer than any write of another process is under way.
+const SETTLES_AFTER: Duration = Duration::from_secs(30);
+/// The most names that are looked for once more; the oldest is dropped first.
+const UNSETTLED_MAX: usize = 10_000;
+
+/// Deleted messages that are remembered, the oldest forgotten first.
+const DELETIONS_MAX: usize = 10_000;
+/// The most records of one member that are looked at.
+const LOOK_MAX: usize = 10_000;
+
+/// The bounds as the settings have them at that moment.
+type BoundsNow = Box<dyn Fn() -> Bounds + Send + Sync>;
+
+/// Keeps the facts of members.
+pub struct FactKeeper {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    bounds: BoundsNow,
+    forgotten: Arc<Forgotten>,
+    changing: Vec<tokio::sync::Mutex<()>>,
+    unsettled: Mutex<VecDeque<(Instant, Person, Named)>>,
+    /// Messages that were deleted lately: one may be gone before what it asked for is done.
+    deletions: Mutex<BoundedSet<MessageId, DELETIONS_MAX>>,
+}
+
+impl FactKeeper {
+    /// Facts in this store.
+    #[must_use]
+    pub fn new(
+        store: Arc<dyn Store>,
+        clock: Arc<dyn Clock>,
+        bounds: impl Fn() -> Bounds + Send + Sync + 'static,
+    ) -> Self {
+        let changing = (0..SIDE_BY_SIDE).map(|_| tokio::sync::Mutex::default()).collect();
+        let (forgotten, unsettled, deletions) = (Arc::default(), Mutex::default(), Mutex::default());
+        Self { store, clock, bounds: Box::new(bounds), forgotten, changing, unsettled, deletions }
+    }
+
+    /// What may not be remembered any more, here and in conversations.
+    pub fn forgotten(&self) -> Arc<Forgotten> {
+        Arc::clone(&self.forgotten)
+    }
+
+    /// All facts of a person that are alive, wherever they were told, the one told last first.
+    pub(crate) async fn all(&self, person: &Person) -> Vec<Fact> {
+        let index = self.index(person).await;
+        let mut facts = self.read(person, index.all().iter()).await;
+        facts.reverse();
+        facts
+    }
+
+    /// The facts of the asking member that may be found there, for a prompt: those that fit the question first, then the newest. Empty
+    /// when no facts are kept, or the store does not answer.
+    pub(crate) async fn recall(&self, asked: &OnBehalf, question: &str) -> Vec<Fact> {
+        if !asked.keeps || (self.bounds)().facts == 0 {
+            return Vec::new();
+        }
+        let here = Here::of(asked);
+        let index = self.index(&asked.person).await;
+        let mut facts = self.read(&asked.person, index.found(here)).await;
+        facts.retain(|fact| here.finds(&fact.place));
+        let mut first = best(&facts, question, FOUND_MAX).await;
+        facts.retain(|fact| !first.contains(fact));
+        first.extend(facts.into_iter().rev());
+        first
+    }
+
+    /// Forgets a fact of a person, wherever it was told. None when there is no such fact, else whether that is durable.
+    pub(crate) async fn forget_any(&self, person: &Person, id: &FactId) -> Option<bool> {
+        self.remove(person, id, |_| true).await
+    }
+
+    /// The facts of a person as they are stored, those included that no list names; what cannot be read is none.
+    pub(crate) async fn stored(&self, person: &Person) -> Vec<Fact> {
+        let stored = self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await;
+        stored.iter().filter_map(|(_, stored)| serde_json::from_str(stored).ok()).collect()
+    }
+
+    /// Takes everything away that a person told up to then, or whatever there is of theirs. Whether that is durable.
+    pub(crate) async fn wipe(&self, person: &Person, cut: Option<Timestamp>) -> bool {
+        let _changing = self.change(person).await;
+        let over = |told: Timestamp| cut.is_none_or(|cut| told <= cut);
+        let mut left = Vec::new();
+        let mut writes = Vec::new();
+        for (key, stored) in self.store.scan(&keys::facts::facts_of(person), LOOK_MAX).await {
+            match serde_json::from_str::<Fact>(&stored) {
+                Ok(fact) if !over(fact.told) => {
+                    left.push(fact.id);
+                    continue;
+                }
+                // All that a message told is as old as it is.
+                Ok(fact) => {
+                    writes.push(Write::Delete { key: keys::facts::facts_by(&fact.message) });
+                    writes.push(self.count(fact.told, -1));
+                }
+                // Nobody can read it, and it may be theirs.
+                Err(_) => {}
+            }
+            writes.push(Write::Delete { key });
+        }
+        let mut index = self.index(person).await;
+        let named = index.all().len();
+        index.keep(|id| left.contains(id));
+        if !writes.is_empty() || index.all().len() != named {
+            writes.push(self.written(person, &index));
+        }
+        writes.is_empty() || self.store.commit(writes).await
+    }
+
+    /// Looks once more for the names of facts that were kept some time before `now`, and adds those again that another process lost.
+    pub async fn settle(&self, now: Instant) {
+        let due: Vec<_> = {
+            let mut unsettled = self.unsettled.lock();
+            let due = unsettled.iter().take_while(|(due, ..)| *due <= now).count();
+            unsettled.drain(..due).collect()
+        };
+        for (_, person, named) in due {
+            let _changing = self.change(&person).await;
+            let mut index = self.index(&person).await;
+            let lost = self.is_sound()
+                && index.get(&named.id).is_none()
+                && self.store.get(&keys::facts::fact(&person, &named.id)).await.is_some();
+            if lost {
+                index.put(named.clone());
+                self.store.write(vec![self.written(&person, &index)]).await;
+                self.look_again(person, named);
+            }
+        }
+    }
+
+    fn look_again(&self, person: Person, named: Named) {
+        let mut unsettled = self.unsettled.lock();
+        if unsettled.len() >= UNSETTLED_MAX {
+            unsettled.pop_front();
+        }
+        unsettled.push_back((Instant::now() + SETTLES_AFTER, person, named));
+    }
+
+    /// Waits until nobody else in this process changes what this member has.
+    async fn change(&self, person: &Person) -> MutexGuard<'_, ()> {
+        let mut hasher = DefaultHasher::new();
+        person.hash(&mut hasher);
+        let at = usize::try_from(hasher.finish() % SIDE_BY_SIDE as u64).unwrap_or_default();
+        self.changing[at].lock().await
+    }
+
+    /// Whether the store shows everything: what is written without seeing the rest would replace it.
+    fn is_sound(&self) -> bool {
+        self.store.status() == StoreStatus::Ready
+    }
+
+    async fn index(&self, person: &Person) -> FactIndex {
+        let stored = self.store.get(&keys::facts::fact_index(person)).await;
+        let mut index = FactIndex::parse(stored.as_deref());
+        index.expire(&(self.bounds)(), self.clock.now());
+        index
+    }
+
+    /// The facts of these names that are there, in this order.
+    async fn read(&self, person: &Person, named: impl Iterator<Item = &Named>) -> Vec<Fact> {
+        let read = named.map(|named| async move {
+            let stored = self.store.get(&keys::facts::fact(person, &named.id)).await?;
+            serde_json::from_str::<Fact>(&stored).ok()
+        });
+        let (bounds, now) = ((self.bounds)(), self.clock.now());
+        let read = join_all(read).await.into_iter().flatten();
+        read.filter(|fact| !bounds.is_over(fact.told, now)).collect()
+    }
+
+    /// The list as it is to be written.
+    fn written(&self, person: &Person, index: &FactIndex) -> Write {
+        let key = keys::facts::fact_index(person);
+        match index.all() {
+            [] => Write::Delete { key },
+            _ => Write::Put { key, value: index.to_json(), ttl: Some((self.bounds)().ttl) },
+        }
+    }
+
+    fn count(&self, told: Timestamp, by: i64) -> Write {
+        let ttl = Some((self.bounds)().ttl + keys::facts::FACTS_TOLD_STEP);
+        Write::Add { key: keys::facts::facts_told(step(told)), by: Counter::from(by), ttl }
+    }
+
+    /// About how many facts of all members there are: at least those that are alive.
+    async fn total(&self, bounds: &Bounds) -> u64 {
+        let now = self.clock.now();
+        let oldest = Timestamp(now.0.saturating_sub(ids::millis(bounds.ttl)));
+        let counts = (step(oldest)..=step(now)).map(|step| async move {
+            let stored = self.store.get(&keys::facts::facts_told(step)).await?;
+            stored.parse::<i64>().ok()
+        });
+        let sum: i64 = join_all(counts).await.into_iter().flatten().sum();
+        u64::try_from(sum).unwrap_or(0)
+    }
+
+    /// Forgets what a message told, unless it was told again by a later one: who reads the place from now on cannot read it any more.
+    pub async fn deleted(&self, message: &MessageId) {
+        self.deletions.lock().insert(message);
+        let Some(told) = self.told_by(message).await else { return };
+        for id in &told.facts {
+            self.remove(&told.person, id, |fact| fact.message == *message).await;
+        }
+    }
+
+    async fn told_by(&self, message: &MessageId) -> Option<ToldBy> {
+        let stored = self.store.get(&keys::facts::facts_by(message)).await?;
+        serde_json::from_str(&stored).ok()
+    }
+
+    /// The record of what a message told, with one fact more.
+    async fn tells(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Write {
+        let told = self.told_by(&fact.message).await;
+        let mut told = told.unwrap_or_else(|| ToldBy { person: person.clone(), facts: Vec::new() });
+        if !told.facts.contains(&fact.id) && told.facts.len() < FACTS_MAX {
+            told.facts.push(fact.id.clone());
+        }
+        // Plain data always serialises.
+        let value = serde_json::to_string(&told).unwrap_or_default();
+        Write::Put { key: keys::facts::facts_by(&fact.message), value, ttl: Some(bounds.ttl) }
+    }
+
+    /// The record of what a message told, without this fact.
+    async fn tells_no_more(&self, fact: &Fact) -> Write {
+        let key = keys::facts::facts_by(&fact.message);
+        let told = self.told_by(&fact.message).await.map(|mut told| {
+            told.facts.retain(|id| *id != fact.id);
+            told
+        });
+        match told.filter(|told| !told.facts.is_empty()) {
+            Some(told) => {
+                let value = serde_json::to_string(&told).unwrap_or_default();
+                Write::Put { key, value, ttl: Some((self.bounds)().ttl) }
+            }
+            None => Write::Delete { key },
+        }
+    }
+
+    /// Adds a fact to the list of its member, and writes both.
+    async fn add(&self, person: &Person, fact: &Fact, bounds: &Bounds) -> Result<bool, NotKept> {
+        let mut index = self.index(person).await;
+        if !self.is_sound() {
+            return Err(NotKept::Away);
+        }
+        let stored = self.store.get(&keys::facts::fact(person, &fact.id)).await;
+        let before = stored.and_then(|stored| serde_json::from_str::<Fact>(&stored).ok());
+        if before.is_none() {
+            if index.all().len() >= bounds.facts {
+                // What was taken out elsewhere may still be named.
+                let there = self.read(person, index.all().iter()).await;
+                index.keep(|id| there.iter().any(|fact| fact.id == *id));
+            }
+            if index.all().len() >= bounds.facts {
+                return Err(NotKept::Full(bounds.facts));
+            }
+            if self.total(bounds).await >= bounds.total {
+                return Err(NotKept::NoRoom);
+            }
+        }
+        index.put(Named::from(fact));
+        // Plain data always serialises.
+        let value = serde_json::to_string(fact).unwrap_or_default();
+        let put = Write::Put { key: keys::facts::fact(person, &fact.id), value, ttl: Some(bounds.ttl) };
+        let mut writes = vec![put, self.written(person, &index), self.count(fact.told, 1)];
+        if let Some(before) = &before {
+            writes.push(self.count(before.told, -1));
+            if before.message != fact.message {
+                writes.push(self.tells_no_more(before).await);
+            }
+        }
+        writes.push(self.tells(person, fact, bounds).await);
+        let durable = {
+            // Whoever forgets or deletes says so first and looks then: what begins to be written here is seen.
+            let (saving, deletions) = (self.forgotten.saving(), self.deletions.lock());
+            if saving.covers_person(person, fact.told) {
+                return Err(NotKept::Forgotten);
+            }
+            if deletions.contains(&fact.message) {
+                return Err(NotKept::Deleted);
+            }
+            self.store.commit(writes)
+        };
+        if durable.await { Ok(before.is_some()) } else { Err(NotKept::Away) }
+    }
+
+    /// Takes a fact out, if it `may` go. None when there is no such fact, else whether that is durable.
+    async fn remove(&self, person: &Person, id: &FactId, may: impl Fn(&Fact) -> bool) -> Option<bool> {
+        let _changing = self.change(person).await;
+        let stored = self.store.get(&keys::facts::fact(person, id)).await?;
+        let fact = serde_json::from_str::<Fact>(&stored).ok().filter(may)?;
+        let mut index = self.index(person).await;
+        index.remove(id);
+        let writes = vec![
+            Write::Delete { key: keys::facts::fact(person, id) },
+            self.written(person, &index),
+            self.count(fact.told, -1),
+            self.tells_no_more(&fact).await,
+        ];
+        Some(self.store.commit(writes).await && self.is_sound())
+    }
+}
+
+#[async_trait]
+impl Facts for FactKeeper {
+    async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept> {
+        let (bounds, person) = ((self.bounds)(), &asked.person);
+        let fact = Fact::new(asked, text, bounds)?;
+        let _changing = self.change(person).await;
+        if forgotten::is_forgotten(&*self.store, person, asked.at).await {
+            return Err(NotKept::Forgotten);
+        }
+        let before = self.add(person, &fact, &bounds).await?;
+        for _ in 0..TRIES {
+            let mut index = self.index(person).await;
+            if !self.is_sound() || index.get(&fact.id).is_some() {
+                break;
+            }
+            index.put(Named::from(&fact));
+            self.store.write(vec![self.written(person, &index)]).await;
+        }
+        self.look_again(person.clone(), Named::from(&fact));
+        Ok(Remembered { id: fact.id, before })
+    }
+
+    async fn search(&self, asked: &OnBehalf, query: &str) -> Result<Found, NotKept> {
+        let (person, here) = (&asked.person, Here::of(asked));
+        let index = self.index(person).await;
+        let mut facts = self.read(person, index.found(here)).await;
+        if !self.is_sound() {
+            return Err(NotKept::Away);
+        }
+        // The record of the fact has the last word about where it was told.
+        facts.retain(|fact| here.finds(&fact.place));
+        Ok(Found { facts: best(&facts, query, FOUND_MAX).await, all: facts.len() })
+    }
+
+    async fn forget(&self, asked: &OnBehalf, fact: &FactId) -> Result<bool, NotKept> {
+        let here = Here::of(asked);
+        match self.remove(&asked.person, fact, |fact| here.finds(&fact.place)).await {
+            Some(true) => Ok(true),
+            None if self.is_sound() => Ok(false),
+            Some(false) | None => Err(NotKept::Away),
+        }
+    }
+}
+
+/// The facts that fit these words best, the best one first; without words those told last.
+pub(crate) async fn best(facts: &[Fact], query: &str, most: usize) -> Vec<Fact> {
+    let mut search = Search::new(query);
+    for fact in facts {
+        search.look(fact);
+        // Others go on meanwhile.
+        tokio::task::yield_now().await;
+    }
+    search.best(most).into_iter().map(|at| facts[at].clone()).collect()
+}
+
+/// In which of the steps a fact is counted that was told then.
+fn step(told: Timestamp) -> u64 {
+    told.0 / ids::millis(keys::facts::FACTS_TOLD_STEP)
+}
+
+#[cfg(test)]
+mod tests;

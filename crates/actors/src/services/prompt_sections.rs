@@ -1,0 +1,146 @@
+//! The sections of prompts and what was changed of them at run time. What is stored stands over the files, in every process on the
+//! same store and from the next turn on.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+
+use crate::services::running::{Live, Running};
+use domain::keys;
+use domain::prompt::sections::{Change, Edits, Section, Versions, includes};
+use domain::prompt::{self, Prompts, Scene};
+use domain::tool::OnBehalf;
+use domain::turn::ReplyContract;
+use ports::{Clock, PromptSections, Store, StoreStatus, Write};
+
+/// Reads and changes sections.
+pub struct SectionKeeper {
+    /// What this process runs with.
+    pub live: Live,
+    /// Where changes are kept.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// One change at a time.
+    pub changing: Mutex<()>,
+}
+
+/// The prompts of a turn that begins now.
+pub(crate) async fn in_force(running: &Running, store: &dyn Store) -> Prompts {
+    let prompts = &running.prompts;
+    if prompts.sections.is_empty() {
+        return prompts.clone();
+    }
+    prompts.edited(&edits(store).await)
+}
+
+async fn edits(store: &dyn Store) -> Edits {
+    let stored = store.get(keys::PROMPT_EDITS).await;
+    stored.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default()
+}
+
+/// Why nothing is read or changed while what is stored is not known for sure.
+const AWAY: &str = "the store does not answer now; nothing was changed";
+/// Why sections are changed in their files alone.
+const FIXED: &str =
+    "prompts.editable is off, so sections are changed in their files alone; an operator can switch it on";
+/// Why what is not for everybody is not shown or changed.
+const NOT_THEIRS: &str = "the system prompt is for operators alone";
+
+impl SectionKeeper {
+    /// The versions of a section. None known is not taken for none: the store has to be well before and after the look.
+    async fn versions(&self, name: &str) -> Result<Versions, String> {
+        let stored = self.store.get(&keys::prompt_versions(name)).await;
+        if self.store.status() != StoreStatus::Ready {
+            return Err(AWAY.to_owned());
+        }
+        let read =
+            |text: String| serde_json::from_str(&text).map_err(|_| format!("the versions of {name} cannot be read"));
+        stored.map_or_else(|| Ok(Versions::default()), read)
+    }
+
+    async fn all(&self) -> Result<Vec<Section>, String> {
+        if self.store.status() != StoreStatus::Ready {
+            return Err(AWAY.to_owned());
+        }
+        let running = self.live.now();
+        let mut all = Vec::with_capacity(running.prompts.sections.len());
+        for (name, file) in running.prompts.sections.iter() {
+            let versions = self.versions(name).await?;
+            let text = versions.text(file).to_owned();
+            all.push(Section { name: name.clone(), text, container: includes(file), versions });
+        }
+        Ok(all)
+    }
+}
+
+#[async_trait]
+impl PromptSections for SectionKeeper {
+    async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String> {
+        if asked.operator { self.all().await } else { Err(NOT_THEIRS.to_owned()) }
+    }
+
+    async fn assembled(&self, asked: &OnBehalf, name: &str) -> Result<String, String> {
+        if !asked.operator {
+            return Err(NOT_THEIRS.to_owned());
+        }
+        let running = self.live.now();
+        let prompts = in_force(&running, &*self.store).await;
+        let scene = Scene {
+            place: &asked.place,
+            parent: asked.parent.as_ref(),
+            guild: asked.guild.as_deref(),
+            person: &asked.person.id,
+            name,
+            now: self.clock.now(),
+            profile: None,
+        };
+        let contract = running.rules(&asked.place.door).map_or(ReplyContract::Typed, |rules| rules.policy.reply);
+        Ok(prompt::system(&prompts, contract, &scene))
+    }
+
+    async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String> {
+        if !asked.operator {
+            return Err(NOT_THEIRS.to_owned());
+        }
+        let running = self.live.now();
+        if !running.settings.prompts.editable {
+            return Err(FIXED.to_owned());
+        }
+        let Some(file) = running.prompts.sections.get(name) else {
+            return Err(format!("there is no section {name:?}; read_system_prompt lists all of them"));
+        };
+        if includes(file) {
+            return Err(format!("{name} includes other sections; change one of those"));
+        }
+        let _one_at_a_time = self.changing.lock().await;
+        let mut all = self.all().await?;
+        let Some(section) = all.iter_mut().find(|section| section.name == name) else { return Err(AWAY.to_owned()) };
+        let number = section.versions.change(file, change, asked.person.clone(), self.clock.now())?;
+        let versions = section.versions.clone();
+        // What is in force is made of all versions, so it heals by itself.
+        let text = |section: &Section| Some((section.name.clone(), section.versions.0.last()?.text.as_deref()?.into()));
+        let edits = Edits(all.iter().filter_map(text).collect());
+        running.prompts.edited(&edits).check()?;
+        // Plain data with text keys always serialises.
+        let put = |key: String, value: String| Write::Put { key, value, ttl: None };
+        let writes = vec![
+            put(keys::prompt_versions(name), serde_json::to_string(&versions).unwrap_or_default()),
+            put(keys::PROMPT_EDITS.to_owned(), serde_json::to_string(&edits).unwrap_or_default()),
+        ];
+        if !self.store.write(writes).await {
+            return Err(
+                "the store holds the change in memory and may lose it; look at the section again later".to_owned()
+            );
+        }
+        if self.versions(name).await? != versions {
+            return Err("another process changed the section at the same moment; read it and try again".to_owned());
+        }
+        tracing::info!(
+            event = "prompt.changed", section = name, number, change = change.as_str(), by = %asked.person,
+            "a section of the system prompt was changed"
+        );
+        Ok(number)
+    }
+}

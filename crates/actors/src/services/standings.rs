@@ -1,0 +1,39 @@
+//! How members stand against their limits and what they used, for edges that serve programs.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+
+use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
+use crate::runtime::handle::Handle;
+use crate::services::ledger;
+use domain::command::overview::Usage;
+use domain::ids::{Person, Place};
+use ports::{Clock, Store, UsageOf};
+
+/// How long the limiter may take to say how somebody stands.
+const LIMITER_WITHIN: Duration = Duration::from_secs(5);
+
+/// Asks the store and the limiter.
+pub struct Standings {
+    /// Where use is counted.
+    pub store: Arc<dyn Store>,
+    /// Wall-clock time.
+    pub clock: Arc<dyn Clock>,
+    /// Who knows how members stand.
+    pub rate_limiter: Handle<RateLimiterMsg>,
+}
+
+#[async_trait]
+impl UsageOf for Standings {
+    async fn usage(&self, person: &Person, place: &Place) -> Usage {
+        let guild = Some(person.door.as_str().to_owned());
+        let sums = ledger::sums(&*self.store, person, guild.as_deref(), self.clock.now()).await;
+        let (person, place) = (person.clone(), place.clone());
+        let asker = Box::new(Asker { person, guild, roles: Vec::new(), place, parent: None });
+        let standing =
+            self.rate_limiter.call(|reply| RateLimiterMsg::Usage { asker, reply }, LIMITER_WITHIN).await.ok();
+        Usage { standing, sums }
+    }
+}
