@@ -12,17 +12,13 @@ pub mod assemble;
 pub mod exit;
 pub mod system;
 
-mod audit;
-
 mod backup;
-
-mod chat;
 
 mod begun;
 
 mod built_ins;
 
-mod check;
+pub mod configured;
 
 mod console;
 
@@ -36,13 +32,7 @@ mod keys;
 
 mod demo;
 
-mod mcp;
-
 mod mistakes;
-
-mod models;
-
-mod operating;
 
 #[cfg(feature = "playground")]
 mod playground;
@@ -54,8 +44,6 @@ mod rows;
 mod servers;
 
 mod signals;
-
-mod tools;
 
 mod traces;
 
@@ -156,7 +144,7 @@ enum Command {
     /// A conversation in the terminal, with the running service or one of its own.
     Chat {
         #[command(flatten)]
-        of: chat::Of,
+        of: commands::chat::Of,
         #[command(flatten)]
         options: Options,
     },
@@ -165,7 +153,7 @@ enum Command {
     /// Prints the audit of tools, one JSON object a line: calls, questions, decisions, allowances.
     Audit {
         #[command(flatten)]
-        of: audit::Of,
+        of: commands::audit::Of,
         #[command(flatten)]
         options: Options,
     },
@@ -196,22 +184,22 @@ enum Command {
     /// The tools that are configured, or those of any MCP server, and one call by hand.
     Tools {
         #[command(subcommand)]
-        action: tools::Action,
+        action: commands::tools::Action,
     },
     /// The keys of programs that ask over HTTP.
     Key {
         #[command(subcommand)]
-        action: keys::Action,
+        action: commands::key::Action,
     },
     /// The rows of models, and changes of them that hold without a new start.
     Model {
         #[command(subcommand)]
-        action: models::Action,
+        action: commands::model::Action,
     },
     /// The file of MCP servers.
     Mcp {
         #[command(subcommand)]
-        action: mcp::Action,
+        action: commands::mcp::Action,
     },
     /// The playground's example of a tool server; the bot itself starts this.
     #[cfg(feature = "playground")]
@@ -287,23 +275,23 @@ pub fn main(cli: &Cli) -> ExitCode {
 /// Runs a command that has nothing set about its threads.
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
-        Command::Chat { of, .. } => chat::run(cli, of).await,
+        Command::Chat { of, .. } => commands::chat::run(cli, of).await,
         Command::Playground { verbose, .. } => playground(cli, *verbose).await,
         #[cfg(feature = "playground")]
         Command::PlaygroundBot { verbose, .. } => Box::pin(playground::bot::run(cli, *verbose)).await,
         Command::Check { offline, models, .. } => {
-            check::run(cli, check::Scope { offline: *offline, models: *models }).await
+            commands::check::run(cli, commands::check::Scope { offline: *offline, models: *models }).await
         }
         Command::Health(_) => commands::health(cli).await,
-        Command::Audit { of, .. } => audit::run(cli, of).await,
-        Command::Backup { file, .. } => backup::make(cli, file).await,
-        Command::Restore { file, .. } => backup::restore(cli, file).await,
+        Command::Audit { of, .. } => commands::audit::run(cli, of).await,
+        Command::Backup { file, .. } => commands::backup::make(cli, file).await,
+        Command::Restore { file, .. } => commands::backup::restore(cli, file).await,
         Command::Tree { markdown, .. } => commands::tree(*markdown),
         Command::Config(_) => commands::config(cli),
-        Command::Tools { action } => tools::run(cli, action).await,
-        Command::Key { action } => keys::run(cli, action).await,
-        Command::Model { action } => models::run(cli, action).await,
-        Command::Mcp { action } => mcp::run(cli, action).await,
+        Command::Tools { action } => commands::tools::run(cli, action).await,
+        Command::Key { action } => commands::key::run(cli, action).await,
+        Command::Model { action } => commands::model::run(cli, action).await,
+        Command::Mcp { action } => commands::mcp::run(cli, action).await,
         // They have runtimes of their own, or need none.
         Command::Run(_) | Command::Guard { .. } => exit::USAGE,
         #[cfg(feature = "playground")]

@@ -11,10 +11,11 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-use super::backup::Copies;
-use super::console::LiveConsole;
-use super::reload::{self, Configured, Lookup, Watched};
-use super::{built_ins, doors};
+use crate::app::backup::Copies;
+use crate::app::configured::{Configured, Lookup};
+use crate::app::console::LiveConsole;
+use crate::app::reload::{self, Watched};
+use crate::app::{built_ins, doors};
 use actors::door::{DoorRecord, Doors};
 use actors::observation::audit::Audit;
 use actors::observation::board::{Board, PartKind, STORE};
@@ -277,7 +278,7 @@ fn programs(
 }
 
 /// The answer to a request that was refused, in the form that the clients of its path know.
-pub(super) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
+pub(crate) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
     if model_api::speaks(path) { model_api::refused(path, status, why) } else { problem(status, why).into_response() }
 }
 
@@ -356,7 +357,7 @@ fn counters(page: &str) -> Counters {
 
 /// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
 /// to start.
-pub(super) async fn store(
+pub(crate) async fn store(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     fault: Option<StoreFault>,

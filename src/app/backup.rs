@@ -1,4 +1,4 @@
-//! `staffai backup FILE` and `staffai restore FILE`: a copy of everything that is kept, made while the service runs, and back.
+//! A copy of everything that is kept, made while the service runs, and put back.
 //!
 //! The copy is text, one JSON object a line: a head with its version, a line for each key with its value and the moment it ends, a
 //! line for each file of the data directory that belongs to it, and a last line with the number of lines and their SHA-256. A copy
@@ -6,25 +6,20 @@
 //! was when it was read.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::StreamExt as _;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::mpsc;
 
-use super::commands::Reading;
-use super::operating::{self, Failed};
-use super::system::SystemClock;
-use super::{Cli, STORE_WITHIN, assemble, exit, files, keys, rows};
+use crate::app::{files, keys, rows};
 use domain::ids::{self, Timestamp};
 use domain::keys::limits::{MESSAGE_LIMIT_PREFIX, TOKEN_LIMIT_PREFIX};
 use ports::{Backups, Clock, Store, StoredRow, Write};
-use settings::{Loaded, Settings};
+use settings::Settings;
 
 /// The form of the file.
 const VERSION: u32 = 1;
@@ -33,7 +28,7 @@ const LINE_MAX: u64 = 64 * 1024 * 1024;
 /// Rows that are on their way from the store.
 const ROWS_AHEAD: usize = 256;
 /// Chunks that are on their way to the reader, each of about [`CHUNK`] bytes.
-const CHUNKS_AHEAD: usize = 4;
+pub(crate) const CHUNKS_AHEAD: usize = 4;
 const CHUNK: usize = 64 * 1024;
 /// Rows that are put back with one write.
 const ROWS_AT_ONCE: usize = 256;
@@ -101,7 +96,7 @@ impl Line {
 }
 
 /// Makes copies of a running program.
-pub(super) struct Copies {
+pub(crate) struct Copies {
     pub store: Arc<dyn Store>,
     pub clock: Arc<dyn Clock>,
     /// The data directory.
@@ -199,92 +194,14 @@ fn is_login(name: &str) -> bool {
     name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && stem.chars().all(plain))
 }
 
-/// Writes a copy of what the running service keeps or, when none runs, of the store itself.
-pub(super) async fn make(cli: &Cli, to: &Path) -> u8 {
-    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let runs = operating::service_runs(&loaded).await;
-    let made = if runs { of_service(&loaded, to).await } else { of_store(&loaded.settings, to).await };
-    match made {
-        Ok(lines) => {
-            say!(
-                "{}: {lines} lines; keep it where only you can read it: it holds conversations and keys",
-                to.display()
-            );
-            exit::FINE
-        }
-        Err((why, code)) => {
-            eprintln!("{why}");
-            code
-        }
-    }
-}
-
-async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
-    let (answer, source) = operating::ask_service(loaded, "copy", "/api/v1/backup", &[]).await?.into_parts();
-    let mut stream = answer.bytes_stream();
-    let (chunks, copied) = mpsc::channel(CHUNKS_AHEAD);
-    let take = async {
-        while let Some(chunk) = stream.next().await {
-            let chunk = chunk.map_err(|error| source.failed(error))?;
-            if chunks.send(chunk.to_vec()).await.is_err() {
-                break;
-            }
-        }
-        drop(chunks);
-        Ok(())
-    };
-    let (written, taken) = tokio::join!(write(to, copied), take);
-    taken.and(written)
-}
-
-async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
-    let store = operating::open_store(settings).await?;
-    let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
-    let copies = Copies { store: Arc::clone(&store), clock, dir };
-    let written = write(to, copies.begin()).await;
-    store.close(STORE_WITHIN).await;
-    written
-}
-
-/// Writes a whole copy beside the file and then in its place. Returns how many lines it has.
-async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
-    let failed = |error: std::io::Error| {
-        let to = to.display();
-        (format!("{to}: {error}; name a file in a directory that you may write to"), exit::NEGATIVE)
-    };
-    let mut name = to.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    name.push(format!(".{}", std::process::id()));
-    let beside = to.with_file_name(name);
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside).map_err(failed)?;
-    let mut done = Ok(());
-    while let Some(chunk) = chunks.recv().await {
-        done = file.write_all(&chunk);
-        if done.is_err() {
-            break;
-        }
-    }
-    let checked = done.and_then(|()| file.sync_all()).map_err(failed).and_then(|()| {
-        let copy = Copy::open(&beside).map_err(|why| (why, exit::NEGATIVE))?;
-        copy.check().map_err(|why| (why, exit::NEGATIVE))
-    });
-    if checked.is_ok() {
-        fs::rename(&beside, to).map_err(failed)?;
-    } else {
-        // What is left of it is of no use; the error that matters is the first.
-        let _ = fs::remove_file(&beside);
-    }
-    checked
-}
-
 /// A file that is read back.
-struct Copy<'a> {
+pub(crate) struct Copy<'a> {
     path: &'a Path,
     file: BufReader<fs::File>,
 }
 
 impl<'a> Copy<'a> {
-    fn open(path: &'a Path) -> Result<Self, String> {
+    pub(crate) fn open(path: &'a Path) -> Result<Self, String> {
         let failed = |error: std::io::Error| format!("{}: {error}", path.display());
         // Opening a pipe would wait for a writer, and a device may never end.
         if !fs::metadata(path).map_err(failed)?.is_file() {
@@ -309,7 +226,7 @@ impl<'a> Copy<'a> {
     }
 
     /// Reads all of it. Returns how many lines there are.
-    fn check(mut self) -> Result<u64, String> {
+    pub(crate) fn check(mut self) -> Result<u64, String> {
         let broken = |why: &str| format!("{}: is no whole copy of staffai: {why}", self.path.display());
         let (cut, other) = (broken("its end is missing; make it again"), broken("it was changed or damaged"));
         let (newer, head) = (broken("it is of a later version; use that program"), broken("its head is missing"));
@@ -333,38 +250,16 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Puts a copy back into a store that is empty.
-pub(super) async fn restore(cli: &Cli, from: &Path) -> u8 {
-    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    match put_back(&loaded.settings, from).await {
-        Ok(told) => {
-            say!("{told}");
-            exit::FINE
-        }
-        Err((why, code)) => {
-            eprintln!("{why}");
-            code
-        }
-    }
-}
-
-async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
-    let wrong = |why: String| (why, exit::USAGE);
-    Copy::open(from).and_then(Copy::check).map_err(wrong)?;
-    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = assemble::store(settings, &clock, None).await;
-    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
-    let done = put_into(&*store, settings, from, clock.now()).await;
-    let saved = store.close(STORE_WITHIN).await;
-    match done {
-        Ok(_) if !saved => {
-            Err(("not everything could be written down; empty the store and try again".to_owned(), exit::NEGATIVE))
-        }
-        other => other.map_err(|why| (why, exit::NEGATIVE)),
-    }
-}
-
-async fn put_into(store: &dyn Store, settings: &Settings, from: &Path, now: Timestamp) -> Result<String, String> {
+/// Puts the rows and files of a checked copy into an empty store. Returns a sentence about what was put back.
+///
+/// # Errors
+/// The store is away or not empty, or the copy cannot be read; the sentence says what to do.
+pub(crate) async fn put_into(
+    store: &dyn Store,
+    settings: &Settings,
+    from: &Path,
+    now: Timestamp,
+) -> Result<String, String> {
     let away = "the store cannot be reached; staffai check says why";
     if store.status() != ports::StoreStatus::Ready {
         return Err(away.to_owned());
@@ -426,6 +321,7 @@ fn put_file(dir: &Path, name: &str, text: &str) -> Result<bool, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::app::system::SystemClock;
     use ports::testing::MemoryStore;
 
     fn written(text: &str) -> Result<u64, String> {

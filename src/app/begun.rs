@@ -1,6 +1,6 @@
 //! The line at the start of a log: what begins here, in one look.
 
-use super::assemble::Launch;
+use crate::app::assemble::Launch;
 use domain::ids::Door;
 use settings::Settings;
 use settings::address;

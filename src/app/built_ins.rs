@@ -1,15 +1,15 @@
 //! The tools of this program itself, as far as they are configured.
 
-pub(super) mod agents;
-pub(super) mod databases;
+pub(crate) mod agents;
+pub(crate) mod databases;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use secrecy::SecretString;
 
-use super::reload::Lookup;
-use super::system::{SystemClock, SystemDice};
+use crate::app::configured::Lookup;
+use crate::app::system::{SystemClock, SystemDice};
 use actors::services::clean_calls::OpenCalls;
 use domain::fact::{FactId, Found, NotKept, Remembered};
 use domain::lineage::Identity;
@@ -25,7 +25,7 @@ use tools::{self, BuiltInTool, BuiltIns};
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(super) fn configured(
+pub(crate) fn configured(
     settings: &Settings,
     lookup: &Lookup,
     us: &Identity,
@@ -59,7 +59,7 @@ pub(super) fn configured(
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(super) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
+pub(crate) fn by_hand(settings: &Settings, lookup: &Lookup) -> Result<BuiltIns, Vec<String>> {
     let us = agents::identity(settings, &SystemDice);
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let mut own = configured(settings, lookup, &us, &clock, Arc::new(SystemDice))?;
@@ -89,7 +89,7 @@ impl Facts for NobodysFacts {
 }
 
 /// Every mistake in these settings, by the part that `check` names.
-pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 4] {
+pub(crate) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, Vec<String>); 4] {
     [
         ("url_extract", pages(&settings.url_extract).err().unwrap_or_default()),
         ("web_search", searches(settings, lookup).err().unwrap_or_default()),
@@ -99,22 +99,22 @@ pub(super) fn mistakes(settings: &Settings, lookup: &Lookup) -> [(&'static str, 
 }
 
 /// The tools that work with what members told, unless these settings keep nothing of it.
-pub(super) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
+pub(crate) fn memory(settings: &Settings, facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.memory.facts > 0 { tools::memory(facts) } else { Vec::new() }
 }
 
 /// The tools that read and change the sections of prompts, where these settings offer them.
-pub(super) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
+pub(crate) fn prompts(settings: &Settings, sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.prompts.editable { tools::prompts(sections) } else { Vec::new() }
 }
 
 /// The tools that have other model rows asked, where these settings give rows away for that.
-pub(super) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
+pub(crate) fn models(settings: &Settings, calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
     if settings.agents.models.is_empty() { Vec::new() } else { tools::models(calls) }
 }
 
 /// What must never be shown of these settings and of the variables that they name.
-pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let keys = settings.tools.web_search.iter().filter_map(|row| key(row, lookup));
     keys.chain(databases::secrets(settings, lookup)).chain(agents::secrets(settings, lookup)).collect()
 }
@@ -123,7 +123,7 @@ pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString>
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(super) fn pages(settings: &data_tools::UrlExtract) -> Result<url_extract::Options, Vec<String>> {
+pub(crate) fn pages(settings: &data_tools::UrlExtract) -> Result<url_extract::Options, Vec<String>> {
     let data_tools::UrlExtract { ports, allow, deny, bytes, timeout, .. } = settings;
     let mut mistakes = Vec::new();
     let mut hosts = |key: &str, written: &[String]| -> Vec<String> {
@@ -163,7 +163,7 @@ fn host_of(written: &str) -> Option<String> {
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(super) fn searches(settings: &Settings, lookup: &Lookup) -> Result<Vec<web_search::Row>, Vec<String>> {
+pub(crate) fn searches(settings: &Settings, lookup: &Lookup) -> Result<Vec<web_search::Row>, Vec<String>> {
     let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
     for (number, row) in settings.numbered("tools.web_search", &settings.tools.web_search) {
         match search(row, lookup) {

@@ -5,15 +5,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio::runtime::Handle;
 
-use super::reload;
-use super::rows::{self, ChangedRows};
+use crate::app::rows::{self, ChangedRows};
 use actors::services::running::Live;
 use domain::model::ToolMode;
 use ports::{Console, RowChange, Store};
 use settings::Settings;
 
 /// Sees what runs, and changes what is kept.
-pub(super) struct LiveConsole {
+pub(crate) struct LiveConsole {
     /// What this process runs with.
     pub live: Live,
     /// Where processes share what was changed at run time.
@@ -26,7 +25,7 @@ const TOOLS: &str = "tools";
 /// A row is offered tools as its file says or, where that says not at all, natively.
 fn offered(settings: &Settings, changed: &mut ChangedRows, row: &str) -> Result<(), String> {
     changed.unset(row, TOOLS);
-    let drafts = reload::drafts(settings, changed)?;
+    let drafts = rows::drafts(settings, changed)?;
     if drafts.iter().any(|draft| draft.row.key == row && draft.row.tools == ToolMode::Off) {
         changed.set(row, TOOLS, ToolMode::Native.as_str().into());
     }
@@ -46,7 +45,7 @@ impl Console for LiveConsole {
         // Files are written, which may take a while.
         let written = tokio::task::spawn_blocking(move || {
             let set = |changed: &mut ChangedRows| {
-                let known = reload::drafts(&settings, changed)?;
+                let known = rows::drafts(&settings, changed)?;
                 if !known.iter().any(|draft| draft.row.key == row) {
                     return Err(format!(
                         "{row} is made from LITELLM_MODEL alone; staffai model add {row} describes it first"

@@ -31,16 +31,16 @@ const REFUSALS_MAX: u32 = 1_000;
 const READ_ALONG: [Door; 2] = [terminal::DOOR, chat_service::DOOR];
 
 /// The names of all doors, whether they are open or not.
-pub(super) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
+pub(crate) const NAMES: [Door; 4] = [discord::DOOR, chat_service::DOOR, model_api::DOOR, terminal::DOOR];
 
 /// Doors where something can be posted that answers no message.
-pub(super) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
+pub(crate) const POSTABLE: [Door; 2] = [discord::DOOR, terminal::DOOR];
 
 /// The same, for doors where only who asked reads.
 const READ_ON_REQUEST: [Door; 1] = [model_api::DOOR];
 
 /// Each rule for tools that names a door which this program does not have, open or not.
-pub(super) fn unknown(settings: &Settings) -> Vec<String> {
+pub(crate) fn unknown(settings: &Settings) -> Vec<String> {
     let known: Vec<String> = rules(settings).into_keys().map(|door| door.to_string()).collect();
     let named = settings.numbered("tools.rules", &settings.tools.rules);
     let named = named.flat_map(|(number, rule)| rule.doors.iter().map(move |door| (number, door)));
@@ -53,12 +53,12 @@ pub(super) fn unknown(settings: &Settings) -> Vec<String> {
 }
 
 /// The log of the events of turns.
-pub(super) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
+pub(crate) fn events(clock: &Arc<dyn Clock>) -> TurnEvents {
     TurnEvents::with_requested(READ_ALONG.to_vec(), READ_ON_REQUEST.to_vec(), Arc::clone(clock))
 }
 
 /// What the settings decide about each door.
-pub(super) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
+pub(crate) fn rules(settings: &Settings) -> BTreeMap<Door, DoorRules> {
     BTreeMap::from([
         (discord::DOOR, DoorRules { triage: triage(settings), limits: LimitScope::Community }),
         (chat_service::DOOR, DoorRules { triage: requests(settings), limits: LimitScope::Base }),
@@ -111,7 +111,7 @@ fn programs(settings: &Settings) -> Rules {
 }
 
 /// Programs that ask over HTTP as they ask a model.
-pub(super) fn model_api() -> DoorRecord {
+pub(crate) fn model_api() -> DoorRecord {
     DoorRecord {
         door: model_api::DOOR,
         source: Source::Requests,
@@ -123,7 +123,7 @@ pub(super) fn model_api() -> DoorRecord {
 }
 
 /// Sessions in the terminal: asked by its routes, read along by its clients, bounded by nobody's budget.
-pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
+pub(crate) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
     DoorRecord {
         door: terminal::DOOR,
         source: Source::Requests,
@@ -135,7 +135,7 @@ pub(super) fn terminal(sessions: &Arc<Sessions>) -> DoorRecord {
 }
 
 /// Requests over NATS, where an address of it is configured.
-pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Option<DoorRecord> {
+pub(crate) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Option<DoorRecord> {
     let url = settings.tools.nats_url.clone()?;
     let service = Arc::new(ChatService::new(url, Arc::clone(clock)));
     Some(DoorRecord {
@@ -149,7 +149,7 @@ pub(super) fn chat_service(settings: &Settings, clock: &Arc<dyn Clock>) -> Optio
 }
 
 /// Discord: shards in, REST out.
-pub(super) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<DoorRecord, String> {
+pub(crate) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn Dice>) -> Result<DoorRecord, String> {
     let access = access(settings);
     let Allowed { replied_user, users } = settings.discord.allowed_mentions;
     let rest = Rest::new(&access).map_err(|error| error.to_string())?;
@@ -173,7 +173,7 @@ pub(super) fn discord(settings: &Settings, live: Option<&Live>, dice: &Arc<dyn D
 }
 
 /// How to reach Discord.
-pub(super) fn access(settings: &Settings) -> Access {
+pub(crate) fn access(settings: &Settings) -> Access {
     let discord = &settings.discord;
     Access {
         api_url: discord.api_url.clone(),

@@ -7,6 +7,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::app::configured::Lookup;
 use crate::app::system::random_bits;
 use domain::ids::{Door, Place};
 use domain::prompt::sections::{self, Sections};
@@ -174,9 +175,9 @@ fn doors(folder: &Path, mistakes: &mut Vec<String>) -> BTreeMap<Door, ChannelPro
         // A door is read as a place of it is.
         let door = format!("{name}:any").parse::<Place>().map(|place| place.door);
         match (door, channel(&path)) {
-            (Ok(door), Ok(prompts)) if super::doors::NAMES.contains(&door) => drop(doors.insert(door, prompts)),
+            (Ok(door), Ok(prompts)) if crate::app::doors::NAMES.contains(&door) => drop(doors.insert(door, prompts)),
             (Ok(_) | Err(_), Ok(_)) => {
-                let known = super::doors::NAMES.map(|door| door.to_string()).join(", ");
+                let known = crate::app::doors::NAMES.map(|door| door.to_string()).join(", ");
                 mistakes.push(format!("{}: the folder's name is no door; there are {known}", path.display()));
             }
             (_, Err(more)) => mistakes.extend(more),
@@ -326,6 +327,20 @@ fn read_at_most(path: &Path, most: u64) -> Result<Option<String>, String> {
     let text = String::from_utf8(bytes)
         .map_err(|error| format!("{}: not utf-8 at byte {}", path.display(), error.utf8_error().valid_up_to()))?;
     Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text)))
+}
+
+/// The configured tool servers, and the text of their file.
+///
+/// # Errors
+/// The file cannot be read, or is none of tool servers.
+pub(crate) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::config::Configured, String), String> {
+    let tools = &settings.tools;
+    let text = tools.mcp_config.as_ref().map(|path| read(path)).transpose()?.flatten();
+    let path = tools.mcp_config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let file = text.as_deref().map(|text| mcp::config::File { path: &path, text });
+    let mut servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
+    servers.servers.entries.extend(tools.brought.iter().cloned());
+    Ok((servers, text.unwrap_or_default()))
 }
 
 #[cfg(test)]

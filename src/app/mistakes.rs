@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::reload::{self, Lookup};
-use super::{built_ins, doors, files, keys, triggers};
+use crate::app::configured::Lookup;
+use crate::app::{built_ins, doors, files, keys, rows, triggers};
 use actors::services::running::Triggers;
 use domain::api_key::KeyRing;
 use domain::prompt::Prompts;
@@ -14,7 +14,7 @@ use store::redis;
 
 /// One mistake.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Mistake {
+pub(crate) struct Mistake {
     /// The part of the program that it concerns, as `check` names it.
     pub part: &'static str,
     /// A sentence with the place and the fix.
@@ -22,7 +22,7 @@ pub(super) struct Mistake {
 }
 
 /// What was read. Each part that is wrong is absent, and its mistakes are in the list.
-pub(super) struct Parts {
+pub(crate) struct Parts {
     pub prompts: Option<Prompts>,
     pub schema: Option<Arc<Schema>>,
     /// The model rows, and the text of their file.
@@ -36,14 +36,14 @@ pub(super) struct Parts {
 }
 
 /// Reads everything that these settings name, and stops at no mistake.
-pub(super) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
+pub(crate) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
     let mut list = List::default();
     let prompts = list.take("prompts", files::prompts(settings));
     let schema = list.take("schema", one(files::schema(settings)));
     // Without a model it is not known which rows are needed, and that has a line of its own.
     let asked = settings.llm.model.is_some();
-    let rows = if asked { list.take("model rows", reload::rows(settings, lookup)) } else { None };
-    let servers = list.take("tool servers", one(reload::servers(settings, lookup)));
+    let rows = if asked { list.take("model rows", rows::configured(settings, lookup)) } else { None };
+    let servers = list.take("tool servers", one(files::servers(settings, lookup)));
     let keys = list.take("keys", one(keys::ring(settings)));
     let triggers = list.take("triggers", triggers::read(settings, lookup));
     if let Some((registry, _)) = &rows {
@@ -60,7 +60,7 @@ pub(super) fn examine(settings: &Settings, lookup: &Lookup) -> Parts {
 }
 
 /// Every mistake in what these settings name, as sentences.
-pub(super) fn sentences(settings: &Settings, lookup: &Lookup) -> Vec<String> {
+pub(crate) fn sentences(settings: &Settings, lookup: &Lookup) -> Vec<String> {
     examine(settings, lookup).mistakes.into_iter().map(|mistake| mistake.text).collect()
 }
 

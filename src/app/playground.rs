@@ -15,12 +15,15 @@ use tokio_util::sync::CancellationToken;
 
 use self::keeper::{Asks, Keeper};
 use self::link::Birth;
-use super::assemble::refuse;
-use super::commands::{self, LogTo, Reading};
-use super::demo::{Demo, NoDemo};
-use super::signals::{Ends, Hangups};
-use super::system::{self, SystemClock};
-use super::{Cli, Format, exit, keys};
+use crate::app::assemble::refuse;
+use crate::app::commands::log;
+use crate::app::commands::log::LogTo;
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
+use crate::app::demo::{Demo, NoDemo};
+use crate::app::signals::{Ends, Hangups};
+use crate::app::system::{self, SystemClock};
+use crate::app::{Cli, Format, exit, keys};
 use domain::api_key::{ApiKey, KeyRing};
 use playground::chaos::{Chaos, Spells};
 use playground::neighbours::{self, Configured, Neighbours};
@@ -67,7 +70,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     // The bot reads the same files, and logs what is odd in them.
     let warnings = std::mem::take(&mut loaded.warnings);
     if !verbose {
-        commands::print_warnings(&warnings);
+        reading::print_warnings(&warnings);
     }
     loaded.settings.telemetry.endpoint = None;
     // What another one kept would be written over, and its bot would keep ours from the store.
@@ -79,7 +82,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
         }
     };
     let Some(to) = log_to(&loaded.settings, verbose) else { return exit::USAGE };
-    let Ok(log) = commands::log(&loaded, &reading, to) else { return exit::USAGE };
+    let Ok(log) = log::log(&loaded, &reading, to) else { return exit::USAGE };
     // Without its page a playground is of no use, so this is no matter for later tries.
     if let Err(error) = std::net::TcpListener::bind(loaded.settings.http.addr) {
         let address = loaded.settings.http.addr;

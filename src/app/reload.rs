@@ -7,11 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use secrecy::SecretString;
 
-use super::mistakes::{self, Parts};
-use super::rows::{self as changed_rows, ChangedRows};
-use super::{built_ins, doors, files, keys, triggers};
+use crate::app::configured;
+use crate::app::configured::{Configured, Reread};
+use crate::app::mistakes::{self, Parts};
+use crate::app::rows as changed_rows;
+use crate::app::{built_ins, doors, keys, triggers};
 use actors::config_watcher::{FileFingerprints, Files};
 use actors::services::running::Running;
 use domain::keys::{MODEL_ROWS, REVOKED_KEYS};
@@ -20,33 +21,14 @@ use domain::limits::{self, Limits};
 use domain::prompt;
 use domain::turn::ReplyContract;
 use llm::client::Client;
-use llm::registry::file::Draft;
-use llm::registry::{self, DefaultRow, Registry};
+use llm::registry::Registry;
 use settings::Settings;
 use settings::community::LimitFor;
-use telemetry::Redaction;
 
 /// The most files of a folder of prompts that are watched.
 const WATCHED_MAX: usize = 10_000;
 /// How deep folders of prompts are watched.
 const WATCHED_DEPTH: usize = 4;
-
-/// Looks up the value of a variable by name, for files that name one.
-pub type Lookup = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
-
-/// Settings, and the variables that files may name.
-#[derive(Clone)]
-pub struct Configured {
-    /// The settings.
-    pub settings: Settings,
-    /// Values of variables by name.
-    pub lookup: Lookup,
-    /// Told of every secret before it is used.
-    pub redaction: Redaction,
-}
-
-/// Reads the configuration anew; each mistake is a sentence with its place and fix.
-pub type Reread = Arc<dyn Fn() -> Result<Configured, Vec<String>> + Send + Sync>;
 
 /// The files behind what runs.
 pub struct Watched {
@@ -127,7 +109,7 @@ fn looks(paths: &BTreeSet<PathBuf>) -> FileFingerprints {
 /// Each mistake as a sentence with its place and fix.
 pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     let Configured { settings, lookup, redaction } = configured;
-    redaction.add(&super::commands::secrets(&settings));
+    redaction.add(&configured::secrets(&settings));
     redaction.add(&built_ins::secrets(&settings, &lookup));
     redaction.add(&triggers::secrets(&settings, &lookup));
     let Parts { prompts, schema, rows, servers, keys, triggers, mistakes } = mistakes::examine(&settings, &lookup);
@@ -196,68 +178,8 @@ fn notes(settings: &Settings, registry: &Registry) -> Vec<String> {
     notes
 }
 
-/// The configured model rows, and the text of their file.
-///
-/// # Errors
-/// Each mistake in them.
-pub(super) fn rows(settings: &Settings, lookup: &Lookup) -> Result<(Registry, String), Vec<String>> {
-    rows_with(settings, &changed_rows::read(settings).map_err(|mistake| vec![mistake])?, lookup)
-}
-
-/// Every row of the file of rows, with these changes.
-///
-/// # Errors
-/// Each mistake in them, a line each.
-pub(super) fn drafts(settings: &Settings, changed: &ChangedRows) -> Result<Vec<Draft>, String> {
-    let text = files::read(&settings.llm.models)?;
-    let (path, over) = (settings.llm.models.display().to_string(), changed_rows::file(settings).display().to_string());
-    let file = text.as_deref().map(|text| registry::File { path: &path, text });
-    let drafts = registry::drafts(file, Some(changed.over(&over)), settings.llm.timeout);
-    drafts.map_err(|mistakes| mistakes.join("\n"))
-}
-
-/// The configured model rows with these changes, and the text of both.
-///
-/// # Errors
-/// Each mistake in them.
-pub(super) fn rows_with(
-    settings: &Settings,
-    changed: &ChangedRows,
-    lookup: &Lookup,
-) -> Result<(Registry, String), Vec<String>> {
-    let llm = &settings.llm;
-    let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
-    let (path, over) = (llm.models.display().to_string(), changed_rows::file(settings).display().to_string());
-    let file = text.as_deref().map(|text| registry::File { path: &path, text });
-    let default = DefaultRow {
-        model: llm.model.clone().unwrap_or_default(),
-        base_url: llm.base_url(),
-        key: llm.key.clone(),
-        timeout: llm.timeout,
-    };
-    let mut changed = changed.clone();
-    changed.rows.extend(llm.brought.clone());
-    let rows = registry::build_with(file, Some(changed.over(&over)), &default, lookup.as_ref())?;
-    let changes = if changed.rows.is_empty() { String::new() } else { format!("{:?}", changed.rows) };
-    Ok((rows, text.unwrap_or_default() + &changes))
-}
-
-/// The configured tool servers, and the text of their file.
-///
-/// # Errors
-/// The file cannot be read, or is none of tool servers.
-pub(super) fn servers(settings: &Settings, lookup: &Lookup) -> Result<(mcp::config::Configured, String), String> {
-    let tools = &settings.tools;
-    let text = tools.mcp_config.as_ref().map(|path| files::read(path)).transpose()?.flatten();
-    let path = tools.mcp_config.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-    let file = text.as_deref().map(|text| mcp::config::File { path: &path, text });
-    let mut servers = mcp::config::read(file, &tools.mcp_servers, lookup.as_ref())?;
-    servers.servers.entries.extend(tools.brought.iter().cloned());
-    Ok((servers, text.unwrap_or_default()))
-}
-
 /// What is allowed to whom.
-pub(super) fn limits(settings: &Settings) -> limits::rules::Rules {
+pub(crate) fn limits(settings: &Settings) -> limits::rules::Rules {
     let limiter = &settings.rate_limiter;
     let row = |row: &LimitFor| (row.id.clone(), Limits { messages: row.messages, tokens: row.tokens });
     limits::rules::Rules {

@@ -8,14 +8,16 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::files;
+use crate::app::configured::Lookup;
+use crate::app::files;
 use domain::keys::MODEL_ROWS;
-use llm::registry::Changes;
+use llm::registry::file::Draft;
+use llm::registry::{self, Changes, DefaultRow, Registry};
 use ports::{Replaced, Store, replace};
 use settings::Settings;
 
 /// The file in the data directory.
-pub(super) const FILE: &str = "model_rows.json";
+pub(crate) const FILE: &str = "model_rows.json";
 /// Held while the file is changed.
 const LOCK: &str = "model_rows.lock";
 /// The most rows that may be changed.
@@ -26,14 +28,14 @@ const BYTES_MAX: usize = 256 * 1024;
 /// Fields of rows by their keys.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct ChangedRows {
+pub(crate) struct ChangedRows {
     version: u32,
     /// What is different of each row, or all of one that the file of model rows does not have.
     pub rows: Map<String, Value>,
 }
 
 /// The file that belongs to these settings.
-pub(super) fn file(settings: &Settings) -> PathBuf {
+pub(crate) fn file(settings: &Settings) -> PathBuf {
     settings.store.dir.join(FILE)
 }
 
@@ -41,7 +43,7 @@ pub(super) fn file(settings: &Settings) -> PathBuf {
 ///
 /// # Errors
 /// A sentence that names the file and what is wrong with it.
-pub(super) fn read(settings: &Settings) -> Result<ChangedRows, String> {
+pub(crate) fn read(settings: &Settings) -> Result<ChangedRows, String> {
     let path = file(settings);
     files::read(&path)?.map_or_else(|| Ok(ChangedRows::default()), |text| parse(&text, &path))
 }
@@ -93,7 +95,7 @@ impl ChangedRows {
 ///
 /// # Errors
 /// A sentence that says why nothing was changed.
-pub(super) async fn change(
+pub(crate) async fn change(
     settings: &Settings,
     store: Option<&Arc<dyn Store>>,
     mut change: impl FnMut(&mut ChangedRows) -> Result<(), String> + Send,
@@ -146,7 +148,7 @@ async fn shared(
 }
 
 /// Writes down what the shared store says, where that is something else. True when it was.
-pub(super) fn mirror(path: &Path, shared: &str) -> bool {
+pub(crate) fn mirror(path: &Path, shared: &str) -> bool {
     let whole = format!("{shared}\n");
     if files::read(path).is_ok_and(|text| text.as_deref() == Some(&whole)) {
         return false;
@@ -157,6 +159,52 @@ pub(super) fn mirror(path: &Path, shared: &str) -> bool {
         tracing::warn!(event = "config.warning", key = "model rows", %error, "{path} cannot be written; rows that were changed elsewhere are not in force here");
     }
     written.is_ok()
+}
+
+/// The configured model rows, and the text of their file.
+///
+/// # Errors
+/// Each mistake in them.
+pub(crate) fn configured(settings: &Settings, lookup: &Lookup) -> Result<(Registry, String), Vec<String>> {
+    configured_with(settings, &read(settings).map_err(|mistake| vec![mistake])?, lookup)
+}
+
+/// Every row of the file of rows, with these changes.
+///
+/// # Errors
+/// Each mistake in them, a line each.
+pub(crate) fn drafts(settings: &Settings, changed: &ChangedRows) -> Result<Vec<Draft>, String> {
+    let text = files::read(&settings.llm.models)?;
+    let (path, over) = (settings.llm.models.display().to_string(), file(settings).display().to_string());
+    let file = text.as_deref().map(|text| registry::File { path: &path, text });
+    let drafts = registry::drafts(file, Some(changed.over(&over)), settings.llm.timeout);
+    drafts.map_err(|mistakes| mistakes.join("\n"))
+}
+
+/// The configured model rows with these changes, and the text of both.
+///
+/// # Errors
+/// Each mistake in them.
+pub(crate) fn configured_with(
+    settings: &Settings,
+    changed: &ChangedRows,
+    lookup: &Lookup,
+) -> Result<(Registry, String), Vec<String>> {
+    let llm = &settings.llm;
+    let text = files::read(&llm.models).map_err(|mistake| vec![mistake])?;
+    let (path, over) = (llm.models.display().to_string(), file(settings).display().to_string());
+    let file = text.as_deref().map(|text| registry::File { path: &path, text });
+    let default = DefaultRow {
+        model: llm.model.clone().unwrap_or_default(),
+        base_url: llm.base_url(),
+        key: llm.key.clone(),
+        timeout: llm.timeout,
+    };
+    let mut changed = changed.clone();
+    changed.rows.extend(llm.brought.clone());
+    let rows = registry::build_with(file, Some(changed.over(&over)), &default, lookup.as_ref())?;
+    let changes = if changed.rows.is_empty() { String::new() } else { format!("{:?}", changed.rows) };
+    Ok((rows, text.unwrap_or_default() + &changes))
 }
 
 #[cfg(test)]

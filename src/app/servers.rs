@@ -19,7 +19,7 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 const NAMES_MAX: usize = 10;
 
 /// What came of trying one server.
-pub(super) struct Tried {
+pub(crate) struct Tried {
     /// Its entry.
     pub entry: ServerEntry,
     /// The server and its tools, or what is wrong and the fix.
@@ -29,7 +29,7 @@ pub(super) struct Tried {
 }
 
 /// Connects to each server, with these logins, and reads its tools. Says on standard error for which it waits.
-pub(super) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
+pub(crate) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tried> {
     let (begun, starts) = (Instant::now(), Starts::default());
     let mut waiting: BTreeSet<&str> = entries.iter().map(|entry| entry.name.as_str()).collect();
     let mut trying: FuturesUnordered<_> = entries.iter().map(|entry| try_with(entry, Some(logins), &starts)).collect();
@@ -55,7 +55,7 @@ pub(super) async fn try_all(entries: &[ServerEntry], logins: &Logins) -> Vec<Tri
 }
 
 /// The first of these names, and how many more there are.
-pub(super) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+pub(crate) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names[..names.len().min(NAMES_MAX)].join(", ");
     match names.len().saturating_sub(NAMES_MAX) {
@@ -65,7 +65,7 @@ pub(super) fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 /// The same for one server.
-pub(super) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
+pub(crate) async fn try_one(entry: &ServerEntry, logins: Option<&Logins>) -> Tried {
     try_with(entry, logins, &Starts::default()).await
 }
 
@@ -77,6 +77,6 @@ async fn try_with(entry: &ServerEntry, logins: Option<&Logins>, starts: &Starts)
 }
 
 /// Ends the sessions in order.
-pub(super) async fn close(tried: &[Tried]) {
+pub(crate) async fn close(tried: &[Tried]) {
     join_all(tried.iter().filter_map(|tried| tried.outcome.as_ref().ok()).map(|(server, _)| server.close())).await;
 }

@@ -31,7 +31,7 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
                 version: env!("CARGO_PKG_VERSION"),
             };
             let content = settings.content.then(|| redaction.clone());
-            let clock = std::sync::Arc::new(super::system::SystemClock);
+            let clock = std::sync::Arc::new(crate::app::system::SystemClock);
             let (layer, sending) = telemetry::traces::start(&source, content, clock, post);
             Started { layer: Some(layer), traces: Traces { sending: Some(sending) }, warning: None }
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use super::doors;
-use super::reload::Lookup;
+use crate::app::configured::Lookup;
+use crate::app::doors;
 use actors::services::running::Triggers;
 use domain::fire::{Deed, NAME_MAX};
 use domain::ids::Place;
@@ -25,7 +25,7 @@ const ROWS_MAX: usize = 64;
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec<String>> {
+pub(crate) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec<String>> {
     let rows = &settings.triggers;
     let mut mistakes = Vec::new();
     let mut triggers = Triggers::default();
@@ -57,7 +57,7 @@ pub(super) fn read(settings: &Settings, lookup: &Lookup) -> Result<Triggers, Vec
 }
 
 /// Each timer or webhook whose model row is none of these, nor one of those that are off.
-pub(super) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) -> Vec<String> {
+pub(crate) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) -> Vec<String> {
     let known = |key: &str| rows.iter().any(|row| row.key == key) || off.iter().any(|row| row.key == key);
     let unknown = named_rows(settings).into_iter().filter(|(.., model)| !known(model));
     let keys: Vec<&str> = rows.iter().map(|row| row.key.as_str()).collect();
@@ -68,7 +68,7 @@ pub(super) fn unknown_rows(settings: &Settings, rows: &[Row], off: &[RowOff]) ->
 }
 
 /// Each timer or webhook whose model row is off: the default row answers it.
-pub(super) fn without_their_rows(settings: &Settings, off: &[RowOff]) -> Vec<String> {
+pub(crate) fn without_their_rows(settings: &Settings, off: &[RowOff]) -> Vec<String> {
     let affected = named_rows(settings).into_iter().filter(|(.., model)| off.iter().any(|row| row.key == **model));
     let sentence = |(kind, name, model)| {
         format!("triggers.{kind}, {name}: its model row {model} is disabled, so the default row answers")
@@ -85,7 +85,7 @@ fn named_rows(settings: &Settings) -> Vec<(&'static str, &str, &String)> {
 }
 
 /// What must never be shown of these settings and of the variables that they name.
-pub(super) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     settings.triggers.hooks.iter().filter_map(|row| secret(row, lookup)).collect()
 }
 

@@ -14,7 +14,7 @@ pub struct Unlisted {
 
 impl Unlisted {
     /// Looks these servers up. One that is not shown yet is about to start.
-    pub(super) fn of(servers: &[String], tooling: &Tooling) -> Self {
+    pub(crate) fn of(servers: &[String], tooling: &Tooling) -> Self {
         let mut unlisted = Self::default();
         for name in servers {
             let known = tooling.servers.iter().find(|known| known.name == *name);

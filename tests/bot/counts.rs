@@ -13,7 +13,7 @@ use std::time::Duration;
 use ports::NoFaults;
 use serde_json::{Value, json};
 use staffai::app::assemble::Launch;
-use staffai::app::reload::Lookup;
+use staffai::app::configured::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use telemetry::{self, LogFormat, LogOptions, Redaction};

@@ -19,7 +19,7 @@ use serde_json::Value;
 use settings::Settings;
 use settings::sources::Sources;
 use staffai::app::assemble::Launch;
-use staffai::app::reload::Lookup;
+use staffai::app::configured::Lookup;
 use staffai::app::system::{SystemClock, SystemDice};
 use staffai::app::{App, Ended};
 use telemetry::{self, Redaction};

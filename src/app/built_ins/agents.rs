@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use secrecy::{ExposeSecret, SecretString};
 
-use crate::app::reload::Lookup;
+use crate::app::configured::Lookup;
 use domain::api_key::is_name;
 use domain::lineage::{Budget, Identity};
 use ports::{Clock, Dice};
@@ -18,7 +18,7 @@ use tools::agent_call::{AgentCall, Row};
 const ROWS_MAX: usize = 32;
 
 /// Who this server is among others: by its name, or by one that is drawn for the life of this process.
-pub(in crate::app) fn identity(settings: &Settings, dice: &dyn Dice) -> Identity {
+pub(crate) fn identity(settings: &Settings, dice: &dyn Dice) -> Identity {
     let drawn = || format!("staffai-{:016x}", dice.roll().to_bits());
     Identity { name: settings.agents.name.clone().unwrap_or_else(drawn), depth: settings.agents.depth }
 }
@@ -27,7 +27,7 @@ pub(in crate::app) fn identity(settings: &Settings, dice: &dyn Dice) -> Identity
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(in crate::app) fn tools(
+pub(crate) fn tools(
     settings: &Settings,
     lookup: &Lookup,
     us: &Identity,
@@ -45,7 +45,7 @@ pub(in crate::app) fn tools(
 }
 
 /// What must never be shown of these settings and of the variables that they name.
-pub(in crate::app) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     settings.agents.peers.iter().filter_map(|peer| key(peer, lookup)).collect()
 }
 
@@ -53,7 +53,7 @@ pub(in crate::app) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<Secre
 ///
 /// # Errors
 /// Each mistake as a sentence with its place and fix.
-pub(in crate::app) fn rows(settings: &Settings, lookup: &Lookup) -> Result<Vec<Row>, Vec<String>> {
+pub(crate) fn rows(settings: &Settings, lookup: &Lookup) -> Result<Vec<Row>, Vec<String>> {
     let agents = &settings.agents;
     let (mut rows, mut mistakes) = (Vec::<Row>::new(), Vec::new());
     if let Some(name) = agents.name.as_ref().filter(|name| !is_name(name)) {

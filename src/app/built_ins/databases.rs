@@ -2,12 +2,12 @@
 
 use secrecy::SecretString;
 
-use crate::app::reload::Lookup;
+use crate::app::configured::Lookup;
 use settings::data_tools::Database;
 use settings::{Settings, address};
 
 /// What must never be shown of the addresses of databases.
-pub(in crate::app) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
+pub(crate) fn secrets(settings: &Settings, lookup: &Lookup) -> Vec<SecretString> {
     let urls = settings.tools.databases.iter().filter_map(|row| url(row, lookup));
     urls.flat_map(|url| address::secrets_of_address(&url)).collect()
 }
@@ -18,15 +18,12 @@ fn url(row: &Database, lookup: &Lookup) -> Option<SecretString> {
 
 #[cfg(not(feature = "databases"))]
 mod built {
-    use crate::app::reload::Lookup;
+    use crate::app::configured::Lookup;
     use settings::Settings;
     use tools::BuiltInTool;
 
     /// None, in a program that was built without them.
-    pub(in crate::app) fn tools(
-        settings: &Settings,
-        _lookup: &Lookup,
-    ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
+    pub(crate) fn tools(settings: &Settings, _lookup: &Lookup) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
         if settings.tools.databases.is_empty() {
             return Ok(Vec::new());
         }
@@ -41,7 +38,7 @@ mod built {
     use secrecy::ExposeSecret;
 
     use super::url;
-    use crate::app::reload::Lookup;
+    use crate::app::configured::Lookup;
     use settings::Settings;
     use settings::address::is_remote;
     use settings::data_tools;
@@ -52,10 +49,7 @@ mod built {
     ///
     /// # Errors
     /// Each mistake as a sentence with its place and fix.
-    pub(in crate::app) fn tools(
-        settings: &Settings,
-        lookup: &Lookup,
-    ) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
+    pub(crate) fn tools(settings: &Settings, lookup: &Lookup) -> Result<Vec<Box<dyn BuiltInTool>>, Vec<String>> {
         databases(settings, lookup).map(db_query::tools)
     }
 
@@ -63,7 +57,7 @@ mod built {
     ///
     /// # Errors
     /// See [`tools`].
-    pub(in crate::app) fn databases(settings: &Settings, lookup: &Lookup) -> Result<Vec<Database>, Vec<String>> {
+    pub(crate) fn databases(settings: &Settings, lookup: &Lookup) -> Result<Vec<Database>, Vec<String>> {
         let (mut databases, mut mistakes) = (Vec::<Database>::new(), Vec::new());
         for (number, row) in settings.numbered("tools.databases", &settings.tools.databases) {
             let twice = databases.iter().any(|known| known.name() == row.name);
@@ -117,5 +111,5 @@ mod built {
 }
 
 #[cfg(feature = "databases")]
-pub(in crate::app) use self::built::databases;
-pub(in crate::app) use self::built::tools;
+pub(crate) use self::built::databases;
+pub(crate) use self::built::tools;

@@ -16,8 +16,8 @@ fn settings(files: &[(&str, &Path)]) -> Settings {
 }
 
 fn configured(settings: Settings) -> Configured {
-    let lookup: Lookup = Arc::new(|name| (name == "ROW_KEY").then(|| "sk-of-the-row".into()));
-    Configured { settings, lookup, redaction: Redaction::default() }
+    let lookup: crate::app::configured::Lookup = Arc::new(|name| (name == "ROW_KEY").then(|| "sk-of-the-row".into()));
+    Configured { settings, lookup, redaction: telemetry::Redaction::default() }
 }
 
 #[test]
@@ -56,7 +56,7 @@ fn keys_that_only_rows_name_are_known_to_the_log() {
     let rows = folder.path().join("models.json");
     std::fs::write(&rows, r#"{"models": {"m": {"host": "http://a", "env_key": "ROW_KEY"}}}"#).unwrap();
     let configured = configured(settings(&[("STAFFAI_MODELS", &rows)]));
-    let (registry, _) = super::rows(&configured.settings, &configured.lookup).unwrap();
+    let (registry, _) = crate::app::rows::configured(&configured.settings, &configured.lookup).unwrap();
     let keys: Vec<_> = registry.secrets().iter().map(|key| key.expose_secret().to_owned()).collect();
     assert_eq!(keys, ["sk-of-the-row"]);
     let redaction = configured.redaction.clone();
@@ -81,7 +81,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
         std::fs::write(path, text).unwrap();
     }
     let settings = settings(&[("STAFFAI_PROMPTS_DIR", folder.path())]);
-    let mut mistakes = files::prompts(&settings).unwrap_err();
+    let mut mistakes = crate::app::files::prompts(&settings).unwrap_err();
     mistakes.sort();
     let told = mistakes.join("\n").replace(&channels.display().to_string(), "channels");
     insta::assert_snapshot!(told, @r"
@@ -92,7 +92,7 @@ fn every_broken_prompt_of_a_channel_is_named_at_once() {
     for wrong in ["2", "general"] {
         std::fs::remove_dir_all(channels.join(wrong)).unwrap();
     }
-    let prompts = files::prompts(&settings).unwrap();
+    let prompts = crate::app::files::prompts(&settings).unwrap();
     assert_eq!(prompts.channels.len(), 1);
     let known = prompts.channels.values().next().unwrap();
     assert_eq!((known.personality.as_deref(), known.interjection.as_deref()), (Some("You are one."), None));

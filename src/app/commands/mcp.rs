@@ -12,11 +12,12 @@ use clap::Subcommand;
 use secrecy::{ExposeSecret, SecretString};
 use serde_json::{Map, Value, json};
 
-use super::commands::{self, Reading};
-use super::servers::{self, Tried};
-use super::system::SystemClock;
-use super::tools::harmless;
-use super::{Cli, Options, exit, files};
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
+use crate::app::commands::tools::harmless;
+use crate::app::servers::{self, Tried};
+use crate::app::system::SystemClock;
+use crate::app::{Cli, Options, exit, files};
 use mcp::config::{self, Configured, Document, File};
 use mcp::oauth::Logins;
 use mcp::oauth::flow::Client;
@@ -27,7 +28,7 @@ use settings::Settings;
 const FILE: &str = "mcp.json";
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// Tries a server, and writes its entry into mcp.json when it works.
     Add {
         /// What it is called here; its tools are called `NAME__tool`.
@@ -81,7 +82,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    pub(super) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         match self {
             Self::Add { options, .. } | Self::Login { options, .. } => options,
         }
@@ -128,7 +129,7 @@ impl Action {
 }
 
 /// Does it.
-pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let (written, replace, logs_in) = match action {
         Action::Add { name, replace, login, .. } => (name, replace, *login),
         Action::Login { name, .. } => return login::run(cli, name, action.wish()).await,
@@ -159,7 +160,7 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
         );
     }
     let alone = json!({"mcpServers": {name: entry}}).to_string();
-    let lookup = commands::lookup(&loaded);
+    let lookup = reading::lookup(&loaded);
     let Configured { servers, secrets } = match config::read(Some(File { path: &shown, text: &alone }), &[], &*lookup) {
         Ok(configured) => configured,
         Err(mistake) => return wrong(&mistake, exit::USAGE),
@@ -211,7 +212,7 @@ async fn tools_of(server: &ServerEntry, secrets: &[SecretString]) -> Result<(Str
 }
 
 /// Where logins of these settings are kept.
-pub(super) fn logins(settings: &Settings) -> Logins {
+pub(crate) fn logins(settings: &Settings) -> Logins {
     Logins::below(&settings.store.dir, Arc::new(SystemClock))
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 use reqwest::Url;
 
 use super::{logins, wrong};
-use crate::app::commands::{self, Reading};
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
+use crate::app::commands::tools::harmless;
 use crate::app::servers::{self, Tried};
 use crate::app::system::random_bits;
-use crate::app::tools::harmless;
-use crate::app::{Cli, exit, reload};
+use crate::app::{Cli, exit, files};
 use mcp::oauth::flow::{self, Chance, Client, Made, Trust};
 use ports::tools::Transport;
 
@@ -33,7 +34,7 @@ pub(super) struct Wish<'a> {
 /// Does it.
 pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let lookup = commands::lookup(&loaded);
+    let lookup = reading::lookup(&loaded);
     let origins: Result<Vec<String>, String> = wish.origins.iter().map(|origin| origin_of(origin)).collect();
     let origins = match origins {
         Ok(origins) => origins,
@@ -49,7 +50,7 @@ pub(super) async fn run(cli: &Cli, name: &str, wish: Wish<'_>) -> u8 {
             );
         }
     }
-    let entries = match reload::servers(&loaded.settings, &lookup) {
+    let entries = match files::servers(&loaded.settings, &lookup) {
         Ok((configured, _)) => configured.servers.entries,
         Err(mistake) => return wrong(&mistake, exit::USAGE),
     };

@@ -7,10 +7,12 @@ use secrecy::SecretString;
 use tokio::time::timeout;
 
 use self::report::{CheckStatus, Report};
-use super::commands::Reading;
-use super::mistakes::{self, Mistake};
-use super::reload::Lookup;
-use super::{Cli, built_ins, commands, exit, files, triggers};
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
+use crate::app::configured;
+use crate::app::configured::Lookup;
+use crate::app::mistakes::{self, Mistake};
+use crate::app::{Cli, built_ins, exit, files, triggers};
 use llm::registry::Registry;
 use settings::problem::Layer;
 use settings::{Examined, Loaded, Settings};
@@ -55,7 +57,7 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
         report.wrong_with("configuration", problem.to_string());
     }
     if let Some(loaded) = loaded {
-        secrets = commands::secrets(&loaded.settings);
+        secrets = configured::secrets(&loaded.settings);
         report.append(examine(&loaded, problems.is_empty(), scope, &mut secrets).await);
     }
     say!("{}", report.table(&secrets).trim_end());
@@ -68,8 +70,8 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
 }
 
 /// Asks the model rows that the settings name for trying, and prints the table.
-pub(super) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
-    let (mut report, mut secrets) = (Report::default(), commands::secrets(settings));
+pub(crate) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
+    let (mut report, mut secrets) = (Report::default(), configured::secrets(settings));
     if let Some(registry) = models::rows(settings, lookup, &mut report) {
         secrets.extend(registry.secrets());
         report = Report::default();
@@ -94,7 +96,7 @@ fn triggers(settings: &Settings, lookup: &Lookup, report: &mut Report) {
 /// Tries everything, or only the files when the values of settings are not what was meant. Keys that only model rows name are
 /// added to `secrets`.
 async fn examine(loaded: &Loaded, readable: bool, scope: Scope, secrets: &mut Vec<SecretString>) -> Report {
-    let (settings, lookup) = (&loaded.settings, &commands::lookup(loaded));
+    let (settings, lookup) = (&loaded.settings, &reading::lookup(loaded));
     let mut report = Report::default();
     configuration(loaded, readable, &mut report);
     // What a run refuses comes first; a part below that finds the same adds nothing.

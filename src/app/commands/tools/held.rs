@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::app::commands;
+use crate::app::commands::own_service;
 use crate::app::servers::Tried;
 use crate::app::system::SystemClock;
 use domain::keys;
@@ -16,13 +16,13 @@ use store::embedded::opener::Opener;
 use store::{Backend, BackendError, OpenError, redis};
 
 /// Names of tools that are held back, by their servers.
-pub(in crate::app) type Held = BTreeMap<ServerName, Vec<String>>;
+pub(crate) type Held = BTreeMap<ServerName, Vec<String>>;
 
 /// Compares what servers offer with what is stored of them; a bot that runs and keeps the store for itself is asked.
 ///
 /// # Errors
 /// Why it is not known.
-pub(in crate::app) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held, String> {
+pub(crate) async fn held(settings: &Settings, servers: &[Tried]) -> Result<Held, String> {
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)?;
         return compared(opener.open().map_err(|error| error.to_string())?, servers).await;
@@ -35,7 +35,7 @@ pub(in crate::app) async fn held(settings: &Settings, servers: &[Tried]) -> Resu
     match tokio::task::spawn_blocking(move || opener.open()).await.map_err(|error| error.to_string())? {
         Ok(store) => compared(store, servers).await,
         Err(OpenError::InUse(_)) => {
-            let tooling = commands::ask_tooling(settings).await?;
+            let tooling = own_service::ask_tooling(settings).await?;
             Ok(tooling.servers.into_iter().map(|server| (ServerName::new(server.name), server.changed)).collect())
         }
         Err(OpenError::Failed(error)) => Err(error),

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
-use crate::app::reload::Lookup;
+use crate::app::configured::Lookup;
 use settings::Settings;
 use tools::agent_call::{self, Row};
 

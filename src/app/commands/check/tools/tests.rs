@@ -58,7 +58,7 @@ impl Models for Scripted {
 }
 
 async fn tried(kind: Kind, row: Row) -> (CheckStatus, String) {
-    let document = serde_json::from_str(include_str!("../../../../response_schema.json")).unwrap();
+    let document = serde_json::from_str(include_str!("../../../../../response_schema.json")).unwrap();
     let schema = Schema::compile(&document).unwrap();
     let instructions = Item::new(Role::System, "be brief");
     round(&Scripted(kind), &row, &instructions, &schema).await

@@ -9,10 +9,11 @@ use tokio::time::Instant;
 
 use super::held::{self, Held};
 use super::{Of, first_line, harmless, misfit, pretty, told, unknown};
-use crate::app::commands::{self, Reading};
-use crate::app::mcp::logins;
+use crate::app::commands::mcp::logins;
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
 use crate::app::servers::{self, Tried};
-use crate::app::{Cli, built_ins, doors, exit, reload};
+use crate::app::{Cli, built_ins, doors, exit, files};
 use actors::services::running::LimitScope;
 use domain::ids::{Door, Person, Place};
 use domain::tool::access::{Access, Standing};
@@ -72,10 +73,10 @@ impl Catalogued {
     /// Connects to all servers and makes the catalogue of what they offer.
     pub(super) async fn read(cli: &Cli, of: &Of) -> Result<Self, u8> {
         let loaded = Reading::new(cli, |sources| sources).load().map_err(|()| exit::USAGE)?;
-        let lookup = commands::lookup(&loaded);
+        let lookup = reading::lookup(&loaded);
         let settings = loaded.settings;
         let member = of.member.as_deref().map(|id| Member::of(id, of, &settings)).transpose()?;
-        let configured = reload::servers(&settings, &lookup).map_err(|mistake| {
+        let configured = files::servers(&settings, &lookup).map_err(|mistake| {
             eprintln!("{mistake}");
             exit::USAGE
         })?;

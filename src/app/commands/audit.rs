@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use clap::Args;
 
-use super::commands::Reading;
-use super::operating::{self, Failed};
-use super::system::SystemClock;
-use super::{Cli, STORE_WITHIN, exit};
+use crate::app::commands::operating::{self, Failed};
+use crate::app::commands::reading::Reading;
+use crate::app::system::SystemClock;
+use crate::app::{Cli, STORE_WITHIN, exit};
 use actors::observation::audit;
 use domain::audit::Wanted;
 use domain::ids::{self, Timestamp};
@@ -17,7 +17,7 @@ use settings::Loaded;
 
 /// Which lines are printed.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Of {
+pub(crate) struct Of {
     /// Those of this time until now, such as `24h` or `7d`.
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     since: Option<Duration>,
@@ -30,7 +30,7 @@ pub(super) struct Of {
 }
 
 /// Prints them.
-pub(super) async fn run(cli: &Cli, of: &Of) -> u8 {
+pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
     let since = of.since.map(|since| Timestamp(SystemClock.now().0.saturating_sub(ids::millis(since))));
     let wanted = Wanted { since, tool: of.tool.clone(), member: of.member.clone() };

@@ -9,7 +9,7 @@ use secrecy::SecretString;
 use tokio::time::timeout;
 
 use super::report::{CheckStatus, Report};
-use crate::app::commands;
+use crate::app::commands::own_service;
 use crate::app::system::SystemClock;
 use domain::keys;
 use domain::limits::{Limits, Member, Request, Step};
@@ -61,7 +61,7 @@ pub async fn check(settings: &Settings, offline: bool, report: &mut Report) {
             store.close().await;
         }
         Ok(Err(OpenError::InUse(error))) if offline => report.push(STORE, CheckStatus::Note, error),
-        Ok(Err(OpenError::InUse(error))) => match commands::ask_health(settings.http.addr).await {
+        Ok(Err(OpenError::InUse(error))) => match own_service::ask_health(settings.http.addr).await {
             Ok(()) => report.ok(STORE, format!("embedded; {} is in use by the running service", dir.display())),
             Err(_) => report.wrong_with(STORE, error),
         },

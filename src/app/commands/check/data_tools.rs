@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::report::{CheckStatus, Report};
 use crate::app::built_ins;
-use crate::app::reload::Lookup;
+use crate::app::configured::Lookup;
 use settings::Settings;
 use tools::web_search::{self, Trial};
 

@@ -10,7 +10,8 @@ use tokio::time::{Instant, timeout};
 
 use super::report::{CheckStatus, Report};
 use super::tools;
-use crate::app::reload::{self, Lookup};
+use crate::app::configured::Lookup;
+use crate::app::rows;
 use crate::app::{files, triggers};
 use domain::attachment::Enclosed;
 use domain::completion::{Completion, Finish, Item, Request, Role};
@@ -39,7 +40,7 @@ pub fn rows(settings: &Settings, lookup: &Lookup, report: &mut Report) -> Option
         report.skipped("model rows", "not read: no model is set");
         return None;
     }
-    match reload::rows(settings, lookup) {
+    match rows::configured(settings, lookup) {
         Ok((registry, _)) => {
             let names: Vec<&str> = registry.rows().iter().map(|row| row.key.as_str()).collect();
             report.ok("model rows", format!("{}; {}", names.join(", "), files::origin(&settings.llm.models)));
@@ -152,7 +153,7 @@ fn calls(settings: &Settings, lookup: &Lookup, registry: Registry, all: bool) ->
             // A name that is no row is a model that the default endpoint may know, as it would be for LITELLM_MODEL.
             let mut chosen = settings.clone();
             chosen.llm.model = Some(name.clone());
-            match reload::rows(&chosen, lookup) {
+            match rows::configured(&chosen, lookup) {
                 Ok((registry, _)) => add(registry, vec![name.clone()]),
                 Err(mistakes) => wrong.push((name.clone(), mistakes.join("; "))),
             }
@@ -263,7 +264,7 @@ mod tests {
     const GOOD: &str = r#"{"type": "text", "response": "Hello", "data": ""}"#;
 
     fn schema() -> Schema {
-        let text = include_str!("../../../response_schema.json");
+        let text = include_str!("../../../../response_schema.json");
         Schema::compile(&serde_json::from_str(text).unwrap()).unwrap()
     }
 

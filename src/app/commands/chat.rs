@@ -10,12 +10,15 @@ use clap::Args;
 use secrecy::ExposeSecret as _;
 use tokio::time::{Instant, sleep};
 
-use super::commands::{self, Reading};
-use super::demo::{Demo, NoDemo};
-use super::signals::Ends;
-use super::system::SystemClock;
-use super::unlisted::Unlisted;
-use super::{App, Cli, exit, servers};
+use crate::app::commands;
+use crate::app::commands::log;
+use crate::app::commands::own_service;
+use crate::app::commands::reading::Reading;
+use crate::app::demo::{Demo, NoDemo};
+use crate::app::signals::Ends;
+use crate::app::system::SystemClock;
+use crate::app::unlisted::Unlisted;
+use crate::app::{App, Cli, exit, servers};
 use ports::Clock;
 use settings::Loaded;
 use settings::sources::Variables;
@@ -46,7 +49,7 @@ const THINKING: Duration = Duration::from_millis(200);
 
 /// What is to be said, and where.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Of {
+pub(crate) struct Of {
     /// Says one thing, prints the answer alone, and exits 0, or 1 when there is none. What comes over the standard input is attached.
     #[arg(long, value_name = "QUESTION")]
     once: Option<String>,
@@ -94,8 +97,8 @@ impl Of {
 pub async fn run(cli: &Cli, of: &Of) -> u8 {
     let mut reading = Reading::new(cli, |sources| sources);
     let Ok(loaded) = reading.load() else { return exit::USAGE };
-    let address = commands::reachable(loaded.settings.http.addr);
-    if commands::ask_health(loaded.settings.http.addr).await.is_ok() {
+    let address = own_service::reachable(loaded.settings.http.addr);
+    if own_service::ask_health(loaded.settings.http.addr).await.is_ok() {
         return with_service(&loaded, address, of).await;
     }
     let demo = match demo_for(&loaded).await {
@@ -132,7 +135,7 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
         return exit::USAGE;
     }
-    let Ok(_log) = commands::log(&loaded, &reading, commands::LogTo::Stdout) else { return exit::USAGE };
+    let Ok(_log) = log::log(&loaded, &reading, log::LogTo::Stdout) else { return exit::USAGE };
     let mut launch = commands::launch(loaded.clone(), reading, None);
     launch.alone = true;
     let app = match App::start(launch).await {
@@ -235,7 +238,7 @@ const fn named(demo: Option<&Demo>) -> &'static str {
 }
 
 /// Whether what is sent to this address stays on this machine: nobody can listen at an address of another one.
-pub(super) fn is_own(ip: IpAddr) -> bool {
+pub(crate) fn is_own(ip: IpAddr) -> bool {
     ip.is_loopback() || UdpSocket::bind((ip, 0)).is_ok()
 }
 

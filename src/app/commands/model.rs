@@ -5,11 +5,13 @@ use std::sync::Arc;
 use clap::Subcommand;
 use serde_json::{Map, Value};
 
-use super::commands::{self, Reading};
-use super::reload::{self, Lookup};
-use super::rows::{self, ChangedRows};
-use super::system::SystemClock;
-use super::{Cli, Options, assemble, check, exit};
+use crate::app::commands::check;
+use crate::app::commands::reading;
+use crate::app::commands::reading::Reading;
+use crate::app::configured::Lookup;
+use crate::app::rows::{self, ChangedRows};
+use crate::app::system::SystemClock;
+use crate::app::{Cli, Options, assemble, exit};
 use llm::registry::file::{Draft, Presence};
 use ports::Clock;
 use settings::{Loaded, Settings};
@@ -18,7 +20,7 @@ use settings::{Loaded, Settings};
 const CLOSED_WITHIN: std::time::Duration = std::time::Duration::from_secs(5);
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// All rows: those in force, then those that are not, each with where it comes from.
     List {
         #[command(flatten)]
@@ -77,7 +79,7 @@ pub(super) enum Action {
 }
 
 impl Action {
-    pub(super) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         match self {
             Self::List { options }
             | Self::Add { options, .. }
@@ -90,9 +92,9 @@ impl Action {
 }
 
 /// Does it.
-pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
-    let (settings, lookup) = (&loaded.settings, &commands::lookup(&loaded));
+    let (settings, lookup) = (&loaded.settings, &reading::lookup(&loaded));
     let done = match action {
         Action::List { .. } => list(settings, lookup),
         Action::Test { key, .. } => return test(&loaded, lookup, key).await,
@@ -117,10 +119,10 @@ pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
 }
 
 /// The rows as lines: the key, the model, whether it is in force, and where it comes from.
-pub(super) fn described(settings: &Settings, lookup: &Lookup) -> Result<Vec<(String, String, String)>, String> {
+pub(crate) fn described(settings: &Settings, lookup: &Lookup) -> Result<Vec<(String, String, String)>, String> {
     let changed = rows::read(settings)?;
-    let drafts = reload::drafts(settings, &changed)?;
-    let registry = settings.llm.model.as_ref().and_then(|_| reload::rows(settings, lookup).ok());
+    let drafts = rows::drafts(settings, &changed)?;
+    let registry = settings.llm.model.as_ref().and_then(|_| rows::configured(settings, lookup).ok());
     let mut lines = Vec::new();
     let mut told = Vec::new();
     for (at, row) in registry.iter().flat_map(|(registry, _)| registry.rows()).enumerate() {
@@ -194,10 +196,10 @@ fn with_what_was_made(
     key: &str,
     fields: Map<String, Value>,
 ) -> Map<String, Value> {
-    let described = rows::read(settings).and_then(|changed| reload::drafts(settings, &changed));
+    let described = rows::read(settings).and_then(|changed| rows::drafts(settings, &changed));
     let is_made = settings.llm.model.as_deref() == Some(key)
         && described.is_ok_and(|drafts| !drafts.iter().any(|draft| draft.row.key == key));
-    let registry = if is_made { reload::rows(settings, lookup).ok() } else { None };
+    let registry = if is_made { rows::configured(settings, lookup).ok() } else { None };
     let Some(made) = registry.as_ref().and_then(|(registry, _)| registry.rows().iter().find(|row| row.key == key))
     else {
         return fields;
@@ -233,7 +235,7 @@ fn reset(changed: &mut ChangedRows, key: &str) -> Result<(), String> {
 }
 
 async fn set(settings: &Settings, lookup: &Lookup, key: &str, enabled: bool) -> Result<(), String> {
-    let drafts = reload::drafts(settings, &rows::read(settings)?)?;
+    let drafts = rows::drafts(settings, &rows::read(settings)?)?;
     if !drafts.iter().any(|draft: &Draft| draft.row.key == key) {
         return Err(format!("there is no row {key} in the files of rows; staffai model list shows all"));
     }
@@ -259,9 +261,9 @@ async fn change(
         None => None,
     };
     let readable = |changed: &ChangedRows| {
-        reload::drafts(settings, changed)?;
+        rows::drafts(settings, changed)?;
         // Without a model it is not known which rows are needed.
-        let rows = settings.llm.model.as_ref().map(|_| reload::rows_with(settings, changed, lookup).map(drop));
+        let rows = settings.llm.model.as_ref().map(|_| rows::configured_with(settings, changed, lookup).map(drop));
         rows.unwrap_or(Ok(())).map_err(|mistakes| mistakes.join("\n"))
     };
     let done = rows::change(settings, store.as_ref(), act, readable).await;
@@ -280,7 +282,7 @@ async fn change(
 /// One real question and one round with a tool.
 async fn test(loaded: &Loaded, lookup: &Lookup, key: &str) -> u8 {
     let mut settings = loaded.settings.clone();
-    let known = settings.llm.model.as_ref().and_then(|_| reload::rows(&settings, lookup).ok());
+    let known = settings.llm.model.as_ref().and_then(|_| rows::configured(&settings, lookup).ok());
     let known = known.is_some_and(|(registry, _)| registry.rows().iter().any(|row| row.key == key));
     if !known {
         eprintln!("there is no row {key} in force; staffai model list shows all");

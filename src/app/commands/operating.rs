@@ -6,8 +6,10 @@ use std::time::Duration;
 use reqwest::StatusCode;
 use secrecy::ExposeSecret;
 
-use super::system::SystemClock;
-use super::{assemble, chat, commands, exit};
+use crate::app::commands::chat;
+use crate::app::commands::own_service;
+use crate::app::system::SystemClock;
+use crate::app::{assemble, exit};
 use ports::Store;
 use settings::{Loaded, Settings};
 use store::embedded::FILE;
@@ -16,16 +18,16 @@ use store::embedded::FILE;
 const SILENT_MAX: Duration = Duration::from_secs(60);
 
 /// A sentence for the operator, and the exit code.
-pub(super) type Failed = (String, u8);
+pub(crate) type Failed = (String, u8);
 
 /// The answer of the running service.
-pub(super) struct Answer {
+pub(crate) struct Answer {
     response: reqwest::Response,
     source: Source,
 }
 
 /// What failures are told of.
-pub(super) struct Source {
+pub(crate) struct Source {
     /// Where the service is, and what it was asked for.
     about: String,
 }
@@ -33,40 +35,40 @@ pub(super) struct Source {
 impl Source {
     /// The sentence about a failure while the answer is read.
     #[expect(clippy::needless_pass_by_value, reason = "`map_err` hands it over")]
-    pub(super) fn failed(&self, why: impl ToString) -> Failed {
+    pub(crate) fn failed(&self, why: impl ToString) -> Failed {
         (format!("{}: {}", self.about, why.to_string()), exit::NEGATIVE)
     }
 }
 
 impl Answer {
     /// The body in pieces, and what failures of it are told of.
-    pub(super) fn into_parts(self) -> (reqwest::Response, Source) {
+    pub(crate) fn into_parts(self) -> (reqwest::Response, Source) {
         (self.response, self.source)
     }
 
     /// The body as text.
-    pub(super) async fn text(self) -> Result<String, Failed> {
+    pub(crate) async fn text(self) -> Result<String, Failed> {
         let Self { response, source } = self;
         response.text().await.map_err(|error| source.failed(error))
     }
 }
 
 /// True if a service runs at the address of these settings.
-pub(super) async fn service_runs(loaded: &Loaded) -> bool {
-    commands::ask_health(loaded.settings.http.addr).await.is_ok()
+pub(crate) async fn service_runs(loaded: &Loaded) -> bool {
+    own_service::ask_health(loaded.settings.http.addr).await.is_ok()
 }
 
 /// Asks the running service with the first key of the settings for `what`, which it gives at this path.
 ///
 /// # Errors
 /// It is not to be had; the sentence says why, and what to do about it.
-pub(super) async fn ask_service(
+pub(crate) async fn ask_service(
     loaded: &Loaded,
     what: &str,
     path: &str,
     query: &[(&str, &str)],
 ) -> Result<Answer, Failed> {
-    let address = commands::reachable(loaded.settings.http.addr);
+    let address = own_service::reachable(loaded.settings.http.addr);
     let source = Source { about: format!("the service at http://{address}/ gave no {what}") };
     let key = loaded.settings.http.api_keys.first();
     if key.is_some() && !chat::is_own(address.ip()) {
@@ -91,7 +93,7 @@ pub(super) async fn ask_service(
 }
 
 /// True if the embedded store has no file yet. To make it here could give it to the wrong owner.
-pub(super) fn is_new(settings: &Settings) -> bool {
+pub(crate) fn is_new(settings: &Settings) -> bool {
     settings.redis.address().is_none() && !settings.store.dir.join(FILE).exists()
 }
 
@@ -99,7 +101,7 @@ pub(super) fn is_new(settings: &Settings) -> bool {
 ///
 /// # Errors
 /// Nothing is kept yet, or another process has it.
-pub(super) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
+pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Failed> {
     if is_new(settings) {
         let dir = settings.store.dir.display();
         return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));

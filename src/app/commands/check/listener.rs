@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
 
 use super::report::Report;
-use crate::app::commands;
+use crate::app::commands::own_service;
 use settings::Settings;
 
 /// Binds each address for a moment. One that is in use by our own running service is well.
@@ -16,7 +16,7 @@ pub async fn check(settings: &Settings, report: &mut Report) {
     for (part, address, variable) in first.into_iter().chain(health).chain(further) {
         match free(address) {
             Ok(()) => report.ok(part, format!("{address} is free")),
-            Err(error) if error.kind() == ErrorKind::AddrInUse => match commands::ask_health(address).await {
+            Err(error) if error.kind() == ErrorKind::AddrInUse => match own_service::ask_health(address).await {
                 Ok(()) => report.ok(
                     part,
                     format!("{address} is in use by a running staffai; another one needs an address of its own"),

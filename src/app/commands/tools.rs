@@ -2,7 +2,7 @@
 //! configuration, so that any server can be tried.
 
 mod configured;
-pub(super) mod held;
+pub(crate) mod held;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use serde_json::{Map, Value};
 use tokio::time::Instant;
 
 use self::configured::Catalogued;
-use super::servers;
-use super::{Cli, Options, exit};
+use crate::app::servers;
+use crate::app::{Cli, Options, exit};
 use domain::prompt;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
@@ -24,7 +24,7 @@ use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
 const CALL_WITHIN: Duration = Duration::from_secs(30);
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Action {
+pub(crate) enum Action {
     /// All tools, one a line.
     List {
         /// Tools of this category alone, such as search or a kind in mcp.json.
@@ -60,7 +60,7 @@ pub(super) enum Action {
 
 /// Whose tools, and for whom.
 #[derive(Debug, Clone, Args)]
-pub(super) struct Of {
+pub(crate) struct Of {
     /// Address of a server, in place of those that are configured; tools have their own names then.
     #[arg(long, value_name = "URL", conflicts_with = "member")]
     server: Option<String>,
@@ -79,7 +79,7 @@ pub(super) struct Of {
 }
 
 impl Action {
-    pub(super) fn options(&self) -> &Options {
+    pub(crate) fn options(&self) -> &Options {
         match self {
             Self::List { options, .. } | Self::Show { options, .. } | Self::Call { options, .. } => options,
         }
@@ -93,7 +93,7 @@ impl Action {
 }
 
 /// Does it.
-pub(super) async fn run(cli: &Cli, action: &Action) -> u8 {
+pub(crate) async fn run(cli: &Cli, action: &Action) -> u8 {
     let arguments = match action {
         Action::Call { arguments, .. } => arguments.as_str(),
         Action::List { .. } | Action::Show { .. } => "{}",
@@ -214,6 +214,6 @@ fn pretty(schema: &Value) -> String {
 }
 
 /// Words from outside, with escapes in place of what a terminal would obey and of what people do not see.
-pub(super) fn harmless(text: &str) -> String {
+pub(crate) fn harmless(text: &str) -> String {
     prompt::escaped(&text.replace("\r\n", "\n"))
 }

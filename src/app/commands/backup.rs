@@ -1,0 +1,127 @@
+//! `staffai backup FILE` and `staffai restore FILE`.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use tokio::sync::mpsc;
+
+use super::operating::{self, Failed};
+use super::reading::Reading;
+use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, put_into};
+use crate::app::system::SystemClock;
+use crate::app::{Cli, STORE_WITHIN, assemble, exit};
+use ports::{Backups, Clock};
+use settings::{Loaded, Settings};
+
+/// Writes a copy of what the running service keeps or, when none runs, of the store itself.
+pub(crate) async fn make(cli: &Cli, to: &Path) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    let runs = operating::service_runs(&loaded).await;
+    let made = if runs { of_service(&loaded, to).await } else { of_store(&loaded.settings, to).await };
+    match made {
+        Ok(lines) => {
+            say!(
+                "{}: {lines} lines; keep it where only you can read it: it holds conversations and keys",
+                to.display()
+            );
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+async fn of_service(loaded: &Loaded, to: &Path) -> Result<u64, Failed> {
+    let (answer, source) = operating::ask_service(loaded, "copy", "/api/v1/backup", &[]).await?.into_parts();
+    let mut stream = answer.bytes_stream();
+    let (chunks, copied) = mpsc::channel(CHUNKS_AHEAD);
+    let take = async {
+        while let Some(chunk) = stream.next().await {
+            let chunk = chunk.map_err(|error| source.failed(error))?;
+            if chunks.send(chunk.to_vec()).await.is_err() {
+                break;
+            }
+        }
+        drop(chunks);
+        Ok(())
+    };
+    let (written, taken) = tokio::join!(write(to, copied), take);
+    taken.and(written)
+}
+
+async fn of_store(settings: &Settings, to: &Path) -> Result<u64, Failed> {
+    let store = operating::open_store(settings).await?;
+    let (clock, dir) = (Arc::new(SystemClock), settings.store.dir.clone());
+    let copies = Copies { store: Arc::clone(&store), clock, dir };
+    let written = write(to, copies.begin()).await;
+    store.close(STORE_WITHIN).await;
+    written
+}
+
+/// Writes a whole copy beside the file and then in its place. Returns how many lines it has.
+async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Failed> {
+    let failed = |error: std::io::Error| {
+        let to = to.display();
+        (format!("{to}: {error}; name a file in a directory that you may write to"), exit::NEGATIVE)
+    };
+    let mut name = to.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    name.push(format!(".{}", std::process::id()));
+    let beside = to.with_file_name(name);
+    let mut file =
+        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside).map_err(failed)?;
+    let mut done = Ok(());
+    while let Some(chunk) = chunks.recv().await {
+        done = file.write_all(&chunk);
+        if done.is_err() {
+            break;
+        }
+    }
+    let checked = done.and_then(|()| file.sync_all()).map_err(failed).and_then(|()| {
+        let copy = Copy::open(&beside).map_err(|why| (why, exit::NEGATIVE))?;
+        copy.check().map_err(|why| (why, exit::NEGATIVE))
+    });
+    if checked.is_ok() {
+        fs::rename(&beside, to).map_err(failed)?;
+    } else {
+        // What is left of it is of no use; the error that matters is the first.
+        let _ = fs::remove_file(&beside);
+    }
+    checked
+}
+
+/// Puts a copy back into a store that is empty.
+pub(crate) async fn restore(cli: &Cli, from: &Path) -> u8 {
+    let Ok(loaded) = Reading::new(cli, |sources| sources).load() else { return exit::USAGE };
+    match put_back(&loaded.settings, from).await {
+        Ok(told) => {
+            say!("{told}");
+            exit::FINE
+        }
+        Err((why, code)) => {
+            eprintln!("{why}");
+            code
+        }
+    }
+}
+
+async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
+    let wrong = |why: String| (why, exit::USAGE);
+    Copy::open(from).and_then(Copy::check).map_err(wrong)?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    let store = assemble::store(settings, &clock, None).await;
+    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
+    let done = put_into(&*store, settings, from, clock.now()).await;
+    let saved = store.close(STORE_WITHIN).await;
+    match done {
+        Ok(_) if !saved => {
+            Err(("not everything could be written down; empty the store and try again".to_owned(), exit::NEGATIVE))
+        }
+        other => other.map_err(|why| (why, exit::NEGATIVE)),
+    }
+}

@@ -1,0 +1,76 @@
+//! The log of this process, and its traces.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+
+use super::reading::Reading;
+use crate::app::configured::secrets;
+use crate::app::system::SystemClock;
+use crate::app::traces::{self, Traces};
+use settings::{Loaded, edges};
+#[cfg(feature = "playground")]
+use telemetry::log_file::LogFile;
+use telemetry::{LogFormat, LogGuard, LogOptions};
+
+/// The log of this process, and its traces.
+pub(crate) struct Log {
+    _lines: LogGuard,
+    traces: Traces,
+}
+
+impl Log {
+    /// Sends the last traces and writes the last lines, for a bounded time.
+    pub async fn close(self) {
+        self.traces.close().await;
+    }
+}
+
+/// Where log lines go.
+pub(crate) enum LogTo {
+    /// To standard output.
+    Stdout,
+    /// To standard error.
+    #[cfg(feature = "playground")]
+    Stderr,
+    /// To a file.
+    #[cfg(feature = "playground")]
+    File(LogFile),
+}
+
+/// Starts the log; prints why it cannot.
+#[cfg_attr(
+    not(feature = "playground"),
+    expect(clippy::needless_pass_by_value, reason = "the playground's file is moved into the log")
+)]
+pub(crate) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, ()> {
+    let settings = &loaded.settings;
+    reading.redaction.add(&secrets(settings));
+    let (terminal, out): (bool, Box<dyn std::io::Write + Send>) = match to {
+        LogTo::Stdout => (std::io::stdout().is_terminal(), Box::new(std::io::stdout())),
+        #[cfg(feature = "playground")]
+        LogTo::Stderr => (std::io::stderr().is_terminal(), Box::new(std::io::stderr())),
+        #[cfg(feature = "playground")]
+        LogTo::File(file) => (false, Box::new(file)),
+    };
+    let pretty = match settings.log.format {
+        edges::LogFormat::Json => false,
+        edges::LogFormat::Pretty => true,
+        edges::LogFormat::Auto => terminal,
+    };
+    let traces::Started { layer, traces, warning } = traces::start(&settings.telemetry, &reading.redaction);
+    let options = LogOptions {
+        filter: settings.log.level.clone(),
+        format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
+        content: settings.log.content,
+        redact: reading.redaction.clone(),
+        out,
+        clock: Arc::new(SystemClock),
+        extra: layer,
+        kept: Some(reading.lines.clone()),
+    };
+    let lines = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
+    for warning in loaded.warnings.iter().chain(&warning) {
+        tracing::warn!(event = "config.warning", warning, "configuration");
+    }
+    Ok(Log { _lines: lines, traces })
+}

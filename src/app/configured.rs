@@ -1,0 +1,38 @@
+//! Settings with the variables that files may name, and what of them is secret.
+
+use std::sync::Arc;
+
+use secrecy::SecretString;
+
+use settings::Settings;
+use telemetry::Redaction;
+
+/// Looks up the value of a variable by name, for files that name one.
+pub type Lookup = Arc<dyn Fn(&str) -> Option<SecretString> + Send + Sync>;
+
+/// Settings, and the variables that files may name.
+#[derive(Clone)]
+pub struct Configured {
+    /// The settings.
+    pub settings: Settings,
+    /// Values of variables by name.
+    pub lookup: Lookup,
+    /// Told of every secret before it is used.
+    pub redaction: Redaction,
+}
+
+/// Reads the configuration anew; each mistake is a sentence with its place and fix.
+pub type Reread = Arc<dyn Fn() -> Result<Configured, Vec<String>> + Send + Sync>;
+
+/// What must never be shown.
+pub(crate) fn secrets(settings: &Settings) -> Vec<SecretString> {
+    let mut secrets = settings.http.api_keys.clone();
+    secrets.extend(settings.discord.token.clone());
+    secrets.extend(settings.llm.key.clone());
+    secrets.extend(settings.redis.password.clone());
+    // Of an address only the login is secret: where it leads has to be seen when something is wrong.
+    let addresses = settings.redis.address().into_iter().chain(settings.tools.nats_url.clone());
+    secrets.extend(addresses.flat_map(|address| settings::address::secrets_of_address(&address)));
+    secrets.extend(settings.telemetry.headers.clone());
+    secrets
+}
