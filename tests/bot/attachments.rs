@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use playground::faults::FileFault;
+use playground::script::FileFault;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 

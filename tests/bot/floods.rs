@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use playground::change::Change;
 use playground::guild::Member;
 use playground::guild::ids::{ChannelId, UserId};
-use playground::service::Change;
 use tokio::sync::watch;
 
 use crate::model::Act;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use playground::change::RoleChange;
 use playground::guild::ids::{RoleId, UserId};
 use playground::guild::{Member, Overwrite, Who, permissions};
-use playground::service::RoleChange;
 use ports::{Clock, Store, Write};
 use staffai::app::system::SystemClock;
 use store::embedded::opener::Opener;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use playground::change::Change;
 use playground::guild::Message;
 use playground::guild::ids::ChannelId;
-use playground::service::Change;
 use ports::{Fault, Faults, Input};
 use tokio::sync::broadcast::Receiver;
 use tokio::time::Instant;

@@ -2,142 +2,15 @@
 //!
 //! Each fault stays until its count is used up, it is switched off, or [`Faults::clear`] is called.
 
-use std::{
-    collections::{HashSet, VecDeque},
-    sync::Arc,
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
-use rand::{RngExt, SeedableRng, rngs::StdRng};
+use crate::guild::ids::ChannelId;
+use crate::hub::Order;
+use crate::script::{FileFault, PlannedAnswer, Script, Target};
+use crate::world::{Core, World};
 
-use super::{
-    gateway::hub::Order,
-    guild::ids::ChannelId,
-    world::{Core, World},
-};
-
-/// Planned answers and delays kept at once; more are ignored.
-const PLANS: usize = 1_024;
-/// The longest delay that can be asked for.
-const LONGEST_DELAY: Duration = Duration::from_secs(600);
 /// The most copies of an event.
 const MOST_COPIES: u32 = 100;
-
-/// What was asked for; the rest of the service reads it.
-#[derive(Debug, Default)]
-pub struct Script {
-    /// Heartbeats are not acknowledged.
-    pub stop_acks: bool,
-    /// Copies sent of every event beside the event itself.
-    pub copies: u32,
-    /// RESUMEs left to answer with `INVALID_SESSION`.
-    pub refuse_resumes: u32,
-    /// RESUMEs left to close with a code.
-    pub close_resumes: (u32, u16),
-    /// WebSocket upgrades left to answer with 503.
-    pub refuse_connects: u32,
-    /// Intents that are closed with 4014, beside those that the options disallow.
-    pub disallowed_intents: u64,
-    /// Fewer shards than this are closed with 4011.
-    pub required_shards: u32,
-    /// The right token is treated as a wrong one.
-    pub reject_token: bool,
-    /// Creates left whose answer is thrown away.
-    pub drop_answers: u32,
-    /// Posts and edits with this text are answered with this status.
-    pub refused_text: Option<(String, u16)>,
-    /// Facts about places that sessions are not told.
-    pub withheld: Withheld,
-    /// Channels that answer 403.
-    pub forbidden: HashSet<ChannelId>,
-    /// What is done in place of giving a file of a message.
-    pub files: Option<FileFault>,
-    planned: VecDeque<Planned>,
-    delays: Vec<(Place, Duration)>,
-    dice: Option<(StdRng, u32)>,
-}
-
-/// Facts about places that sessions are not told.
-#[derive(Debug, Default)]
-pub struct Withheld {
-    /// New sessions are told of the oldest message of each channel in place of its newest, and of none in threads.
-    pub newest_messages: bool,
-    /// Threads that are opened are not announced.
-    pub new_threads: bool,
-}
-
-#[derive(Debug)]
-struct Planned {
-    route: String,
-    left: u32,
-    answer: PlannedAnswer,
-}
-
-/// An answer that is given instead of the real one.
-#[derive(Clone, Debug)]
-pub struct PlannedAnswer {
-    /// The HTTP status.
-    pub status: u16,
-    /// Discord's own error code, 0 for none.
-    pub code: u32,
-    /// The `Retry-After` header.
-    pub retry_after: Option<Duration>,
-}
-
-/// What is done in place of giving a file of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum FileFault {
-    /// Another address is named.
-    Redirect(String),
-    /// It comes at a byte a second, without its length.
-    Drip,
-    /// It never ends, whatever its length was said to be.
-    Endless,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-enum Place {
-    Route(String),
-    Channel(ChannelId),
-}
-
-impl Script {
-    /// The planned answer for a request of this route, used up.
-    pub fn planned(&mut self, route: &str) -> Option<PlannedAnswer> {
-        let at = self.planned.iter().position(|plan| plan.route == route || plan.route == "*")?;
-        let plan = self.planned.get_mut(at)?;
-        plan.left -= 1;
-        let answer = plan.answer.clone();
-        if plan.left == 0 {
-            self.planned.remove(at);
-        }
-        Some(answer)
-    }
-
-    /// The answer to a post or edit with this body, where its text is refused.
-    #[must_use]
-    pub fn refused(&self, body: &[u8]) -> Option<PlannedAnswer> {
-        let (text, status) = self.refused_text.as_ref()?;
-        let body = String::from_utf8_lossy(body);
-        body.contains(text.as_str()).then_some(PlannedAnswer { status: *status, code: 0, retry_after: None })
-    }
-
-    /// How long a request has to wait.
-    #[must_use]
-    pub fn delay(&self, route: &str, channel: Option<ChannelId>) -> Duration {
-        let concerns = |place: &Place| match place {
-            Place::Route(name) => name == route || name == "*",
-            Place::Channel(id) => Some(*id) == channel,
-        };
-        self.delays.iter().filter(|(place, _)| concerns(place)).map(|(_, by)| *by).max().unwrap_or_default()
-    }
-
-    /// Whether the connection breaks at this frame, and then whether before it (or just after).
-    pub fn cut_here(&mut self) -> Option<bool> {
-        let (dice, one_in) = self.dice.as_mut()?;
-        (dice.random_range(0..*one_in) == 0).then(|| dice.random_bool(0.5))
-    }
-}
 
 /// The handle by which faults are made. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -164,9 +37,7 @@ impl Faults {
     /// Breaks each gateway connection with a chance of one in `one_in` at each event, just before
     /// or just after it. The same seed gives the same dice. Zero stops it.
     pub fn cut_randomly(&self, seed: u64, one_in: u32) {
-        self.script(|script| {
-            script.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in));
-        });
+        self.script(|script| script.cut_randomly(seed, one_in));
     }
 
     /// Does this in place of giving the files of messages; none gives them again.
@@ -289,23 +160,17 @@ impl Faults {
     /// Makes every request of `route` (as in the stats, or `*` for any) wait first, at most ten
     /// minutes. Zero takes it back.
     pub fn delay_route(&self, route: &str, by: Duration) {
-        self.delay(Place::Route(route.to_owned()), by);
+        self.script(|script| script.delay_by(Target::Route(route.to_owned()), by));
     }
 
     /// Makes every request about a channel wait first, at most ten minutes. Zero takes it back.
     pub fn delay_channel(&self, channel: ChannelId, by: Duration) {
-        self.delay(Place::Channel(channel), by);
+        self.script(|script| script.delay_by(Target::Channel(channel), by));
     }
 
     /// Answers writing in a channel with 403 (code 50013), or allows it again.
     pub fn forbid_channel(&self, channel: ChannelId, forbidden: bool) {
-        self.script(|script| {
-            if !forbidden {
-                script.forbidden.remove(&channel);
-            } else if script.forbidden.len() < PLANS {
-                script.forbidden.insert(channel);
-            }
-        });
+        self.script(|script| script.forbid(channel, forbidden));
     }
 
     /// Deletes a channel for good: `CHANNEL_DELETE`, then 404 (code 10003).
@@ -314,21 +179,7 @@ impl Faults {
     }
 
     fn plan(&self, route: &str, times: u32, answer: PlannedAnswer) {
-        let plan = Planned { route: route.to_owned(), left: times, answer };
-        self.script(|script| {
-            if times > 0 && script.planned.len() < PLANS {
-                script.planned.push_back(plan);
-            }
-        });
-    }
-
-    fn delay(&self, place: Place, by: Duration) {
-        self.script(|script| {
-            script.delays.retain(|(known, _)| *known != place);
-            if !by.is_zero() && script.delays.len() < PLANS {
-                script.delays.push((place, by.min(LONGEST_DELAY)));
-            }
-        });
+        self.script(|script| script.plan(route, times, answer));
     }
 
     fn script(&self, change: impl FnOnce(&mut Script)) {

@@ -12,8 +12,8 @@ use axum::{
 use futures_util::StreamExt;
 
 use super::{
-    faults::FileFault,
     guild::{files::File, ids::MessageId},
+    script::FileFault,
     world::Core,
 };
 

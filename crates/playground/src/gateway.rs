@@ -12,8 +12,6 @@ use super::{line::Line, world::Core};
 
 mod connection;
 mod encoder;
-pub mod hub;
-pub mod intents;
 mod payloads;
 
 use connection::Connection;

@@ -13,6 +13,8 @@
 //! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
 //! collection has a named bound.
 
+pub mod bot_process;
+pub mod change;
 pub mod chaos;
 pub mod demo_model;
 pub mod example_server;
@@ -21,6 +23,8 @@ pub mod faults;
 mod files;
 mod gateway;
 pub mod guild;
+mod hub;
+mod intents;
 pub mod interactions;
 pub mod limits;
 mod line;
@@ -29,6 +33,7 @@ pub mod neighbours;
 pub mod page;
 mod programs;
 mod rest;
+pub mod script;
 pub mod service;
 pub mod stats;
 mod wire;

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
 
-use super::chaos::{BotOrder, BotProcess, Refused};
+use crate::bot_process::{BotOrder, BotProcess, Choice, Refused};
 
 /// Where they listen unless told otherwise.
 const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
@@ -44,15 +44,6 @@ pub struct Offer {
     pub url: String,
     /// Its models.
     pub models: Vec<String>,
-}
-
-/// A model of such a server.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Choice {
-    /// The server's address.
-    pub url: String,
-    /// The model's name there.
-    pub model: String,
 }
 
 /// The model that the settings name in place of the demo model.

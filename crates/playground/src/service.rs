@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
 use axum::{Router, middleware, routing};
-use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::{
     sync::{broadcast, watch},
@@ -12,24 +11,23 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    faults::{Faults, Script},
-    files,
-    gateway::{
-        self,
-        hub::{Bounds, Hub},
-        intents,
-    },
+    change::{Change, RoleChange},
+    faults::Faults,
+    files, gateway,
     guild::{
-        Channel, Draft, Guild, Member, Message, Reaction,
-        ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
+        Channel, Draft, Guild, Member, Message,
+        ids::{ChannelId, GuildId, MessageId, UserId},
         kept::Kept,
         seed::Seed,
         state::State,
     },
-    interactions::Interactions,
+    hub::{Bounds, Hub},
+    intents,
+    interactions::{Interact, Interaction, Interactions},
     limits::{Budgets, Limits},
     line::{Door, Line},
     programs, rest,
+    script::Script,
     stats::{Stats, Tally},
     world::{Core, World},
 };
@@ -100,68 +98,6 @@ impl fmt::Debug for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Options").field("addr", &self.addr).field("shards", &self.shards).finish_non_exhaustive()
     }
-}
-
-/// Something that changed, for whoever watches.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(tag = "change", rename_all = "snake_case")]
-pub enum Change {
-    /// A message was written.
-    MessageCreated(Message),
-    /// A message was edited.
-    MessageEdited(Message),
-    /// A message was deleted.
-    MessageDeleted {
-        /// Where it was.
-        channel: ChannelId,
-        /// Which it was.
-        message: MessageId,
-    },
-    /// Somebody reacted to a message, or took it back.
-    Reacted {
-        /// Where it is.
-        channel: ChannelId,
-        /// Which it is.
-        message: MessageId,
-        /// All its reactions now.
-        reactions: Vec<Reaction>,
-    },
-    /// Somebody joined.
-    MemberJoined {
-        /// Who.
-        member: Member,
-    },
-    /// Somebody began to type.
-    TypingStarted {
-        /// Where.
-        channel: ChannelId,
-        /// Who.
-        user: UserId,
-    },
-    /// Somebody got or lost a role.
-    RoleChanged(RoleChange),
-    /// A thread was opened.
-    ThreadOpened(Channel),
-    /// A channel was deleted.
-    ChannelDeleted {
-        /// Which it was.
-        channel: ChannelId,
-    },
-}
-
-/// A role that was given or taken over REST.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct RoleChange {
-    /// In which guild.
-    pub guild: GuildId,
-    /// Whose.
-    pub user: UserId,
-    /// Which role.
-    pub role: RoleId,
-    /// Whether it was given.
-    pub held: bool,
-    /// The `X-Audit-Log-Reason` of the request, decoded.
-    pub reason: Option<String>,
 }
 
 /// A running local service that speaks Discord's gateway and REST v10. Cheap to clone.
@@ -363,6 +299,25 @@ impl Service {
     pub async fn disconnected(&self, shard: u32) {
         let mut shards = self.core.connected.subscribe();
         let _ = shards.wait_for(|shards| !shards.contains(&shard)).await;
+    }
+
+    /// A member runs a command, presses a button or sends a form. Returns the interaction's id;
+    /// none when the channel, the member or the message does not exist.
+    #[allow(clippy::must_use_candidate, reason = "called for its effect")]
+    pub fn interacts(&self, member: UserId, channel: ChannelId, interact_with: Interact) -> Option<MessageId> {
+        self.core.world().interact(member, channel, interact_with)
+    }
+
+    /// How far an interaction has come.
+    #[must_use]
+    pub fn interaction(&self, id: MessageId) -> Option<Interaction> {
+        self.core.world().interactions.by_id(id).cloned()
+    }
+
+    /// The commands the bot registered for a guild, or for all guilds.
+    #[must_use]
+    pub fn commands(&self, scope: Option<GuildId>) -> Vec<Value> {
+        self.core.world().interactions.commands(scope).to_vec()
     }
 }
 

@@ -19,22 +19,22 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    faults::Script,
-    gateway::{
-        hub::{Event, Hub},
-        intents,
-    },
+    change::{Change, RoleChange},
     guild::{
         Channel, Draft, Member, Message, Overwrite,
         ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
         state::State,
     },
+    hub::{Event, Hub},
+    intents,
     interactions::Interactions,
     limits::Limits,
-    service::{Change, RoleChange},
+    script::Script,
     stats::Tally,
     wire,
 };
+
+mod interactions;
 
 /// How long a typing indicator lives.
 const TYPING: Duration = Duration::from_secs(10);

@@ -12,10 +12,9 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::layer::{Context, Layer};
 use tracing_subscriber::registry::LookupSpan;
 
-pub(super) use self::values::bounded;
 use self::values::{Buffers, Values, json_text};
 use crate::LogFormat;
-use crate::redact::{Redaction, Redactor};
+use crate::redact::{Redaction, Redactor, bounded};
 use ports::Clock;
 use ports::vitals::rfc3339;
 

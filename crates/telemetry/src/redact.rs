@@ -1,9 +1,8 @@
 //! Takes secrets out of text.
 
-use std::fmt::Write;
+use std::fmt::{self, Write as _};
 use std::sync::Arc;
 
-use super::line::bounded;
 use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 
@@ -115,4 +114,81 @@ fn percent(text: &str) -> String {
         }
     }
     out
+}
+
+/// Makes `text` that of a value without secrets, cut so that it takes at most `most` bytes of a JSON string. Gives the bytes it
+/// takes.
+pub fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor, text: &mut String) -> usize {
+    text.clear();
+    let mut gathered = Gathered { text, most: most + redactor.longest(), full: false };
+    // The only error is the one that ends the formatting of a value that is too long.
+    let _ = write!(gathered, "{value}");
+    let Gathered { text, full, .. } = gathered;
+    redactor.clean(text);
+    if full {
+        // What was cut may end with the beginning of a secret.
+        let sure = text.len().saturating_sub(redactor.longest());
+        text.truncate(floor(text, sure));
+    }
+    let plain = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\') || byte == b' ';
+    if !full && text.len() <= most && text.bytes().all(plain) {
+        return text.len();
+    }
+    let (mut end, mut cost, mut fits) = (0, 0, !full);
+    let ellipsis = '…'.len_utf8();
+    for (at, character) in text.char_indices() {
+        let next = cost + json_cost(character);
+        if next > most {
+            fits = false;
+            break;
+        }
+        if next + ellipsis <= most {
+            end = at + character.len_utf8();
+        }
+        cost = next;
+    }
+    if fits {
+        return cost;
+    }
+    text.truncate(end);
+    let cost = text.chars().map(json_cost).sum::<usize>();
+    if cost + ellipsis > most {
+        return cost;
+    }
+    text.push('…');
+    cost + ellipsis
+}
+
+/// How many bytes a character takes in a JSON string.
+fn json_cost(character: char) -> usize {
+    match character {
+        '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
+        '\0'..='\u{1f}' => 6,
+        _ => character.len_utf8(),
+    }
+}
+
+/// The nearest border between characters at or below `at`.
+fn floor(text: &str, at: usize) -> usize {
+    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+}
+
+/// Formats no more than is kept.
+struct Gathered<'a> {
+    text: &'a mut String,
+    most: usize,
+    full: bool,
+}
+
+impl fmt::Write for Gathered<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        let room = self.most - self.text.len();
+        if part.len() <= room {
+            self.text.push_str(part);
+            return Ok(());
+        }
+        self.text.push_str(&part[..floor(part, room)]);
+        self.full = true;
+        Err(fmt::Error)
+    }
 }

@@ -12,8 +12,9 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::files;
+use playground::change::Change;
 use playground::guild::kept::{Kept, VERSION};
-use playground::service::{Change, Service};
+use playground::service::Service;
 
 /// The file.
 const FILE: &str = "chat.json";

@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Birth, Heard, Link, Order, Says, Told};
 use crate::app::exit;
-use playground::chaos::{BotOrder, BotProcess, Counted, Refused};
-use playground::neighbours::Choice;
+use playground::bot_process::Choice;
+use playground::bot_process::{BotOrder, BotProcess, Counted, Refused};
 
 /// Orders that wait to be handed on.
 const ORDERS: usize = 64;

@@ -8,8 +8,8 @@ use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
-use playground::chaos::{BotOrder, Counted, Refused};
-use playground::neighbours::Choice;
+use playground::bot_process::Choice;
+use playground::bot_process::{BotOrder, Counted, Refused};
 
 /// What the bot is told at its birth, as the first line.
 #[derive(Clone, Serialize, Deserialize)]

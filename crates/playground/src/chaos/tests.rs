@@ -18,7 +18,7 @@ struct Place {
 /// A bot in this very process.
 struct Here(Arc<Strikes>);
 
-#[async_trait]
+#[async_trait::async_trait]
 impl BotProcess for Here {
     async fn order(&self, order: BotOrder) -> Result<(), Refused> {
         self.0.order(&order)

@@ -12,10 +12,13 @@ use tokio::{
 
 use super::{
     encoder::Encoder,
-    hub::{self, Order},
     payloads::{Hearing, Reply},
 };
-use crate::{line::Line, world::Core};
+use crate::{
+    hub::{self, Order},
+    line::Line,
+    world::Core,
+};
 
 /// The longest payload a client may send, in bytes.
 const LONGEST_PAYLOAD: usize = 4_096;

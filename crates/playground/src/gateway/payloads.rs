@@ -3,16 +3,13 @@
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::{
-    hub::{Asked, NoResume},
-    intents,
-};
 use crate::{
     guild::{
         Guild,
         ids::{ChannelId, GuildId, UserId},
     },
-    wire,
+    hub::{Asked, NoResume},
+    intents, wire,
     world::{Core, World},
 };
 

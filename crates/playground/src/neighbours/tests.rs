@@ -4,7 +4,7 @@ use axum::routing::get;
 use serde_json::json;
 
 use super::*;
-use crate::chaos::Counted;
+use crate::bot_process::Counted;
 
 /// Writes down what it is told.
 #[derive(Default)]

@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Desk;
 use super::api::{self, ApiError, forbidden};
-use crate::chaos::{Caused, Counted, Strike, Trouble};
+use crate::bot_process::{Counted, Strike};
+use crate::chaos::{Caused, Trouble};
 
 /// The header with the page's token. No other page can send it without being asked for leave, which it never gets; a page of an
 /// earlier start is told that it is one.

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::Desk;
 use super::api::ApiError;
-use crate::service::{Change, Service};
+use crate::change::Change;
+use crate::service::Service;
 
 /// How often the bot's presence is looked at.
 const LOOK: Duration = Duration::from_millis(500);

@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use super::api::{self, ApiError};
 use super::{Desk, chaos};
-use crate::neighbours::{Choice, Offer};
+use crate::bot_process::Choice;
+use crate::neighbours::Offer;
 
 /// What the page is told.
 #[derive(Serialize)]

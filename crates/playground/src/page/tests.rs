@@ -11,7 +11,8 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::chaos::{BotOrder, BotProcess, Counted, Refused, Spells, Strikes};
+use crate::bot_process::{BotOrder, BotProcess, Counted, Refused};
+use crate::chaos::{Spells, Strikes};
 use crate::service::Options;
 
 /// Patience of the tests.

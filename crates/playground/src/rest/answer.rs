@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::faults::PlannedAnswer;
+use crate::script::PlannedAnswer;
 
 /// An answer without its transport.
 pub struct RestReply {

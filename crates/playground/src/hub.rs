@@ -274,7 +274,7 @@ impl Hub {
         let blank = event.blank.as_ref().map(Value::to_string);
         let mut late = Vec::new();
         for session in self.sessions.values_mut().filter(|session| session.wants(event)) {
-            let full = session.asked.intents & super::intents::MESSAGE_CONTENT != 0;
+            let full = session.asked.intents & crate::intents::MESSAGE_CONTENT != 0;
             let data = if full { &data } else { blank.as_ref().unwrap_or(&data) };
             let text = session.record(event.name, data, self.bounds.replay);
             late.extend(session.connection.map(|connection| (connection, text)));
