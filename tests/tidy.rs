@@ -81,7 +81,7 @@ fn the_walk_finds_the_source() {
 #[test]
 fn modules_import_each_other_in_no_circle() {
     // Crates with circles that are left, and how many imports are part of them. These numbers only fall.
-    const LEFT: [(&str, usize); 1] = [("crates/domain/", 73)];
+    const LEFT: [(&str, usize); 1] = [("crates/domain/", 2)];
     let found: Vec<String> = circles::circles(&files()).iter().map(ToString::to_string).collect();
     let (left, new): (Vec<String>, Vec<String>) =
         found.into_iter().partition(|found| LEFT.iter().any(|(folder, _)| found.starts_with(folder)));

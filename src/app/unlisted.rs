@@ -1,7 +1,7 @@
 //! The configured tool servers whose tools are not known yet.
 
-use domain::command::Tooling;
 use domain::tool::server::ServerStatus;
+use domain::tool::server::Tooling;
 
 /// The configured tool servers whose tools are not known yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

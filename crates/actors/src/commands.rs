@@ -42,13 +42,16 @@ use crate::services::forgotten::{Forgotten, Wished};
 use crate::services::in_flight::InFlight;
 use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
-use domain::command::{self, Command, CommandKind, Offer, Served, Spec, Tooling, Typing};
+use domain::command::{Command, CommandKind, Served, Typing};
 use domain::ids::{self, Door, MessageId, Person};
+use domain::menu;
+use domain::menu::{Offer, Spec};
 use domain::notice::commands as words;
 use domain::outgoing::Piece;
 use domain::restart::Backoff;
 use domain::shed::Shed;
 use domain::tool::rights::Verdict;
+use domain::tool::server::Tooling;
 use domain::triage::Rules;
 use ports::{Clock, Origin, PostError, PostRequest, PostResult, Store, Vitals};
 
@@ -341,7 +344,7 @@ impl Commands {
         let running = self.parts.live.now();
         let at_any =
             |holds: fn(&Rules) -> bool| self.parts.registers.iter().filter_map(|door| running.rules(door)).any(holds);
-        let specs = command::specs(Offer {
+        let specs = menu::specs(Offer {
             operators: at_any(|rules| !rules.super_roles.is_empty() || !rules.operators.is_empty()),
             super_roles: at_any(|rules| !rules.super_roles.is_empty()),
             served: self.parts.served(),

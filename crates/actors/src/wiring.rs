@@ -45,8 +45,8 @@ use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
-use domain::command::Tooling;
 use domain::ids::Door;
+use domain::tool::server::Tooling;
 use ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.

@@ -4,10 +4,30 @@
 use std::sync::Arc;
 
 use imagesize::ImageType;
+use serde::{Deserialize, Serialize};
 
+use super::clean::clean;
 use super::completion::{Item, Picture};
-use super::incoming::Attachment;
-use super::prompt::clean;
+
+/// The most files of one message that are heard of.
+pub const MAX_ATTACHMENTS: usize = 10;
+
+/// A file that came with a message: what is claimed of it. What it is really, only its bytes tell.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// The name it was sent under.
+    pub name: String,
+    /// The media type that its sender or the platform claims.
+    pub mime: Option<String>,
+    /// Its claimed length in bytes.
+    pub size: u64,
+    /// Where the platform keeps it.
+    pub url: String,
+    /// The claimed width of a picture, in pixels.
+    pub width: Option<u32>,
+    /// The claimed height of a picture, in pixels.
+    pub height: Option<u32>,
+}
 
 /// The most pictures of one question, those of a quoted message included.
 pub const MAX_PICTURES: usize = 4;

@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::arguments_hash::ArgumentsHash;
 use super::gate::{Choice, GateId};
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::tool::rights::matches;
-use super::tool::round::ArgumentsHash;
 
 /// The most calls that are kept of one day; the log has the others.
 pub const CALLS_MAX: u64 = 5_000;

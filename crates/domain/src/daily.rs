@@ -86,8 +86,8 @@ pub fn tools(lines: impl IntoIterator<Item = AuditLine>) -> BTreeMap<Date, Vec<T
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::arguments_hash::ArgumentsHash;
     use crate::ids::{Door, Place, Timestamp, TurnId};
-    use crate::tool::round::ArgumentsHash;
 
     const DOOR: Door = Door::new("discord");
     const DAY_MS: u64 = 24 * 60 * 60 * 1_000;

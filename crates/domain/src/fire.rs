@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
+use super::clean::own_words;
 use super::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use super::keys;
 use super::limits::{self, Limits, Member, Reservation, Step, TOKENS_MAX};
-use super::prompt::own_words;
-use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
+use super::policy::{HistoryScope, LaneRule, Policy, Trigger};
+use super::turn::Turn;
 
 /// The time in which the budget of a trigger counts its turns.
 pub const BUDGET_WINDOW: Duration = Duration::from_secs(3600);

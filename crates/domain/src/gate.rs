@@ -16,12 +16,11 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 pub use self::shown::shown;
-use super::command::{Callback, Caller};
+use super::arguments_hash::ArgumentsHash;
+use super::caller::{Callback, Caller};
 use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
-use super::tool::name::hex;
-use super::tool::round::ArgumentsHash;
-use super::turn_event::GateDecision;
+use crate::hex::hex;
 
 /// The most bytes of arguments that people are asked about, as they are shown.
 pub const ARGUMENTS_MAX: usize = 32 * 1024;
@@ -39,7 +38,7 @@ pub const PARKED_BYTES_MAX: usize = 256 * 1024;
 pub const EXPIRY_MAX: Duration = Duration::from_secs(12 * 3_600);
 
 /// How long an approver's word holds for further calls of the same.
-pub const ALLOWED_FOR: Duration = Duration::from_secs(3_600);
+pub const ALLOWED_FOR: Duration = crate::keys::ALLOWANCE_TTL;
 
 /// Digits of a gate's id: 128 bits that nobody guesses.
 const ID_DIGITS: usize = 32;
@@ -246,6 +245,18 @@ pub enum Decision {
     Withdrawn,
 }
 
+/// What was decided about a gate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GateDecision {
+    /// The call may run.
+    Approved,
+    /// It may not.
+    Refused,
+    /// No decision came in time.
+    Expired,
+}
+
 impl Decision {
     /// The label in logs and records of calls.
     #[must_use]
@@ -385,7 +396,7 @@ pub struct Parked {
     #[serde(default)]
     pub posted: Option<MessageId>,
     /// What the turn took so far.
-    pub effort: super::turn::Effort,
+    pub effort: super::effort::Effort,
     /// A tool that changes something may have run for it before.
     #[serde(default)]
     pub acted: bool,

@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::completion::Role;
 use super::ids::{Person, Timestamp};
-use super::turn::Exchange;
 
 /// The most entries that are taken from a stored text: the newest ones.
 pub const MAX_STORED_ENTRIES: usize = 1_000;
@@ -17,6 +16,21 @@ pub const MAX_STORED_BYTES: usize = 8 * 1024 * 1024;
 
 /// The end of the year 9999 in seconds: a later time is nonsense and would never age out.
 const LATEST_SECONDS: f64 = 253_402_300_799.0;
+
+/// What one answered turn adds to memory.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Exchange {
+    /// Who asked.
+    pub person: Person,
+    /// What was asked.
+    pub asked: String,
+    /// When it was asked.
+    pub asked_at: Timestamp,
+    /// What we answered.
+    pub answered: String,
+    /// When we answered.
+    pub answered_at: Timestamp,
+}
 
 /// The messages of one conversation, in the order in which they were exchanged. A question that had to wait stands before its
 /// own answer, not between an earlier question and its answer, so timestamps need not rise.

@@ -1,7 +1,6 @@
 //! What a door tells us: neutral facts, already freed of any wire type.
 
-use serde::{Deserialize, Serialize};
-
+pub use super::attachment::{Attachment, MAX_ATTACHMENTS};
 use super::command::{Command, Typing};
 use super::fire::Fire;
 use super::gate::Click;
@@ -9,6 +8,7 @@ use super::given::Given;
 use super::ids::{MessageId, Person, Place, Timestamp};
 use super::lineage::Lineage;
 use super::manners::Draw;
+pub use super::quoted::{Quoted, Seen};
 
 /// Something that happened at a door.
 #[derive(Debug, Clone, PartialEq)]
@@ -123,34 +123,6 @@ pub enum AuthorKind {
     Ourselves,
 }
 
-/// A message that another one replies to, as far as the door could see it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Quoted {
-    /// The replied-to message.
-    pub id: MessageId,
-    /// Its author and text; none when the platform did not send it along (it may be fetched) or it is gone.
-    pub seen: Option<Seen>,
-}
-
-/// The visible part of a quoted message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Who wrote it.
-    pub author: Person,
-    /// The name others see.
-    pub name: String,
-    /// It is one of our own messages.
-    pub ours: bool,
-    /// Its text.
-    pub text: String,
-    /// The message that it replies to itself, as far as that was told.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub answers: Option<MessageId>,
-    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
-    #[serde(default)]
-    pub attachments: Vec<Attachment>,
-}
-
 impl From<Posted> for Seen {
     fn from(posted: Posted) -> Self {
         Self {
@@ -162,24 +134,4 @@ impl From<Posted> for Seen {
             answers: posted.reply_to.map(|quoted| quoted.id),
         }
     }
-}
-
-/// The most files of one message that are heard of.
-pub const MAX_ATTACHMENTS: usize = 10;
-
-/// A file that came with a message: what is claimed of it. What it is really, only its bytes tell.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attachment {
-    /// The name it was sent under.
-    pub name: String,
-    /// The media type that its sender or the platform claims.
-    pub mime: Option<String>,
-    /// Its claimed length in bytes.
-    pub size: u64,
-    /// Where the platform keeps it.
-    pub url: String,
-    /// The claimed width of a picture, in pixels.
-    pub width: Option<u32>,
-    /// The claimed height of a picture, in pixels.
-    pub height: Option<u32>,
 }

@@ -17,9 +17,8 @@ use std::borrow::Cow;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::gate::ALLOWED_FOR;
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
-use crate::tool::ServerName;
+use crate::server_name::ServerName;
 
 /// How all histories begin.
 pub const HISTORY_PREFIX: &str = "discord_context:";
@@ -40,7 +39,7 @@ pub const PARKED_PREFIX: &str = "staffai:parked:";
 pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
 
 /// The life of a standing allowance.
-pub const ALLOWANCE_TTL: Duration = ALLOWED_FOR;
+pub const ALLOWANCE_TTL: Duration = Duration::from_secs(3_600);
 
 /// How all lines of the audit of tools begin. They live as long as the setting says.
 pub const AUDIT_PREFIX: &str = "staffai:audit:";

@@ -16,10 +16,12 @@ pub use super::keys::ledger::Account;
 
 use super::completion::Usage;
 use super::counter::{Counter, NUMBERS};
+use super::effort::Effort;
 use super::ids::{Door, Person, Timestamp};
 use super::keys::ledger as keys;
 use super::model::Price;
-use super::turn::{Effort, Trigger, Turn};
+use super::policy::Trigger;
+use super::turn::Turn;
 
 /// What the bot spends on messages that nobody asked for.
 pub const INTERJECTIONS: &str = "interjections";

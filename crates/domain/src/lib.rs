@@ -2,7 +2,19 @@
 //!
 //! Read in this order: what comes in, what it becomes, how it is answered, what goes out; then the laws that actors apply.
 
+pub mod arguments_hash;
+pub mod caller;
+pub mod clean;
+pub mod effort;
+pub mod fact_id;
+pub mod hex;
 pub mod ids;
+pub mod kept;
+pub mod menu;
+pub mod overview;
+pub mod policy;
+pub mod quoted;
+pub mod server_name;
 
 pub mod incoming;
 

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use super::api_key::{KeyHash, is_name};
 use super::ids::{Timestamp, TurnId};
 use super::signature::{Signature, SigningKey};
-use super::tool::name::hex;
+use crate::hex::hex;
 
 /// The longest lineage that is read, in bytes.
 pub const LINEAGE_MAX: usize = 4 * 1024;

@@ -192,12 +192,6 @@ pub const fn interrupted(locale: Locale) -> &'static str {
     words(locale).interrupted
 }
 
-/// Stands for a file where files cannot be shown.
-#[must_use]
-pub fn file_not_shown(name: &str, bytes: usize) -> String {
-    format!("(file {name}, {bytes} bytes: it cannot be shown here)")
-}
-
 /// Our line of status while something is wrong with us.
 #[must_use]
 pub const fn unwell() -> &'static str {

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use super::code::fence;
 use super::completion::ToolCall;
 use super::ids::{MessageId, Place};
-use super::notice;
 use super::split::is_blank;
 
 /// The largest file that goes out, in bytes. What is larger is named only.
@@ -191,9 +190,14 @@ impl File {
         let is_text = self.mime.starts_with("text/") || self.mime == "application/json";
         match str::from_utf8(&self.bytes) {
             Ok(text) if is_text && self.bytes.len() <= FILE_BYTES_MAX => fence("", text),
-            _ => notice::file_not_shown(&self.name, self.bytes.len()),
+            _ => file_not_shown(&self.name, self.bytes.len()),
         }
     }
+}
+
+/// Stands for a file where files cannot be shown.
+fn file_not_shown(name: &str, bytes: usize) -> String {
+    format!("(file {name}, {bytes} bytes: it cannot be shown here)")
 }
 
 /// What one post carries. Whom it may notify is the door's to say, whatever the text names.

@@ -102,7 +102,7 @@ pub fn transcript(prompts: &prompt::Prompts, kind: ActivityKind, earlier: &[Arc<
 /// itself. None when nothing is left.
 #[must_use]
 pub fn line(kind: ActivityKind, written: &str) -> Option<Line> {
-    let clean = prompt::clean(written, LINE_MAX * 4);
+    let clean = crate::clean::clean(written, LINE_MAX * 4);
     let without_marks: String = outside_angles(&clean).chars().filter(|c| !MARKS.contains(c)).collect();
     let words: Vec<&str> = without_marks.split_whitespace().filter(|word| !is_address(word)).collect();
     let text = words.join(" ");

@@ -40,7 +40,6 @@ pub mod view;
 
 pub mod usable;
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -52,33 +51,11 @@ pub use self::error::{CallError, CallErrorKind};
 pub use self::result::{Cut, Image, Link, Part, RESULT_BYTES, ResultLimits, ToolResult};
 use super::ids::{Person, Place, Timestamp, TurnId};
 use super::lineage::Lineage;
-use super::turn::{HistoryScope, Policy, Turn};
-use crate::command::Operators;
+use super::policy::{HistoryScope, Policy};
+use super::turn::Turn;
+use crate::caller::Operators;
 use crate::completion::WrittenJson;
-
-/// The name of a configured tool server: its key in the configuration, or made from its host.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ServerName(Arc<str>);
-
-impl ServerName {
-    /// A server of this name.
-    pub fn new(name: impl Into<Arc<str>>) -> Self {
-        Self(name.into())
-    }
-
-    /// The name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Display for ServerName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+pub use crate::server_name::ServerName;
 
 /// One tool as its source describes it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

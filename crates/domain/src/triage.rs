@@ -2,11 +2,11 @@
 
 use std::collections::HashSet;
 
+use super::clean::own_words;
 use super::command::Operators;
 use super::ids::{Person, TurnId};
 use super::incoming::{AuthorKind, Posted};
 use super::manners::{Draw, SuppressionReason};
-use super::prompt::own_words;
 use super::restriction;
 use super::turn::{HistoryScope, LaneRule, Policy, Trigger, Turn};
 

@@ -9,10 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::effort::{Effort, Outcome};
 use super::ending::{Dropped, Ending, OverLimit};
+pub use super::gate::GateDecision;
 use super::ids::{Timestamp, TurnId};
 use super::outgoing::Part;
-use super::turn::{Effort, Outcome};
 
 /// One event of a place's stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -140,18 +141,6 @@ pub enum ToolState {
     Succeeded,
     /// It failed, was refused or took too long.
     Failed,
-}
-
-/// What was decided about a gate.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum GateDecision {
-    /// The call may run.
-    Approved,
-    /// It may not.
-    Refused,
-    /// No decision came in time.
-    Expired,
 }
 
 impl TurnUpdate {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::clean::clean;
 use super::fire::{Cause, Deed, Fire};
 use super::ids::Timestamp;
-use super::prompt::clean;
 use super::signature::SigningKey;
 
 mod schemes;

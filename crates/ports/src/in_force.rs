@@ -7,8 +7,8 @@ use async_trait::async_trait;
 
 use super::Models;
 use domain::api_key::ApiKey;
-use domain::command::overview::Usage;
 use domain::ids::{Person, Place};
+use domain::overview::Usage;
 use domain::tool::usable::UsableTool;
 use domain::webhook::Webhook;
 

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use domain::command::{Callback, Choice, Spec};
+use domain::command::Callback;
+
 use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
+use domain::menu::{Choice, Spec};
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
 use domain::restriction::{Appointment, Member};

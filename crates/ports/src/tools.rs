@@ -9,8 +9,8 @@ use std::time::Duration;
 use secrecy::{ExposeSecret, SecretString};
 use sha2::{Digest, Sha256};
 
+use domain::hex::hex;
 use domain::tool::catalogue::Offer;
-use domain::tool::name::hex;
 use domain::tool::{ServerName, Tool, ToolKind};
 
 /// One configured tool server.

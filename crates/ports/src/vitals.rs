@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 pub use self::turns::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns, WantedTurns};
 use super::samples::Samples;
 use super::turn_detail::TurnDetail;
-use domain::command::Tooling;
 use domain::ids::Timestamp;
+use domain::tool::server::Tooling;
 
 /// The state of the whole program. Each call returns at once what is known; none of them waits.
 pub trait Vitals: Send + Sync {

@@ -1,6 +1,7 @@
 //! Commands at the terminal: a line that begins with a slash and the name of a command.
 
 use domain::command::CommandKind;
+use domain::menu;
 
 /// What was given with a command, by the names of its options.
 pub type Options = Vec<(String, String)>;
@@ -14,7 +15,7 @@ pub fn parse(line: &str) -> Option<(String, Options)> {
         return None;
     }
     let given = given.trim();
-    let options = match CommandKind::named(name).and_then(CommandKind::option) {
+    let options = match CommandKind::named(name).and_then(menu::option) {
         Some(option) if !given.is_empty() => {
             // As other doors write it, `row: deep`, or the value alone.
             let value = given.strip_prefix(option.name).and_then(|rest| rest.trim_start().strip_prefix(':'));

@@ -22,9 +22,9 @@ use tokio::time::timeout;
 pub use self::peer::Row;
 use self::peer::{Peer, Question};
 use super::{BuiltInTool, arguments, reads, told};
+use domain::hex::hex;
 use domain::ids::{TurnId, millis};
 use domain::lineage::{Budget, Lineage, Message, Spent};
-use domain::tool::name::hex;
 use domain::tool::{Annotations, CallError, OnBehalf, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Clock, ProgressSink};
 

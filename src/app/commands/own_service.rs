@@ -6,7 +6,7 @@ use std::time::Duration;
 use http::header::{HeaderValue, SERVER};
 use secrecy::{ExposeSecret, SecretString};
 
-use domain::command::Tooling;
+use domain::tool::server::Tooling;
 use settings::Settings;
 use web::api;
 

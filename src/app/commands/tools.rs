@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use self::configured::Catalogued;
 use crate::app::servers;
 use crate::app::{Cli, Options, exit};
-use domain::prompt;
+use domain::clean;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{CallError, Effect, ServerName, ToolRequest, ToolResult, schema};
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, Transport};
@@ -215,5 +215,5 @@ fn pretty(schema: &Value) -> String {
 
 /// Words from outside, with escapes in place of what a terminal would obey and of what people do not see.
 pub(crate) fn harmless(text: &str) -> String {
-    prompt::escaped(&text.replace("\r\n", "\n"))
+    clean::escaped(&text.replace("\r\n", "\n"))
 }

@@ -7,6 +7,7 @@ use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::testing::{DOOR, Inbox, LEAF, LONG, Stage, Tree, at, message, row, settle, turn, usual};
+use domain::arguments_hash::ArgumentsHash;
 use domain::command::Caller;
 use domain::delivery::Form;
 use domain::ending::Unposted;
@@ -14,7 +15,6 @@ use domain::gate::{Click, Clicker};
 use domain::ids::Person;
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
-use domain::tool::round::ArgumentsHash;
 use ports::PostRequest;
 use ports::testing::{FixedDice, ManualClock, MemoryStore};
 

@@ -4,10 +4,11 @@ use std::time::Duration;
 
 use super::CommandParts;
 use crate::messages::approvals::{ApprovalsMsg, Withdrawal};
-use domain::command::{CHOICES_MAX, Choice, Command, Typing, WITHDRAW};
+use domain::command::{Command, Typing, WITHDRAW};
 use domain::gate::allowance::Allowance;
 use domain::gate::{Clicker, Gate};
 use domain::ids::Person;
+use domain::menu::{CHOICES_MAX, Choice};
 use domain::notice::commands as words;
 use domain::outgoing::Piece;
 

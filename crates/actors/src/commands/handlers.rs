@@ -12,19 +12,18 @@ use crate::observation::daily;
 use crate::runtime::blocking::blocking;
 use crate::services::facts::best;
 use crate::services::ledger;
-use domain::command::overview::Usage;
 use domain::command::preferences::{self, DEFAULT, Preferences};
-use domain::command::{
-    CATEGORY, CHOICES_MAX, Choice, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW,
-};
+use domain::command::{CATEGORY, Command, CommandKind, FACT, REMEMBERED, ROW, Typing, USER, WITHDRAW};
 use domain::fact::Fact;
 use domain::ids::{Person, TurnId};
 use domain::keys;
 use domain::locale::Locale;
+use domain::menu::{CHOICES_MAX, Choice};
 use domain::model::Row;
 use domain::notice;
 use domain::notice::commands as words;
 use domain::outgoing::{Card, Field, File, Piece};
+use domain::overview::Usage;
 use domain::tool::access::Access;
 use domain::tool::catalogue::Entry;
 use domain::tool::{OnBehalf, Source};
@@ -56,7 +55,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         return (Piece::text(words::unknown(locale)), "unknown");
     };
     let operators = rules.operators();
-    if !operators.may_run(kind, &command.caller) {
+    if !kind.may_be_run_by(&command.caller, operators) {
         return (Piece::text(words::operators_only(kind, locale)), "refused");
     }
     let piece = match kind {
@@ -64,7 +63,7 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
             let direct = running.settings.discord.direct_messages == DirectMessages::Answer;
             let own: Vec<CommandKind> = CommandKind::ALL
                 .into_iter()
-                .filter(|kind| kind.is_served(served) && operators.may_run(*kind, &command.caller))
+                .filter(|kind| kind.is_served(served) && kind.may_be_run_by(&command.caller, operators))
                 .collect();
             Piece::text(words::help(&own, direct, locale))
         }

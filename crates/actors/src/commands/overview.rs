@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::CommandParts;
-use domain::command::overview::Overview;
+use domain::overview::Overview;
 use ports::vitals::{Part, Status, TreeNode};
 
 /// Actors that are named for their queues, and for their restarts.

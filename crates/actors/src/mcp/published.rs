@@ -5,9 +5,9 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 
 use crate::observation::board::{Board, PartKind};
-use domain::command::Tooling;
 use domain::tool::ServerName;
 use domain::tool::server::ServerStatus;
+use domain::tool::server::Tooling;
 
 /// Where the status of servers is shown.
 #[derive(Clone)]

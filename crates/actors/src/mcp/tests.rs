@@ -10,7 +10,7 @@ use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry, request};
 use crate::testing::{Inbox, Stage, Tree, at, real, settle};
 use crate::tree::{ActorKind, ROOT, Scope};
-use domain::command::Tooling;
+use domain::tool::server::Tooling;
 use domain::tool::{OnBehalf, ServerName, ToolRequest};
 use ports::Fault;
 use ports::testing::FixedDice;

@@ -147,8 +147,8 @@ const fn day(at: Timestamp) -> u64 {
 mod tests {
     use super::*;
     use crate::testing::{BEGINNING, live, person, place, turn_id};
+    use domain::arguments_hash::ArgumentsHash;
     use domain::audit::{AuditEvent, CALLS_MAX};
-    use domain::tool::round::ArgumentsHash;
     use ports::testing::{ManualClock, MemoryStore, ScriptedModels};
 
     fn audit(variables: &[(&str, &str)]) -> (Arc<MemoryStore>, Audit) {

@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::runtime::handle::Handle;
 use crate::services::ledger;
-use domain::command::overview::Usage;
 use domain::ids::{Person, Place};
+use domain::overview::Usage;
 use ports::{Clock, Store, UsageOf};
 
 /// How long the limiter may take to say how somebody stands.

@@ -7,8 +7,8 @@ use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry};
 use crate::testing::{Inbox, Stage, Tree, at, real, running, settle};
 use crate::tree::ActorKind;
-use domain::command::Tooling;
 use domain::tool::server::ServerStatus;
+use domain::tool::server::Tooling;
 use ports::testing::{FixedDice, ScriptedModels};
 use std::time::Duration;
 

@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 
 use super::super::message::{self, AllowedMentions, Body};
 use super::{Rest, foreign, number};
-use domain::command::{CHOICES_MAX, Callback, Choice, OptionKind, Spec};
+use domain::command::Callback;
 use domain::locale::{InEach, Locale};
+use domain::menu::{CHOICES_MAX, Choice, OptionKind, Spec};
 use domain::outgoing::Piece;
 use ports::{PostError, PostReply, PostResult};
 

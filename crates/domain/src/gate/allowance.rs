@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{ALLOWED_FOR, Clicker, Gate};
+use crate::arguments_hash::ArgumentsHash;
 use crate::ids::{Person, Place, Timestamp};
-use crate::tool::round::ArgumentsHash;
 
 /// The most allowances that are kept; the one that ends first makes room.
 pub const ALLOWANCES_MAX: usize = 1_000;

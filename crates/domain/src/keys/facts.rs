@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::part;
-use crate::fact::FactId;
+use crate::fact_id::FactId;
 use crate::ids::{MessageId, Person};
 
 /// How all facts begin.

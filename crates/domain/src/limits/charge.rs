@@ -1,7 +1,7 @@
 //! What an ended turn costs the member who asked.
 
+use crate::effort::{Effort, Outcome};
 use crate::ending::Ending;
-use crate::turn::{Effort, Outcome};
 
 /// What becomes of a turn's reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

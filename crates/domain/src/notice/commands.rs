@@ -21,12 +21,13 @@ pub use self::memories::{fact_forgotten, memories, remembered};
 use self::words::Words;
 use super::report;
 use super::template::countdown;
-use crate::command::kept::Wiped;
-use crate::command::overview::{Overview, Usage};
-use crate::command::{CommandKind, Tooling};
+use crate::command::CommandKind;
 use crate::daily::{DayUse, ToolUse};
+use crate::kept::Wiped;
 use crate::ledger::Tally;
 use crate::locale::Locale;
+use crate::overview::{Overview, Usage};
+use crate::tool::server::Tooling;
 
 const fn words(locale: Locale) -> &'static Words {
     match locale {

@@ -5,9 +5,9 @@ use sha2::{Digest, Sha256};
 use super::template::countdown;
 use crate::code;
 use crate::gate::{Choice, Decision, Gate, Refusal};
+use crate::hex::hex;
 use crate::locale::Locale;
 use crate::outgoing::{Button, ButtonStyle, Part};
-use crate::tool::name::hex;
 
 /// Longer arguments, in characters, are shown as an excerpt beside all of them.
 const EXCERPT_ABOVE: usize = 1_800;

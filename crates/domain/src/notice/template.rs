@@ -37,7 +37,7 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
         };
         match &rest[..end] {
             "{channel_id}" => text.push_str(filling.channel_id.unwrap_or_default()),
-            "{user}" => text.push_str(prompt::clean(filling.user, prompt::MAX_NAME_CHARS).trim()),
+            "{user}" => text.push_str(crate::clean::clean(filling.user, prompt::MAX_NAME_CHARS).trim()),
             "{until}" => {
                 text.push_str(&filling.until.map_or_else(|| words(filling.locale).until_lifted.to_owned(), moment));
             }

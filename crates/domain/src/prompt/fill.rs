@@ -2,7 +2,8 @@
 
 use jiff::tz::TimeZone;
 
-use super::{MAX_NAME_CHARS, Prompts, clean};
+use super::{MAX_NAME_CHARS, Prompts};
+use crate::clean::clean;
 use crate::ids::{Place, Timestamp};
 
 /// Who asks, where and when.

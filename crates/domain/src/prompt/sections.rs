@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Prompts, clean};
+use super::Prompts;
+use crate::clean::clean;
 use crate::ids::{Person, Timestamp};
 
 /// The texts of sections by their names.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::clean::{CUT, own_words};
 use crate::ids::{Door, MessageId, Person, Place, Timestamp};
 use crate::incoming::Author;
 

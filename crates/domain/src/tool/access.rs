@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use super::catalogue::Entry;
 use super::rights::{Audience, Call, Caller, Decided, Hidden, Operation, Rule, Verdict, decide, hides};
 use super::{Source, ToolKind};
-use crate::command::Operators;
+use crate::caller::Operators;
 use crate::ids::{Person, Place};
 use crate::turn::Turn;
 

@@ -7,12 +7,13 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::bounds::{OF_CATALOGUE, OF_PROVIDER, OF_PROVIDERS, OF_SOURCE, Room, Weight};
-use super::name::{callable, hex, skeleton};
+use super::name::{callable, skeleton};
 use super::rights::{self, Audience, Verdict};
 use super::validators::{self, SchemaKey, Validators};
 use super::{Annotations, Effect, Source, Tool};
+use crate::clean::clean;
 use crate::completion::{ToolSpec, WrittenJson};
-use crate::prompt::clean;
+use crate::hex::hex;
 
 /// The most tools of one catalogue; what comes after them is refused.
 pub const TOOLS_MAX: usize = 20_000;

@@ -1,5 +1,6 @@
 //! The names that models call tools by.
 
+use crate::hex::hex;
 use sha2::{Digest, Sha256};
 
 use super::Source;
@@ -41,17 +42,6 @@ pub fn skeleton(name: &str) -> String {
             other => other,
         })
         .collect()
-}
-
-/// Bytes as lower-case hexadecimal digits.
-#[must_use]
-pub fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-        // Writing into a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use super::access::{Access, RESOURCES};
 use super::catalogue::Entry;
 use super::rights::Verdict;
+use crate::clean::clean;
 use crate::completion::ToolSpec;
-use crate::prompt::clean;
 
 /// The most bytes of tables and columns in the description of one tool.
 pub const OUTLINE_BYTES: usize = 4 * 1024;

@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
 
 use super::catalogue::{Catalogue, Entry};
-use super::name::hex;
+use crate::arguments_hash::ArgumentsHash;
 use crate::completion::ToolCall;
+use crate::hex::hex;
 
 /// How often the same tool may be called with the same arguments in one turn.
 pub const REPEATS_MAX: u32 = 2;
@@ -23,24 +24,17 @@ pub struct Allowance {
     made: HashMap<ArgumentsHash, u32>,
 }
 
-/// The SHA-256 of a server and its address, a tool and its arguments with sorted keys: an approval and a repetition are about this.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct ArgumentsHash(pub String);
-
-impl ArgumentsHash {
-    /// The hash of a call.
-    #[must_use]
-    pub fn of(entry: &Entry, arguments: &Map<String, Value>) -> Self {
-        let mut hash = Sha256::new();
-        // Maps of this program keep their keys sorted, at every depth.
-        let arguments = Value::Object(arguments.clone()).to_string();
-        for part in [&*entry.name, &*entry.origin, &entry.pin.0, &arguments] {
-            hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-            hash.update(part.as_bytes());
-        }
-        Self(hex(&hash.finalize()))
+/// The hash of a call.
+#[must_use]
+pub fn hash_of(entry: &Entry, arguments: &Map<String, Value>) -> ArgumentsHash {
+    let mut hash = Sha256::new();
+    // Maps of this program keep their keys sorted, at every depth.
+    let arguments = Value::Object(arguments.clone()).to_string();
+    for part in [&*entry.name, &*entry.origin, &entry.pin.0, &arguments] {
+        hash.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        hash.update(part.as_bytes());
     }
+    ArgumentsHash(hex(&hash.finalize()))
 }
 
 /// A call that may go on to rights, limits and its source.
@@ -178,7 +172,7 @@ impl Ready {
             fits.then_some(()).ok_or(Problem::Misfit(misfit))?;
         }
         let Value::Object(arguments) = arguments else { return Err(Problem::Misfit("no object".to_owned())) };
-        let hash = ArgumentsHash::of(entry, &arguments);
+        let hash = hash_of(entry, &arguments);
         Ok(Self { call: call.clone(), entry: Arc::clone(entry), arguments, hash })
     }
 }

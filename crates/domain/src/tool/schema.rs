@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use self::keywords::{Keyword, kept_as_is};
 use super::Tool;
-use crate::prompt::clean;
+use crate::clean::clean;
 
 /// The most schemas in one; what comes after them takes anything.
 pub const NODES_MAX: usize = 2_000;

@@ -121,6 +121,52 @@ pub fn review<'a>(
     changed
 }
 
+/// Tools as far as they are connected; what the commands about tools answer from.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tooling {
+    /// Tool servers and how each is, by name.
+    pub servers: Vec<ToolServer>,
+}
+
+/// A tool server.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ToolServer {
+    /// Its name.
+    pub name: String,
+    /// How it is.
+    pub state: ServerStatus,
+    /// How far a start under way is, such as "14 s"; none when none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub progress: Option<String>,
+    /// The names of its tools in calls.
+    pub tools: Vec<String>,
+    /// Names of tools that are not what they were, and are held back until an operator accepts them.
+    pub changed: Vec<String>,
+    /// What the operator says it is for.
+    #[serde(default)]
+    pub about: Option<String>,
+}
+
+impl Tooling {
+    /// The server of this name; one that is not known begins.
+    pub fn server(&mut self, name: &str) -> &mut ToolServer {
+        let at = self.servers.binary_search_by(|known| known.name.as_str().cmp(name));
+        let at = at.unwrap_or_else(|at| {
+            let begins = ToolServer {
+                name: name.to_owned(),
+                state: ServerStatus::Starting,
+                progress: None,
+                tools: Vec::new(),
+                changed: Vec::new(),
+                about: None,
+            };
+            self.servers.insert(at, begins);
+            at
+        });
+        &mut self.servers[at]
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -14,8 +14,8 @@ use super::catalogue::{Catalogue, Entry};
 use super::round::{self, Allowance, Planned, Problem, Ready};
 use super::selection::{FIND_TOOLS, Index};
 use super::view::View;
+use crate::clean::clean;
 use crate::completion::{ToolCall, ToolSpec, WrittenJson};
-use crate::prompt::clean;
 
 /// The name of the tool that pages through a long result.
 pub const READ_RESULT: &str = "read_result";

@@ -10,9 +10,9 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::{Map, Value};
 
 use crate::registry::{Changes, File};
+use domain::clean::clean;
 use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
 use domain::near;
-use domain::prompt::clean;
 
 /// The longest timeout that makes sense: a turn is over long before.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);

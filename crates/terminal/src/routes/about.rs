@@ -15,11 +15,11 @@ use super::Parts;
 use super::problem::{refused, status_of};
 use crate::DOOR;
 use domain::api_key::{Caller, Right};
-use domain::command::overview::Usage;
 use domain::ids::{Person, Place};
 use domain::ledger::Tally;
 use domain::limits::Standing;
 use domain::model::Row;
+use domain::overview::Usage;
 
 /// The rows that the caller may ask, the default one first.
 pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {

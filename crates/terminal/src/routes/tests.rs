@@ -9,12 +9,12 @@ use tower::Service;
 
 use super::*;
 use domain::api_key::{ApiKey, KeyRing, Proven};
-use domain::command::overview::Usage;
 use domain::completion::{ToolSpec, WrittenJson};
 use domain::gate::Decision;
 use domain::ids::{Door, Person, Place};
 use domain::incoming::Incoming;
 use domain::lineage::Identity;
+use domain::overview::Usage;
 use domain::prompt::sections::{Change, Section, Versions};
 use domain::tool::usable::UsableTool;
 use domain::tool::{Effect, OnBehalf};

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 
 use crate::client;
 use domain::api_key::KeyHash;
-use domain::prompt::{clean, tail};
+use domain::clean::{clean, tail};
 use ports::ProgressSink;
 use ports::tools::Progress;
 

@@ -21,8 +21,8 @@ use crate::api::rooms::Rooms;
 use crate::api::site::{FETCH_MODE, is_foreign};
 use crate::api::{ApiOptions, SERVER_NAME, bodies, dashboard};
 use domain::api_key::{Caller, Proven, Right};
-use domain::command::Tooling;
 use domain::ids::Timestamp;
+use domain::tool::server::Tooling;
 use ports::vitals::{Turns, WantedTurns};
 use ports::{Keys, Vitals};
 

@@ -4,9 +4,9 @@ use super::*;
 use crate::messages::approvals::Waiting;
 use crate::messages::journal::{Decided, Parking};
 use crate::testing::LONG;
+use domain::arguments_hash::ArgumentsHash;
 use domain::gate::{Case, Decision, Gate, GateId, OWN_MAX, Parked};
 use domain::ids::Timestamp;
-use domain::tool::round::ArgumentsHash;
 
 const HOUR: u64 = 3_600_000;
 

@@ -3,8 +3,10 @@ use serde_json::{Value, json};
 use super::super::super::testing::{Request, access, answer as reply, serve};
 use super::*;
 use crate::DOOR;
-use domain::command::{self, CallbackToken, Offer, Served};
+use domain::command::{CallbackToken, Served};
 use domain::ids::MessageId;
+use domain::menu;
+use domain::menu::Offer;
 use domain::outgoing::{Card, Field, File};
 use domain::rejection::Rejection;
 use ports::{PostRequest, Poster};
@@ -100,7 +102,7 @@ async fn choices_are_short_and_not_too_many() {
 #[tokio::test]
 async fn commands_are_replaced_only_when_they_differ() {
     let application = reply(200, "", r#"{"id": "5"}"#);
-    let specs = command::specs(Offer { direct: false, ..ALL });
+    let specs = menu::specs(Offer { direct: false, ..ALL });
     let answers = vec![application.clone(), reply(200, "", "[]"), reply(200, "", "[]")];
     let (outcome, seen) = ask(PostRequest::RegisterCommands(specs.clone()), answers).await;
     assert_eq!(outcome, Ok(done()));
@@ -127,7 +129,7 @@ async fn commands_are_replaced_only_when_they_differ() {
     let (outcome, _) = ask(PostRequest::RegisterCommands(specs), vec![application.clone(), listed.clone()]).await;
     assert_eq!(outcome.unwrap().result, PostResult::Already);
     let answers = vec![application, listed, reply(200, "", "[]")];
-    let (outcome, _) = ask(PostRequest::RegisterCommands(command::specs(ALL)), answers).await;
+    let (outcome, _) = ask(PostRequest::RegisterCommands(menu::specs(ALL)), answers).await;
     assert_eq!(outcome, Ok(done()));
 }
 

@@ -1,14 +1,14 @@
 use super::*;
+use crate::arguments_hash::ArgumentsHash;
 use crate::command::Caller;
-use crate::command::ToolServer;
 use crate::daily::{DayUse, ToolUse};
 use crate::gate::allowance::Allowance;
 use crate::gate::{Clicker, Gate, GateId};
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::ledger::{self, Sums};
 use crate::limits::Standing;
-use crate::tool::round::ArgumentsHash;
 use crate::tool::server::ServerStatus;
+use crate::tool::server::ToolServer;
 
 const EN: Locale = Locale::English;
 

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use crate::completion::Role;
 use crate::fact::Fact;
+use crate::history::Exchange;
 use crate::history::History;
 use crate::ids::{Person, Timestamp};
-use crate::turn::Exchange;
 
 /// Everything that is kept about one person, as far as it was found.
 #[derive(Debug, Clone, Default, PartialEq)]
