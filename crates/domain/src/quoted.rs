@@ -28,7 +28,7 @@ pub struct Seen {
     /// The message that it replies to itself, as far as that was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<MessageId>,
-    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    /// The files that came with it, at most [`MAX_ATTACHMENTS`](super::attachment::MAX_ATTACHMENTS).
     #[serde(default)]
     pub attachments: Vec<Attachment>,
 }
