@@ -1,8 +1,7 @@
 //! Which addresses may be dialled. Both libraries panic or follow blindly when they get an address that they did not
 //! expect, so every address is checked here first, those that Discord sends included.
 
-use std::net::IpAddr;
-
+use domain::host::is_loopback;
 use http::Uri;
 
 use super::BadAccess;
@@ -47,11 +46,6 @@ fn checked(address: &str, [safe, plain]: [&str; 2], allow_insecure: bool) -> Res
 /// Whether an address that was checked leads to this machine.
 pub(super) fn is_local(address: &str) -> bool {
     address.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(is_loopback))
-}
-
-fn is_loopback(host: &str) -> bool {
-    let host = host.trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|ip| ip.is_loopback())
 }
 
 #[cfg(test)]

@@ -52,6 +52,7 @@ pub mod turn;
 pub mod turn_event;
 
 pub mod history;
+pub mod host;
 
 pub mod fact;
 

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 use std::future::Future;
-use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -121,7 +120,7 @@ impl Transport {
     /// # Errors
     /// The TLS library has no provider or no root certificates.
     pub fn new(base: &str, key: Option<SecretString>, clients: &mut Clients) -> Result<Self, String> {
-        let way = if !is_loopback(base) {
+        let way = if !is_here(base) {
             TlsMode::Out
         } else if base.starts_with("http://") {
             TlsMode::HerePlain
@@ -259,11 +258,9 @@ impl hyper::body::Body for LibraryBody {
     }
 }
 
-/// The address is on this machine.
-fn is_loopback(base: &str) -> bool {
-    let host = reqwest::Url::parse(base).ok().and_then(|url| url.host_str().map(str::to_owned)).unwrap_or_default();
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
+/// True if an address can only be on this machine.
+fn is_here(base: &str) -> bool {
+    reqwest::Url::parse(base).is_ok_and(|url| url.host_str().is_some_and(domain::host::is_loopback))
 }
 
 // === Bodies ===

@@ -16,7 +16,7 @@ pub fn address(endpoint: &Endpoint) -> Result<Url, Failure> {
     }
     match url.scheme() {
         "https" => Ok(url),
-        "http" if endpoint.allow_http || is_loopback(&url) => Ok(url),
+        "http" if endpoint.allow_http || is_here(&url) => Ok(url),
         "http" => Err(Failure::Address(
             "its url is http to another machine, which anybody between can read; write https, or allow_http: true"
                 .to_owned(),
@@ -25,8 +25,7 @@ pub fn address(endpoint: &Endpoint) -> Result<Url, Failure> {
     }
 }
 
-/// The address is on this machine.
-pub fn is_loopback(url: &Url) -> bool {
-    let host = url.host_str().unwrap_or_default().trim_start_matches('[').trim_end_matches(']');
-    host == "localhost" || host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+/// True if an address can only be on this machine.
+pub fn is_here(url: &Url) -> bool {
+    url.host_str().is_some_and(domain::host::is_loopback)
 }

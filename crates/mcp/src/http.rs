@@ -23,7 +23,7 @@ use sse_stream::Sse;
 use tokio::time::timeout;
 
 pub(super) use self::events::Events;
-use super::address::{address, is_loopback};
+use super::address::{address, is_here};
 use super::exchange::{Exchanges, id_of, is_discovery, not_discoverable, of_discovery};
 use super::failure::{Failure, one_line, place_of, root_cause};
 use super::frame::{Frame, Framer};
@@ -99,7 +99,7 @@ impl HttpClient {
             value.set_sensitive(true);
             headers.insert(parsed, value);
         }
-        let here = is_loopback(&url);
+        let here = is_here(&url);
         let own = url.clone();
         let redirects = Policy::custom(move |attempt| {
             let keeps_method =

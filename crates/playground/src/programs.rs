@@ -25,20 +25,17 @@ pub async fn only(request: Request, next: Next) -> Response {
 pub fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
-    host.is_some_and(is_loopback) && hosts.next().is_none()
+    host.is_some_and(is_here) && hosts.next().is_none()
 }
 
-fn is_loopback(host: &str) -> bool {
+fn is_here(host: &str) -> bool {
     let Ok(uri) = format!("http://{host}/").parse::<Uri>() else {
         return false;
     };
     let Some(authority) = uri.authority() else {
         return false;
     };
-    let name = authority.host().trim_start_matches('[').trim_end_matches(']');
-    let local =
-        name.eq_ignore_ascii_case("localhost") || name.parse::<std::net::IpAddr>().is_ok_and(|ip| ip.is_loopback());
-    local && !authority.as_str().contains('@')
+    domain::host::is_loopback(authority.host()) && !authority.as_str().contains('@')
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::problem::shown;
 /// network have, or one that ends in `.local`, `.internal`, `.svc` or `.lan`).
 #[must_use]
 pub fn is_remote(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']').trim_end_matches('.').to_ascii_lowercase();
+    let bare = domain::host::bare(host).to_ascii_lowercase();
     if let Ok(address) = bare.parse::<IpAddr>() {
         return match address.to_canonical() {
             IpAddr::V4(v4) => !(v4.is_loopback() || v4.is_private() || v4.is_link_local()),
@@ -21,13 +21,6 @@ pub fn is_remote(host: &str) -> bool {
     }
     let inner = [".local", ".internal", ".svc", ".lan", ".localhost", ".home.arpa"];
     bare.contains('.') && !inner.iter().any(|end| bare.ends_with(end)) && !bare.contains(".svc.cluster.")
-}
-
-/// Whether a host name or address can only be this machine.
-#[must_use]
-pub fn is_loopback(host: &str) -> bool {
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 /// Whether a port stands in the authority of an address that is none: no number from 1 to 65535.

@@ -9,10 +9,11 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 
 use super::Settings;
-use super::address::{has_wrong_port, is_loopback, is_remote};
+use super::address::{has_wrong_port, is_remote};
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
+use domain::host::is_loopback;
 use domain::{gate, keys};
 
 /// Container runtimes kill a program this long after asking it to stop.

@@ -11,8 +11,9 @@ use secrecy::{ExposeSecret, SecretString};
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
 
-use super::address::{escape, is_loopback};
+use super::address::escape;
 use super::{defaults, read};
+use domain::host::is_loopback;
 use domain::proxies::Network;
 
 /// `[discord]`: the account, where the service is, and what it allows.

@@ -6,10 +6,11 @@ use secrecy::{ExposeSecret, SecretString};
 
 use crate::app::configured::Lookup;
 use domain::api_key::is_name;
+use domain::host::is_loopback;
 use domain::lineage::{Budget, Identity};
 use ports::{Clock, Dice};
 use settings::Settings;
-use settings::address::{is_loopback, is_remote};
+use settings::address::is_remote;
 use settings::agents::Peer;
 use tools::BuiltInTool;
 use tools::agent_call::{AgentCall, Row};

@@ -59,7 +59,7 @@ fn messages_are_one_short_line() {
 #[test]
 fn only_this_machine_goes_without_a_proxy() {
     for base in ["http://localhost:4000/v1", "http://127.0.0.1:1/v1", "http://127.8.9.1", "http://[::1]:4000/v1"] {
-        assert!(is_loopback(base), "{base}");
+        assert!(is_here(base), "{base}");
     }
     for base in [
         "http://litellm:4000/v1",
@@ -68,7 +68,7 @@ fn only_this_machine_goes_without_a_proxy() {
         "http://10.0.0.1/v1",
         "nonsense",
     ] {
-        assert!(!is_loopback(base), "{base}");
+        assert!(!is_here(base), "{base}");
     }
 }
 

@@ -11,7 +11,7 @@ use serde_json::Value;
 use tokio::time::timeout;
 
 use super::reach::{Reach, Rule, Zone};
-use crate::address::is_loopback;
+use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
 
 /// How long one request may take.
@@ -55,7 +55,7 @@ impl Answer {
 /// It is neither.
 pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
     let url = Url::parse(address).map_err(|_| format!("{} is no address", one_line(address, WORDS)))?;
-    let fine = url.scheme() == "https" || (url.scheme() == "http" && (clear || is_loopback(&url)));
+    let fine = url.scheme() == "https" || (url.scheme() == "http" && (clear || is_here(&url)));
     if fine && url.username().is_empty() && url.password().is_none() {
         return Ok(url);
     }
@@ -71,7 +71,7 @@ fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
         .dns_resolver(rule.resolver(url))
         .referer(false)
         .retry(reqwest::retry::never());
-    let builder = if is_loopback(url) { builder.no_proxy() } else { builder };
+    let builder = if is_here(url) { builder.no_proxy() } else { builder };
     let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
     builder.build().map_err(|error| root_cause(&error))
 }
