@@ -23,6 +23,9 @@ mod licences;
 #[path = "tidy/names.rs"]
 mod names;
 
+#[path = "tidy/words.rs"]
+mod words;
+
 use std::collections::BTreeSet;
 use std::path::Path;
 
@@ -120,6 +123,57 @@ fn nothing_unwraps_outside_tests() {
 #[test]
 fn nothing_is_left_for_later() {
     enforce(rules::leftovers);
+}
+
+/// Plain English: see `tests/tidy/words.rs`. These numbers only fall.
+#[test]
+fn comments_and_documents_are_plain() {
+    // Folders that are rewritten, with the indefinite persons and the questions that are left in each.
+    const REWRITTEN: [(&str, usize, usize); 0] = [];
+    // All other code and documents.
+    const LEFT: (usize, usize) = (1015, 2700);
+
+    let mut rest = words::Found::default();
+    let mut rewritten: Vec<words::Found> = REWRITTEN.iter().map(|_| words::Found::default()).collect();
+    for file in files() {
+        let folder = REWRITTEN.iter().position(|(folder, ..)| file.path.starts_with(folder));
+        folder.map_or(&mut rest, |index| &mut rewritten[index]).extend(words::in_code(&file));
+    }
+    for (path, text) in documents() {
+        rest.extend(words::in_document(&path, &text));
+    }
+    for ((folder, indefinite, questions), found) in REWRITTEN.iter().zip(&rewritten) {
+        let list = [&found.indefinite[..], &found.questions[..]].concat().join("\n");
+        assert!(found.indefinite.len() <= *indefinite, "{folder}: name the actor\n{list}");
+        assert!(found.questions.len() <= *questions, "{folder}: begin with a noun or a verb\n{list}");
+    }
+    let now = (rest.indefinite.len(), rest.questions.len());
+    assert!(
+        now.0 <= LEFT.0 && now.1 <= LEFT.1,
+        "{now:?} of {} doc comments, at most {LEFT:?}: your change (`git diff main`) adds an indefinite person (name the \
+         actor) or a doc comment that begins with What, Who, Whether or How (begin with a noun or a verb)",
+        rest.docs
+    );
+    assert!(now.0 + 100 > LEFT.0 && now.1 + 100 > LEFT.1, "write {now:?} here: it was {LEFT:?}");
+}
+
+/// Every document and its text.
+fn documents() -> Vec<(String, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = vec![root.join("docs"), root.join("config"), root.join("deploy"), root.join("examples")];
+    let mut paths: Vec<_> = ["README.md", "actors.md", ".env.example"].iter().map(|name| root.join(name)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "md" || extension == "toml") {
+                paths.push(path);
+            }
+        }
+    }
+    let name = |path: &Path| path.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+    paths.iter().map(|path| (name(path), std::fs::read_to_string(path).unwrap_or_default())).collect()
 }
 
 #[test]

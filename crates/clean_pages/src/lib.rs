@@ -1,15 +1,16 @@
 //! Unmaps pages of the program's own file that the process no longer uses.
 //!
-//! A start runs most of a program's code once. The kernel maps 64 KiB around each page that is touched (`fault_around_bytes`),
+//! A start runs most of a program's code once. The kernel maps 64 KiB around each touched page (`fault_around_bytes`),
 //! so most of the file stays resident although serving needs a small part of it. [`release`] unmaps those pages:
 //!
-//! - **Nothing is lost.** Only segments of the executable that cannot be written and have no private copy of any page are unmapped.
-//!   Each of their pages equals the file and stays in the page cache; the next access maps it again without reading the disk.
-//! - **Relocated data and breakpoints stay.** A segment with a private page (`Anonymous` above 0 in `smaps`) is left alone.
-//! - **Once.** The cost is one read of `/proc/self/smaps`, one system call for each segment, and one minor page fault for each
-//!   64 KiB that is used again.
+//! - **Lossless.** Only read-only segments of the executable without private copies of pages are unmapped. Their pages
+//!   equal the file and stay in the page cache; the next access maps them again without reading the disk.
+//! - **Relocated data and breakpoints stay.** A segment with a private page (`Anonymous` above 0 in `smaps`) is
+//!   skipped.
+//! - **Cheap.** It costs one read of `/proc/self/smaps`, one system call for each segment, and one minor page fault
+//!   for each 64 KiB that is used again.
 //!
-//! Source: `madvise(2)`, `MADV_DONTNEED`; `proc_pid_smaps(5)`. On systems other than Linux nothing is done.
+//! Source: `madvise(2)`, `MADV_DONTNEED`; `proc_pid_smaps(5)`. Systems other than Linux are not changed.
 
 #[cfg(target_os = "linux")]
 mod smaps;
@@ -68,7 +69,7 @@ mod tests {
         let after = resident();
         assert!(released > 0 && before > 0, "before {before}, released {released}");
         assert!(after < before, "{after} bytes are resident after the release, {before} before");
-        // Code and constants that were unmapped are mapped again on use.
+        // Unmapped code and constants are mapped again on use.
         assert_eq!(format!("{:>8.2}|{:?}", 2.5, "text".to_uppercase()), "    2.50|\"TEXT\"");
     }
 }

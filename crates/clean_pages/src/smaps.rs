@@ -3,16 +3,15 @@
 /// A mapped part of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// First address.
     pub start: usize,
-    /// Bytes from there.
+    /// The length in bytes.
     pub length: usize,
-    /// Bytes of it that are resident.
+    /// The resident bytes.
     pub resident: u64,
 }
 
-/// Returns the segments of the file `program` that are private, cannot be written and have no private page. A mapping whose
-/// description is incomplete is left out.
+/// Returns the segments of the file `program` that are private, read-only and have no private page. Incomplete
+/// mappings are skipped.
 pub fn clean_segments(smaps: &str, program: &str) -> Vec<Segment> {
     let mut segments = Vec::new();
     let mut current: Option<Segment> = None;
@@ -48,7 +47,7 @@ fn mapping(line: &str) -> Option<Mapping<'_>> {
     let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
     let permissions = rest.get(..4)?;
     let unwritable_private = permissions.starts_with('r') && !permissions.contains('w') && permissions.ends_with('p');
-    // The path stands last, after offset, device and inode, and may hold spaces.
+    // The path is the last field, after offset, device and inode, and may contain spaces.
     let path = rest.splitn(5, ' ').nth(4).unwrap_or_default().trim_start();
     (start < end).then_some(Mapping { start, end, unwritable_private, path })
 }

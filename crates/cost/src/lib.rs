@@ -1,9 +1,9 @@
-//! For tests: what a parser costs, in instructions of the processor, for inputs of doubling size.
+//! For tests: the cost of a parser, in processor instructions, for inputs of doubling size.
 //!
-//! No code that reads outside bytes may cost more than linear time. A test of that rule counts instructions, because time depends
-//! on the machine and its load. The counting is done by valgrind: [`grows_linearly`] runs the test that calls it once more in a
-//! process of its own under `callgrind`, with the counters on only while the parser reads. Libraries below the parser are counted
-//! like its own code, and the parser itself holds nothing for this.
+//! Code that reads outside bytes must take at most linear time. A test of that rule counts instructions, because time
+//! depends on the machine and its load. [`grows_linearly`] runs the calling test again in a separate process under
+//! valgrind's `callgrind`, with the counters enabled only while the parser reads. Code of libraries below the parser
+//! is counted too; the parser needs no instrumentation.
 //!
 //! A test for a parser is one call:
 //!
@@ -11,23 +11,23 @@
 //! #[test]
 //! fn a_frame_costs_no_more_than_its_length() {
 //!     // Inputs of 4, 8, 16 and 32 KiB: the first argument is the smallest size, the largest is eight times as long. Choose the
-//!     // largest near the parser's cap, and an input that is as bad as one can be: nested, unclosed, repeated.
+//!     // largest near the parser's cap, and the worst input: nested, unclosed, repeated.
 //!     cost::grows_linearly(4 * 1024, |size| "[".repeat(size), |input| drop(parse(&input)));
 //! }
 //! ```
 //!
-//! | call | for what is read |
+//! | call | for input that is read |
 //! |---|---|
-//! | [`grows_linearly`] | in slices, or on a thread for blocking work: the cost follows the size |
-//! | [`fits_a_slice`] | in one go on a task: the same, and the largest input, which is the cap, takes a core no longer than 10 ms |
-//! | [`stays_flat`] | only up to a bound: what is behind it costs nothing |
+//! | [`grows_linearly`] | in slices, or on a blocking thread: the cost follows the size |
+//! | [`fits_a_slice`] | in one go on a task: the same, and the largest input, which is the cap, takes at most 10 ms of a core |
+//! | [`stays_flat`] | only up to a bound: input behind it costs nothing |
 //!
-//! Each call leaves a line in `target/cost/`, which `./test` prints as one table.
+//! Each call appends a line to `target/cost/`, which `./test` prints as one table.
 //!
-//! - The last argument must be a closure that is written in the test function itself: its type names the test to run again.
+//! - The last argument must be a closure written in the test function itself: its type names the test to run again.
 //! - One call for each test function.
-//! - Only the last closure is counted. What it returns late (destructors of its argument included) is counted as well.
-//! - A reader that waits is driven inside it, on a runtime of one thread.
+//! - Only the last closure is counted, including the destructors of its argument and result.
+//! - An asynchronous reader is driven inside it, on a runtime of one thread.
 
 use std::any::type_name_of_val;
 use std::path::Path;
@@ -39,22 +39,22 @@ const COUNTED: &str = "COST_IS_COUNTED";
 /// The sizes of the inputs, as multiples of the smallest.
 const SIZES: [usize; 4] = [1, 2, 4, 8];
 
-/// The most that the largest input may cost, as a multiple of the smallest: linear cost makes it 8, `n log n` about 10, the
-/// square 64.
+/// The limit of the largest input's cost, as a multiple of the smallest: linear cost makes it 8, `n log n` about 10,
+/// quadratic 64.
 const MOST: f64 = 12.0;
 
-/// The most that an input of eight times the size may cost where only its beginning is read.
+/// The limit for an input of eight times the size if only its beginning is read.
 const FLAT: f64 = 1.2;
 
-/// Below so many instructions the largest input was not read at all.
+/// The fewest instructions of a real read; below it the largest input was not read at all.
 const LEAST: u64 = 10_000;
 
-/// The instructions that a task may take in one go. Tests are built without optimisation, which takes 3 to 10 times the
-/// instructions of a release; that one runs about 4 in a nanosecond, so this is 10 ms of a core at most.
+/// The instructions that a task may take in one go. Tests are unoptimised, which takes 3 to 10 times the instructions
+/// of a release build; that one runs about 4 in a nanosecond, so this is at most 10 ms of a core.
 const SLICE: u64 = 100_000_000;
 
-/// Fails unless `read` costs at most in proportion to the size of what `input` makes, which is `smallest` and then twice, four
-/// and eight times that.
+/// Fails unless the cost of `read` grows at most in proportion to the size of its input, which `input` makes:
+/// `smallest` and then two, four and eight times that.
 ///
 /// # Panics
 /// The cost grows faster, or valgrind is not installed.
@@ -64,7 +64,8 @@ pub fn grows_linearly<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> 
     }
 }
 
-/// The same for what a task reads in one go: `cap` is the size of the largest input, and that one fits into 10 ms of a core.
+/// Like [`grows_linearly`], for input that a task reads in one go: `cap` is the size of the largest input, which must
+/// take at most 10 ms of a core.
 ///
 /// # Panics
 /// The cost grows faster, the largest input costs too much, or valgrind is not installed.
@@ -75,7 +76,7 @@ pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read
     }
 }
 
-/// Fails unless `read` costs about the same whatever the size of what `input` makes.
+/// Fails unless `read` costs about the same for each size of input.
 ///
 /// # Panics
 /// The cost grows, or valgrind is not installed.
@@ -85,16 +86,16 @@ pub fn stays_flat<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, r
     }
 }
 
-/// What was counted.
+/// The measured cost.
 #[derive(Debug)]
 struct Cost {
     /// Instructions for the largest input.
     largest: u64,
-    /// How many times more the largest input costs than the smallest.
+    /// The cost of the largest input as a multiple of the smallest.
     growth: f64,
 }
 
-/// Counts; none in the process that is being counted.
+/// Counts the instructions. Returns `None` in the process that is being counted.
 fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<Cost> {
     #[expect(clippy::disallowed_methods, reason = "the process that is counted is told so by its parent")]
     let is_counted = std::env::var_os(COUNTED).is_some();
@@ -115,7 +116,7 @@ fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R
     Some(cost)
 }
 
-/// Leaves the figures for the table. Where that fails, the test goes on.
+/// Appends the figures to the table. A failure to write does not fail the test.
 fn note(test: &str, size: usize, cost: &Cost) {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/cost");
     let each = float(cost.largest) / float(size as u64);
@@ -124,11 +125,11 @@ fn note(test: &str, size: usize, cost: &Cost) {
     let _ = std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(test.replace("::", ".")), line));
 }
 
-/// The counters are on while this runs, and are written down and set to zero at its end.
+/// The counters are enabled while this runs; at its end they are written out and reset.
 #[inline(never)]
 fn counted(work: &mut dyn FnMut()) {
     work();
-    // Something after the call, so that this frame stays until the work is done.
+    // Code after the call keeps this frame on the stack until the work is done.
     std::hint::black_box(());
 }
 
@@ -137,13 +138,13 @@ fn name_of(closure: &'static str) -> &'static str {
     closure.split("::{{closure}}").next().unwrap_or(closure).trim_start_matches("staffai_")
 }
 
-/// The path of the test that a closure was written in, as the test runner knows it.
+/// The path of the test that a closure was written in, in the form of the test runner.
 fn test_of(closure: &'static str) -> &'static str {
     let name = name_of(closure);
     name.split_once("::").map_or(name, |(_, path)| path)
 }
 
-/// Runs a test under valgrind and reads what it counted for each size.
+/// Runs a test under valgrind and reads the counts for each size.
 fn costs_of(test: &str) -> Vec<u64> {
     let folder = tempfile::tempdir().expect("a folder can be made");
     let out = folder.path().join("counts");

@@ -1,4 +1,4 @@
-//! Bodies: those that are sent, and those that come.
+//! Bodies of requests and responses.
 
 use std::error::Error;
 use std::fmt;
@@ -16,9 +16,9 @@ type BoxError = Box<dyn Error + Send + Sync>;
 
 /// The body of a request.
 pub enum Outgoing {
-    /// Bytes that are there already, maybe none.
+    /// Bytes in memory, possibly empty.
     Whole(Bytes),
-    /// The body of a library.
+    /// The body type of another library.
     Foreign(Pin<Box<dyn Body<Data = Bytes, Error = BoxError> + Send>>),
 }
 
@@ -61,15 +61,15 @@ impl Body for Outgoing {
 }
 
 impl Response {
-    /// The length of what is still to come, where it was told.
+    /// Returns the length of the rest of the body, if the server declared it.
     pub fn length(&self) -> Option<u64> {
         self.body.size_hint().exact()
     }
 
-    /// The next piece of the body; none at its end.
+    /// Returns the next piece of the body, or `None` at its end.
     ///
     /// # Errors
-    /// The rest will not come.
+    /// The rest of the body was lost.
     pub async fn chunk(&mut self) -> Result<Option<Bytes>, Failure> {
         poll_fn(|context| Pin::new(&mut *self).poll_next(context)).await.transpose()
     }
@@ -85,7 +85,7 @@ impl Stream for Response {
             match ready!(Pin::new(&mut *body).poll_frame(context)) {
                 None => return Poll::Ready(None),
                 Some(Err(error)) => return Poll::Ready(Some(Err(Failure::of(&error)))),
-                // What is no data are trailers, which nothing here reads.
+                // Frames without data are trailers, which are not used.
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
                         return Poll::Ready(Some(Ok(data)));

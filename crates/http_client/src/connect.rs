@@ -1,4 +1,4 @@
-//! Connections: to the service itself, or to it through a proxy, in the clear or encrypted.
+//! Connections to a service, directly or through a proxy, in plain text or with TLS.
 
 use std::error::Error;
 use std::future::Future;
@@ -26,17 +26,17 @@ use tower::Service;
 
 use super::failure::ConnectTimeout;
 
-/// How often an idle connection is asked for a sign of life, and how soon first.
+/// The interval of TCP keep-alive probes on an idle connection, and the delay before the first.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// After so many signs that did not come, a connection is given up.
+/// The number of unanswered probes after which a connection is closed.
 const KEEP_ALIVE_RETRIES: u32 = 3;
-/// After so long without a sign that what was written has arrived, a connection is given up.
+/// The time that written data may stay unacknowledged before the connection is closed.
 const SILENCE: Duration = Duration::from_secs(30);
 
 type BoxError = Box<dyn Error + Send + Sync>;
 type Connecting<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
 
-/// How TLS is spoken.
+/// The TLS configuration.
 ///
 /// # Errors
 /// No provider is installed, or the system has no root certificates.
@@ -55,7 +55,7 @@ pub(super) fn tls(encrypted: bool) -> Result<ClientConfig, String> {
     Ok(config)
 }
 
-/// Makes connections within a time.
+/// Opens connections within a timeout.
 #[derive(Clone)]
 pub(super) struct Connector {
     pub dialer: HttpsConnector<Dialer>,
@@ -77,18 +77,19 @@ impl Service<Uri> for Connector {
     }
 }
 
-/// Opens what a connection runs over: a socket to the service or its proxy, with a tunnel through the latter where what follows is encrypted.
+/// Opens the transport of a connection: a socket to the service or to its proxy, with a tunnel through the proxy if
+/// the connection is encrypted.
 #[derive(Clone)]
 pub(super) struct Dialer {
     tcp: HttpConnector,
     proxies: Option<Arc<Matcher>>,
-    /// How TLS is spoken with a proxy.
+    /// The TLS configuration for proxies.
     tls: Arc<ClientConfig>,
     user_agent: HeaderValue,
 }
 
 impl Dialer {
-    /// `within` is divided among the addresses of a name, so that one that does not answer leaves time for the next.
+    /// `within` is divided among the addresses of a name, so that an unresponsive address leaves time for the next.
     pub fn new(
         tls: Arc<ClientConfig>,
         proxies: Option<Arc<Matcher>>,
@@ -141,10 +142,10 @@ impl Service<Uri> for Dialer {
     }
 }
 
-/// What a connection runs over.
+/// The transport of a connection.
 pub(super) struct Transport {
     io: MaybeHttpsStream<TokioIo<TcpStream>>,
-    /// A proxy reads the requests, so they name the service.
+    /// True if a proxy reads the requests; they then name the service.
     proxied: bool,
 }
 

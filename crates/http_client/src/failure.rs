@@ -1,31 +1,31 @@
-//! Why an exchange failed.
+//! The reasons why an exchange failed.
 
 use std::error::Error;
 use std::{fmt, io};
 
 use hyper_util::client::legacy;
 
-/// Why there was no whole answer.
+/// The reason why there is no complete response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// What it means.
+    /// The kind of failure.
     pub kind: FailureKind,
-    /// The innermost reason in words, which is the one that helps. It names no header; what is wrong with a certificate may name the host.
+    /// The innermost cause as text. It names no header; a certificate error may name the host.
     pub cause: String,
 }
 
-/// What a failure means.
+/// Kinds of failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureKind {
-    /// No connection stood: the request was not sent.
+    /// No connection was established; the request was not sent.
     Connect,
-    /// The system gave a connection up that had fallen silent.
+    /// The system closed an unresponsive connection.
     TimedOut,
-    /// The connection broke, or what came is no HTTP.
+    /// The connection broke, or the response is not HTTP.
     Broken,
 }
 
-/// No connection stood in time.
+/// No connection was established in time.
 #[derive(Debug)]
 pub(super) struct ConnectTimeout;
 

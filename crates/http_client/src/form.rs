@@ -1,20 +1,20 @@
-//! Forms of several parts (`multipart/form-data`, RFC 7578), as browsers write them.
+//! Multipart forms (`multipart/form-data`, RFC 7578), encoded as browsers do.
 
 use std::hash::{BuildHasher, RandomState};
 
 use bytes::Bytes;
 use http::HeaderValue;
 
-/// A form that is being written.
+/// A form under construction.
 pub struct Form {
     boundary: String,
     bytes: Vec<u8>,
 }
 
 impl Form {
-    /// A form with a boundary of its own.
+    /// Creates an empty form with a random boundary.
     pub fn without_parts() -> Self {
-        // Drawn after the files were written, so none of them can hold it but by chance.
+        // Random, and drawn after the files were written, so a file contains it only by chance.
         let [one, other] = [(); 2].map(|()| RandomState::new().hash_one(0_u8));
         Self { boundary: format!("staffai-{one:016x}{other:016x}"), bytes: Vec::new() }
     }
@@ -22,7 +22,7 @@ impl Form {
     /// Adds a part. Quotes and line ends in names are escaped as browsers do.
     ///
     /// # Errors
-    /// The content type cannot be written in a header.
+    /// The content type is not a valid header value.
     pub fn part(
         &mut self,
         name: &str,
@@ -45,7 +45,7 @@ impl Form {
         Ok(())
     }
 
-    /// The content type of the whole form, and its bytes.
+    /// Returns the content type of the form and its bytes.
     #[must_use]
     pub fn finish(self) -> (HeaderValue, Bytes) {
         let Self { boundary, mut bytes } = self;

@@ -1,12 +1,13 @@
-//! One lean HTTP client for what leaves this process on its hot paths: connections are kept, a request is written as it was
-//! prepared, and an answer is handed on in the pieces that came.
+//! A small HTTP client for the hot paths: it pools connections, writes requests as prepared, and returns responses in
+//! the pieces that arrive.
 //!
-//! It knows no service. No redirect is followed, because one would carry keys and prompts to an address that is not configured; nothing is
-//! decompressed; nothing is tried twice, but for a request that met a kept connection closed before its first byte was written.
-//! Certificates are checked as the system does. Where [`Settings::proxied`] says so, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and
-//! `NO_PROXY` count as they do for curl. A proxy that does not speak HTTP, such as one of SOCKS, cannot be used: each connection through it fails.
+//! It does not follow redirects, because a redirect would carry keys and prompts to an address that is not configured.
+//! It does not decompress. It does not retry, except for a request that met a closed pooled connection before its
+//! first byte was written. Certificates are verified with the system's root certificates. If [`Settings::proxied`] is
+//! set, `HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY` and `NO_PROXY` work as in curl. Only HTTP proxies are supported; each
+//! connection through another kind, such as SOCKS, fails.
 //!
-//! A connection has a time to stand in. How long an exchange may take, and how much of an answer is read, is the caller's to bound.
+//! Establishing a connection has a timeout. The caller bounds the time of an exchange and the size of a response.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,18 +36,18 @@ pub use form::Form;
 
 use connect::{Connector, Dialer};
 
-/// How services are reached.
+/// Settings of a client.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How we name ourselves.
+    /// The value of the header `user-agent`.
     pub user_agent: &'static str,
-    /// The longest that a connection may take to stand, name resolution and TLS included.
+    /// The timeout of establishing a connection, name resolution and TLS included.
     pub connect_timeout: Duration,
-    /// How long an unused connection is kept.
+    /// The time after which an unused connection is closed.
     pub idle_timeout: Duration,
-    /// The proxies of the environment are used.
+    /// True if the proxies of the environment are used.
     pub proxied: bool,
-    /// Connections may be encrypted. Without it none can be, and the certificates of the system, which take a while to read, are not.
+    /// True if TLS is available. Without it the client skips reading the system's certificates, which is slow.
     pub encrypted: bool,
 }
 
@@ -62,7 +63,7 @@ struct Inner {
 }
 
 impl HttpClient {
-    /// A client. It reads the certificates of the system, so it must not be made where nothing may block.
+    /// Creates a client. Blocks while it reads the certificates of the system.
     ///
     /// # Errors
     /// TLS cannot be set up.
@@ -71,7 +72,7 @@ impl HttpClient {
         Ok(Self::with(settings, connect::tls(settings.encrypted)?, proxies))
     }
 
-    /// A client that speaks TLS in this way and uses these proxies.
+    /// Creates a client with this TLS configuration and these proxies.
     fn with(settings: Settings, tls: ClientConfig, proxies: Option<Matcher>) -> Self {
         let (tls, proxies) = (Arc::new(tls), proxies.map(Arc::new));
         let user_agent = HeaderValue::from_static(settings.user_agent);
@@ -85,10 +86,10 @@ impl HttpClient {
         Self(Arc::new(Inner { client, user_agent, proxies }))
     }
 
-    /// Sends a request, and gives the answer as soon as its head is there.
+    /// Sends a request and returns the response as soon as its head has arrived.
     ///
     /// # Errors
-    /// There was none.
+    /// There is no response.
     pub async fn send(&self, mut request: Request<Outgoing>) -> Result<Response, Failure> {
         if request.uri().scheme() == Some(&Scheme::HTTP)
             && let Some(proxy) = self.0.proxies.as_ref().and_then(|proxies| proxies.intercept(request.uri()))
@@ -96,7 +97,7 @@ impl HttpClient {
         {
             request.headers_mut().insert(PROXY_AUTHORIZATION, authorization.clone());
         }
-        // Some proxies refuse a post whose length is not told.
+        // Some proxies refuse a post without a declared length.
         let unsized_post = request.method() != Method::GET && request.body().is_end_stream();
         let headers = request.headers_mut();
         if unsized_post {
@@ -109,7 +110,7 @@ impl HttpClient {
     }
 }
 
-/// An answer whose body is still to be read. What is dropped before its end takes its connection along.
+/// A response whose body is still to be read. Dropping it before the end closes its connection.
 #[derive(Debug)]
 pub struct Response {
     /// Its status.

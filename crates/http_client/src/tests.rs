@@ -1,4 +1,4 @@
-//! Over real sockets.
+//! Tests over real sockets.
 
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -28,7 +28,7 @@ fn get(url: String) -> Request<Outgoing> {
     Request::get(url).body(Outgoing::EMPTY).unwrap()
 }
 
-/// A server that gives each request this answer and tells its head; the first number is that of its connection.
+/// A server that answers each request like this and reports its head, with the number of its connection.
 async fn server(answer: &'static str) -> (String, mpsc::UnboundedReceiver<(usize, String)>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap().to_string();
@@ -103,13 +103,13 @@ async fn failures_have_their_kind() {
     let failure = client(None).send(get(format!("http://{address}/"))).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Broken);
 
-    // Who answers an attempt to encrypt with words of its own was not reached.
+    // A server that answers a TLS handshake in plain text counts as not reached.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {
         let (mut socket, _) = listener.accept().await.unwrap();
         socket.write_all(b"SSH-2.0\r\n\r\n").await.unwrap();
-        // Until it is hung up.
+        // Reads until the client closes the connection.
         while socket.read_u8().await.is_ok() {}
     });
     let failure = client(None).send(get(format!("https://{address}/"))).await.unwrap_err();
@@ -118,7 +118,7 @@ async fn failures_have_their_kind() {
 
 #[tokio::test]
 async fn a_connection_that_does_not_stand_in_time_is_given_up() {
-    // It takes connections, and says nothing in the handshake.
+    // Accepts connections and never answers the handshake.
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -134,7 +134,7 @@ async fn proxies_are_used_and_passed_by_as_they_are_told() {
     let proxies = Matcher::builder().all(format!("http://me:pw@{address}")).no("127.0.0.0/8").build();
     let client = client(Some(proxies));
 
-    // In the clear the proxy reads the request.
+    // Without encryption the proxy reads the request.
     assert_eq!(text(client.send(get("http://service.test/a".to_owned())).await.unwrap()).await, "hi");
     let head = told.recv().await.unwrap().1;
     assert!(head.starts_with("GET http://service.test/a HTTP/1.1\r\n"), "{head}");
@@ -143,7 +143,7 @@ async fn proxies_are_used_and_passed_by_as_they_are_told() {
         "{head}"
     );
 
-    // What is encrypted goes through a tunnel; this one ends before a handshake.
+    // Encrypted requests use a tunnel; this one ends before a handshake.
     let failure = client.send(get("https://service.test/a".to_owned())).await.unwrap_err();
     assert_eq!(failure.kind, FailureKind::Connect);
     let head = told.recv().await.unwrap().1;
@@ -204,7 +204,7 @@ async fn a_post_that_meets_a_closed_connection_arrives_once() {
             let mut body = [0; 4];
             socket.read_exact(&mut body).await.unwrap();
             socket.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nhi").await.unwrap();
-            // It is hung up without a word that it would be.
+            // Closes the connection without announcing it.
             (head, body)
         };
         let asking = async { text(client.send(post(&url)).await.unwrap()).await };
@@ -223,11 +223,11 @@ async fn a_post_without_a_body_says_so() {
     assert!(head.contains("content-length: 0\r\n"), "{head}");
 }
 
-/// Of `localhost`, signed by itself, for a hundred years; and its key.
+/// A self-signed certificate of `localhost`, valid for a hundred years, and its key.
 const CERTIFICATE: &[u8] = include_bytes!("tests/certificate.der");
 const KEY: &[u8] = include_bytes!("tests/key.der");
 
-/// A server with a certificate that nobody vouches for; it tells what it could read of one connection.
+/// A server with an untrusted certificate; it returns the bytes that it could read of one connection.
 fn encrypted_server() -> (u16, std::thread::JoinHandle<Option<String>>) {
     let certificate = CertificateDer::from(CERTIFICATE);
     let config = rustls::ServerConfig::builder().with_no_client_auth();

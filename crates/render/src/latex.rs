@@ -1,5 +1,5 @@
-//! Formulas as pictures: parsed, laid out and drawn in this process, with fonts that are part of it. No file is read and no
-//! address is asked for any formula; every step has a bound, and what breaks one is no picture.
+//! Formulas as pictures: parsed, laid out and drawn in this process with bundled fonts. Drawing opens no file and no
+//! connection. Every step is bounded; a formula that exceeds a bound gets no picture.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,22 +21,22 @@ pub const FORMULA_MAX: usize = 2_000;
 pub const WIDTH_MAX: u32 = 2_400;
 /// The highest picture, in pixels.
 pub const HEIGHT_MAX: u32 = 1_600;
-/// Formulas that are drawn at once. Drawing cannot be stopped once it runs, so this bounds the threads it may take.
+/// The number of formulas drawn at once. Drawing cannot be cancelled, so this bounds the threads in use.
 const AT_ONCE: usize = 2;
-/// The longest wait for a picture.
+/// The timeout of one picture.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// Pixels of the letter M: twice the size of a message's text, so that fine lines stay crisp on every screen.
+/// Pixels of the letter M: twice the text size of a message, so that fine lines stay crisp.
 const EM: f32 = 32.0;
-/// Below this the picture could not be read: it is not drawn.
+/// The smallest legible size; below it the formula is not drawn.
 const EM_MIN: f32 = 14.0;
 /// Pixels between the formula and the edge of its card.
 const PADDING: f32 = 22.0;
 /// Pixels of the card's rounded corners.
 const CORNER: f32 = 12.0;
-/// The most items of a drawing; an ordinary formula has some dozens.
+/// The most items of a drawing. An ordinary formula has some dozens.
 const ITEMS_MAX: usize = 10_000;
 
-/// A card with a formula on it. The card brings its own ground, so that it can be read on dark and on light.
+/// A card with a formula on it. The card has its own background, so that it is legible on dark and on light.
 #[derive(Clone, Copy)]
 struct Look {
     ground: Color,
@@ -45,7 +45,7 @@ struct Look {
 
 /// Light on dark.
 const SLATE: Look = Look { ground: Color::rgb(0.137, 0.149, 0.180), ink: Color::rgb(0.957, 0.965, 0.984) };
-/// Dark on white, for formulas that bring their own colours: those are made for paper.
+/// Dark on white, for formulas with colours of their own, which are made for paper.
 const PAPER: Look = Look { ground: Color::WHITE, ink: Color::rgb(0.09, 0.10, 0.13) };
 
 /// Draws formulas.
@@ -71,7 +71,7 @@ impl Latex {
     async fn draw(&self, formula: String) -> Result<Vec<u8>, NotDrawn> {
         let slot = Arc::clone(&self.slots).acquire_owned().await.map_err(|_| NotDrawn::Late)?;
         let drawing = tokio::task::spawn_blocking(move || {
-            // The slot is free when the work has ended, also when its caller stopped waiting.
+            // The slot is released when the work ends, even if the caller stopped waiting.
             let _slot = slot;
             draw(&formula).map_err(NotDrawn::Unable)
         });
@@ -82,7 +82,7 @@ impl Latex {
 /// Draws one formula as a PNG picture.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why it was not drawn.
 pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
     let (look, list) = laid_out(formula)?;
     let options = RenderOptions {
@@ -95,7 +95,7 @@ pub fn draw(formula: &str) -> Result<Vec<u8>, String> {
     rounded(&render_to_png(&list, &options)?)
 }
 
-/// What there is to draw for a formula, and on what ground.
+/// Lays a formula out and chooses its background.
 fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
     if formula.chars().nth(FORMULA_MAX).is_some() {
         return Err(format!("longer than {FORMULA_MAX} characters"));
@@ -119,7 +119,7 @@ fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
     Ok((PAPER, list_in(PAPER.ink)?))
 }
 
-/// Pixels of the letter M at which the picture keeps within its bounds.
+/// The largest size of the letter M, in pixels, at which the picture stays within its bounds.
 fn size(list: &DisplayList) -> Result<f32, String> {
     let fits = |most: u32, ems: f64| (f64::from(most) - 2.0 * f64::from(PADDING)) / ems.max(0.01);
     let most = fits(WIDTH_MAX, list.width).min(fits(HEIGHT_MAX, list.total_height()));
@@ -128,7 +128,7 @@ fn size(list: &DisplayList) -> Result<f32, String> {
     if size.is_finite() && size >= EM_MIN { Ok(size) } else { Err("too large to be read in one picture".to_owned()) }
 }
 
-/// A letter that our fonts lack. Drawing it would look for fonts on this machine.
+/// A letter that the bundled fonts lack. Drawing it would search the fonts of the system.
 fn foreign_letter(item: &DisplayItem) -> Option<u32> {
     let DisplayItem::GlyphPath { font, char_code, .. } = item else { return None };
     let known = FontId::parse(font).is_some_and(|font| ratex_font::get_char_metrics(font, *char_code).is_some());
@@ -144,7 +144,7 @@ fn colour(item: &DisplayItem) -> &Color {
     }
 }
 
-/// The picture as a card with rounded corners.
+/// Cuts the picture to a card with rounded corners.
 fn rounded(png: &[u8]) -> Result<Vec<u8>, String> {
     let square = Pixmap::decode_png(png).map_err(|error| error.to_string())?;
     let mut card = Pixmap::new(square.width(), square.height()).ok_or("an empty picture")?;

@@ -1,4 +1,4 @@
-//! What every door can use: pictures of what no platform draws by itself.
+//! Pictures of content that no platform draws by itself.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use ports::Renderer;
 #[cfg(feature = "latex")]
 pub mod latex;
 
-/// The renderer of this build.
+/// Returns the renderer of this build.
 #[must_use]
 pub fn renderer() -> Arc<dyn Renderer> {
     #[cfg(feature = "latex")]
@@ -16,7 +16,7 @@ pub fn renderer() -> Arc<dyn Renderer> {
     return Arc::new(Nothing);
 }
 
-/// Draws nothing: everything is shown as text.
+/// Draws nothing: formulas stay text.
 #[cfg(not(feature = "latex"))]
 struct Nothing;
 

@@ -6,7 +6,7 @@ fn pixels(formula: &str) -> Pixmap {
     Pixmap::decode_png(&draw(formula).unwrap_or_else(|reason| panic!("{formula}: {reason}"))).unwrap()
 }
 
-/// The colour of a pixel, without its transparency.
+/// The colour of a pixel, without its alpha.
 fn at(picture: &Pixmap, x: u32, y: u32) -> (u8, u8, u8, u8) {
     let pixel = picture.pixel(x, y).unwrap().demultiply();
     (pixel.red(), pixel.green(), pixel.blue(), pixel.alpha())
@@ -61,7 +61,7 @@ fn the_usual_repertoire_can_be_drawn() {
     }
 }
 
-/// What a hostile or confused model may send.
+/// Input that a hostile or confused model may send.
 const ODD: &[&str] = &[
     r"\input{/etc/passwd}",
     r"\include{/etc/passwd}",
@@ -129,7 +129,7 @@ const ODD: &[&str] = &[
     r"\begin{array}{:c:}\rule{1em}{1000000000em}\end{array}",
 ];
 
-/// The same, too deep for anybody.
+/// Input that is nested too deeply.
 fn deep() -> Vec<String> {
     let pairs = [
         ("{", "}"),
@@ -148,7 +148,7 @@ fn deep() -> Vec<String> {
     depths.into_iter().flat_map(|depth| pairs.map(|pair| nested(pair, depth))).collect()
 }
 
-/// The same, with far too much of something.
+/// Input with far too many items.
 fn much() -> Vec<String> {
     let words = |layer: &str, inside: &str| format!(r"\def\{layer}{{{}}}", inside.repeat(100));
     vec![
@@ -188,7 +188,7 @@ fn hostile_formulas_end_in_time_and_bounds() {
         }
     }
     println!("the slowest: {slowest:?}");
-    // Without optimisation and beside other tests; a formula that never ends would be far beyond this.
+    // Generous, because tests run unoptimised beside others; a formula that never ends takes far longer.
     assert!(slowest.0 < Duration::from_secs(60), "{slowest:?}");
     assert!(!std::path::Path::new("/tmp/staffai-was-here").exists());
 }
@@ -211,7 +211,7 @@ async fn many_at_once_are_drawn_one_after_the_other() {
 
 #[test]
 fn reading_a_formula_costs_in_proportion_to_it() {
-    // What is drawn has as many pixels as a picture may have; before that a formula is read and laid out.
+    // The pixels of a drawn formula are bounded by the picture; reading and layout come before that.
     let formulas = |size: usize| {
         vec![
             "x+".repeat(size / 2),
