@@ -16,6 +16,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
+use hyper::upgrade::OnUpgrade;
+use hyper_util::rt::TokioIo;
+use tokio::io::copy_bidirectional;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -35,6 +38,10 @@ use ports::Keys;
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
 /// How long the program may go on with an answer whose connection we end, read or not: longer than a turn usually may.
 const REST_WITHIN: Duration = Duration::from_secs(45 * 60);
+/// How long a WebSocket may be open: longer than the program keeps any.
+const SOCKET_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
+/// The only protocol that a connection is handed over to.
+const WEBSOCKET: &str = "websocket";
 /// Paths that are answered while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 /// The header that says that the program is away.
@@ -74,22 +81,45 @@ impl Behind {
         &self,
         address: SocketAddr,
         (link, ended): (Link, CancellationToken),
-        request: Request,
+        mut request: Request,
     ) -> Result<Response, reqwest::Error> {
+        let client = asks_for_socket(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let (parts, body) = request.into_parts();
         let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
         let mut headers = without_connection(&parts.headers);
         if !link.peer.is_loopback() || !link.own.is_loopback() {
             of_another_machine(&mut headers, link);
         }
-        let asked = self.client.request(parts.method, format!("http://{address}{path}")).headers(headers);
-        let answer = asked.body(reqwest::Body::wrap_stream(body.into_data_stream())).send().await?;
+        let asked = self.client.request(parts.method, format!("http://{address}{path}"));
+        let asked = if client.is_some() {
+            of_a_socket(&mut headers);
+            asked.headers(headers)
+        } else {
+            asked.headers(headers).body(reqwest::Body::wrap_stream(body.into_data_stream()))
+        };
+        let answer = asked.send().await?;
         let mut response = Response::new(Body::empty());
         *response.status_mut() = answer.status();
         *response.headers_mut() = without_connection(answer.headers());
+        if let (Some(client), StatusCode::SWITCHING_PROTOCOLS) = (client, answer.status()) {
+            of_a_socket(response.headers_mut());
+            tokio::spawn(ended.run_until_cancelled_owned(join(client, answer)));
+            return Ok(response);
+        }
         *response.body_mut() = Body::from_stream(Rest { left: Some(answer.bytes_stream().boxed()), ended });
         Ok(response)
     }
+}
+
+/// Passes bytes on between a client and the program, until either of them ends the WebSocket.
+async fn join(client: OnUpgrade, program: reqwest::Response) {
+    let passed = timeout(SOCKET_WITHIN, async {
+        if let (Ok(client), Ok(mut program)) = tokio::join!(client, program.upgrade()) {
+            // Each side sees the end of the other, in order or not.
+            let _ = copy_bidirectional(&mut TokioIo::new(client), &mut program).await;
+        }
+    });
+    let _ = passed.await;
 }
 
 /// A request to the program. It ends when its client goes away, which the program takes for what it is; when we end the connection of
@@ -205,6 +235,18 @@ fn of_another_machine(headers: &mut HeaderMap, link: Link) {
     if own.is_some_and(|own| headers.get(header::ORIGIN).is_some_and(|origin| origin.as_bytes() == own)) {
         headers.insert(header::ORIGIN, HeaderValue::from_static("http://localhost"));
     }
+}
+
+/// True if the request wants to go on as a WebSocket.
+fn asks_for_socket(headers: &HeaderMap) -> bool {
+    let upgrade = headers.get(header::UPGRADE).and_then(|protocol| protocol.to_str().ok());
+    upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET))
+}
+
+/// Adds the headers of one connection that a handshake has on both sides.
+fn of_a_socket(headers: &mut HeaderMap) {
+    headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+    headers.insert(header::UPGRADE, HeaderValue::from_static(WEBSOCKET));
 }
 
 fn without_connection(headers: &HeaderMap) -> HeaderMap {
@@ -336,6 +378,55 @@ mod tests {
             let end = timeout(Duration::from_secs(20), made.recv()).await.expect("in time");
             assert_eq!(end, Some(ours), "{path}");
         }
+    }
+
+    #[tokio::test]
+    async fn a_websocket_is_passed_on_until_the_program_or_the_page_ends() {
+        use axum::extract::ws::{Message as Frame, WebSocketUpgrade};
+        use futures_util::SinkExt;
+        use tokio_tungstenite::tungstenite::{Error, Message};
+
+        let program = async |headers: HeaderMap, upgrade: WebSocketUpgrade| {
+            if headers.get("authorization").is_none() {
+                return StatusCode::UNAUTHORIZED.into_response();
+            }
+            upgrade.on_upgrade(async |mut socket| {
+                while let Some(Ok(frame)) = socket.next().await {
+                    if matches!(frame, Frame::Text(_)) && socket.send(frame).await.is_err() {
+                        return;
+                    }
+                }
+            })
+        };
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (_address, known) = watch::channel(Some(listener.local_addr().unwrap()));
+        let program = Router::new().route("/v1/responses", get(program));
+        tokio::spawn(async move { axum::serve(listener, program).await });
+        let (url, stop) = in_front(known, Ring(KeyRing::default())).await;
+        let url = format!("{}/v1/responses", url.replace("http://", "ws://"));
+        let open = async |key: Option<&str>| {
+            let mut request =
+                tokio_tungstenite::tungstenite::client::IntoClientRequest::into_client_request(&url).unwrap();
+            if let Some(key) = key {
+                request.headers_mut().insert("authorization", key.parse().unwrap());
+            }
+            tokio_tungstenite::connect_async(request).await
+        };
+        let Err(Error::Http(refused)) = open(None).await else { panic!("the program's refusal arrives") };
+        assert_eq!(refused.status(), 401);
+        let within = Duration::from_secs(20);
+        let (mut socket, _) = open(Some("Bearer a")).await.unwrap();
+        for text in ["one", "two"] {
+            socket.send(Message::text(text)).await.unwrap();
+            assert_eq!(timeout(within, socket.next()).await.unwrap().unwrap().unwrap(), Message::text(text));
+        }
+        // A close of the client comes back from the program.
+        socket.close(None).await.unwrap();
+        assert!(matches!(timeout(within, socket.next()).await.unwrap(), Some(Ok(Message::Close(_)))));
+        let (mut socket, _) = open(Some("Bearer a")).await.unwrap();
+        stop.cancel();
+        let end = timeout(within, socket.next()).await.expect("the page ends its sockets");
+        assert!(matches!(end, None | Some(Err(_))), "{end:?}");
     }
 
     #[tokio::test]

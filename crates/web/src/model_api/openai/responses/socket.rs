@@ -43,6 +43,8 @@ const PING_EVERY: Duration = Duration::from_secs(30);
 const SILENT: Duration = Duration::from_secs(90);
 /// How long a client may take to read one event.
 const SEND_WITHIN: Duration = Duration::from_secs(30);
+/// How long a client may take to answer the close.
+const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 /// How long a failure may take to come before the response is told as begun.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 /// The only type of event that is taken.
@@ -303,21 +305,25 @@ impl Session {
         }
     }
 
-    /// When the client is asked the next time whether it is there.
+    /// The time of the next ping, or of the end if the client stays silent.
     fn due(&self) -> Instant {
-        self.pinged + PING_EVERY
+        (self.pinged + PING_EVERY).min(self.heard + SILENT)
     }
 
     async fn ping(&mut self) -> Result<(), Gone> {
-        if self.heard.elapsed() > SILENT {
+        if self.heard.elapsed() >= SILENT {
             return Err(Gone);
         }
         self.pinged = Instant::now();
         self.put(Frame::Ping(axum::body::Bytes::new())).await
     }
 
+    /// Closes the socket, and reads up to the client's own close: what the client still sends would reset the connection, and with it
+    /// what the client has not read yet.
     async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Gone> {
         self.put(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
+        let closed = async { while let Some(Ok(_)) = self.socket.recv().await {} };
+        let _ = timeout(CLOSE_WITHIN, closed).await;
         Ok(None)
     }
 }
@@ -331,3 +337,6 @@ const fn flow(done: Result<(), Gone>) -> Answered {
         Err(gone) => ControlFlow::Break(Err(gone)),
     }
 }
+
+#[cfg(test)]
+mod tests;
