@@ -272,6 +272,20 @@ pub fn origin(path: &Path) -> String {
     if path.exists() { format!("from {}", path.display()) } else { "built in".to_owned() }
 }
 
+/// Makes a file beside this one that only its owner may read. Its name cannot be guessed, and what is there already is never opened: in a
+/// directory of several people another one could have put a link or a file of their own there.
+///
+/// # Errors
+/// The file cannot be made.
+pub fn new_beside(path: &Path) -> std::io::Result<(PathBuf, fs::File)> {
+    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
+    // What a killed process left is in nobody's way; in a container each process may have the same number.
+    name.push(format!(".{:016x}", u64::from_ne_bytes(random_bits())));
+    let beside = path.with_file_name(name);
+    let file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    Ok((beside, file))
+}
+
 /// Replaces a file as a whole, so that nobody ever reads half of it. It may hold keys, so others may not read it.
 ///
 /// # Errors
@@ -279,12 +293,8 @@ pub fn origin(path: &Path) -> String {
 pub fn replace(path: &Path, text: &str) -> std::io::Result<()> {
     // A link stays a link.
     let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let mut name = path.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    // What a killed process left is in nobody's way; in a container each process may have the same number.
-    name.push(format!(".{:016x}", u64::from_ne_bytes(random_bits())));
-    let beside = path.with_file_name(name);
     let mode = fs::metadata(&path).ok();
-    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside)?;
+    let (beside, mut file) = new_beside(&path)?;
     let written = file.write_all(text.as_bytes()).and_then(|()| file.sync_all());
     let written = written.and_then(|()| match mode {
         Some(before) => fs::set_permissions(&beside, before.permissions()),

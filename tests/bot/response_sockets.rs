@@ -280,3 +280,41 @@ fn a_socket_ends_with_the_key_that_opened_it() {
         assert!(revoked.elapsed() < Duration::from_secs(5), "{:?}", revoked.elapsed());
     });
 }
+
+#[test]
+fn long_names_of_calls_and_many_references_take_no_more_than_their_bound() {
+    story(async {
+        let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
+        let said = "x".repeat(20_000);
+        world.model.always(Act::content(&said));
+        let mut socket = Socket::open(&world, KEY, &[]).await.ok().unwrap();
+        // Names of calls are told to a model as text is: two of them are more than a conversation may hold.
+        let found = json!([{"type": "function_call_output", "call_id": "c".repeat(600_000), "output": ""}]);
+        socket.asks(json!({"input": found, "generate": false, "store": false})).await;
+        let warm = socket.completed().await;
+        socket.asks(json!({"input": found, "generate": false, "store": false, "previous_response_id": warm})).await;
+        assert_eq!(socket.refused().await.0, 413);
+        // A thousand empty messages are as many as one may go on from.
+        let empty = json!(vec![json!({"role": "user", "content": ""}); 600]);
+        let mut last = json!(null);
+        for _ in 0..2 {
+            socket.asks(json!({"input": empty, "generate": false, "store": false, "previous_response_id": last})).await;
+            last = socket.completed().await.into();
+        }
+        socket.asks(json!({"input": empty, "generate": false, "store": false, "previous_response_id": last})).await;
+        assert_eq!(socket.refused().await.0, 400);
+        // Each reference is short, and stands for a long answer.
+        socket.asks(json!({"input": "hello"})).await;
+        let kept = socket.completed().await;
+        let named = json!({"type": "item_reference", "id": kept.replace("resp_", "msg_")});
+        let refer = async |many: usize| {
+            let input = json!(vec![named.clone(); many]);
+            let ask = json!({"model": "scripted", "input": input, "store": false});
+            let request = reqwest::Client::new().post(format!("{}/v1/responses", world.http())).bearer_auth(KEY);
+            request.json(&ask).send().await.unwrap().status().as_u16()
+        };
+        assert_eq!((refer(2).await, refer(60).await, refer(1_001).await), (200, 413, 413));
+        socket.asks(json!({"input": vec![named; 60], "store": false})).await;
+        assert_eq!(socket.refused().await.0, 413);
+    });
+}

@@ -141,6 +141,14 @@ async fn bounds(shop: &Shop) {
     let (text, is_error) = shop.call("db_query", &["shop.orders"], &many).await;
     assert!(is_error, "{text}");
     assert!(begun.elapsed().as_secs() < 5, "{}: {:?}", shop.kind, begun.elapsed());
+    // One call that would take minutes, within which no database looks at the clock.
+    let long = "WITH RECURSIVE n AS (SELECT 'a' AS a, 'b' AS b FROM orders UNION ALL \
+        SELECT concat(a, a), concat(b, b) FROM n WHERE length(a) < 60000)";
+    for call in ["ltrim(a, concat(b, 'a'))", "a LIKE concat('%', a, b)"] {
+        let (text, is_error) = shop.call("db_query", &["shop.orders"], &format!("{long} SELECT {call} FROM n")).await;
+        let is_refused = is_error && (text.contains("at most 200 characters") || text.contains("is not used here"));
+        assert!(is_refused, "{}: {call}: {text}", shop.kind);
+    }
 }
 
 /// Bytes that the threads of this process have written so far, to files of any kind. Those of children do not count.

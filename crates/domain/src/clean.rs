@@ -69,8 +69,8 @@ fn is_hidden(c: char) -> bool {
             '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180e}'
             | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{3164}' | '\u{ffa0}' | '\u{1bca0}'..='\u{1bca3}'
             | '\u{1d173}'..='\u{1d17a}'
-            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-            | '\u{e0000}'..='\u{e01ef}')
+            | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff0}'..='\u{fffb}'
+            | '\u{e0000}'..='\u{e0fff}')
 }
 
 /// A text for operators: what [`clean`] takes out of it is written as an escape such as `\u{e0041}`, so that it is seen.
@@ -104,7 +104,7 @@ const fn is_joiner(c: char) -> bool {
 }
 
 const fn is_selector(c: char) -> bool {
-    matches!(c, '\u{fe00}'..='\u{fe0f}')
+    matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180d}' | '\u{180f}')
 }
 
 /// The characters that a keycap emoji is made of.

@@ -210,6 +210,14 @@ pub struct ToolCall {
     pub arguments: String,
 }
 
+impl ToolCall {
+    /// Bytes of a prompt that it takes.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.id.len() + self.name.len() + self.arguments.len()
+    }
+}
+
 /// One item of the transcript: a normal view, and what a provider sent when it must be echoed as it came.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {

@@ -136,11 +136,18 @@ impl Message {
         Item { pictures, calls, result_of, ..Item::new(*role, text.clone()) }
     }
 
-    /// The bytes that it takes in memory, about.
+    /// The bytes of all that a model is told with it except its pictures: names and ids are told too, and a client chooses their length.
+    #[must_use]
+    pub fn text_bytes(&self) -> usize {
+        let calls: usize = self.calls.iter().map(ToolCall::bytes).sum();
+        self.text.len() + calls + self.result_of.as_ref().map_or(0, String::len)
+    }
+
+    /// The bytes that it takes in memory, about; an empty one takes some too.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        let calls: usize = self.calls.iter().map(|call| call.name.len() + call.arguments.len()).sum();
-        self.text.len() + calls + self.pictures.iter().map(|picture| picture.bytes.len()).sum::<usize>()
+        let own = size_of::<Self>() + self.calls.len() * size_of::<ToolCall>();
+        own + self.text_bytes() + self.pictures.iter().map(|picture| picture.bytes.len()).sum::<usize>()
     }
 }
 
@@ -211,8 +218,7 @@ impl Conversation {
     /// The bytes of the text in its messages and tools.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
-        let calls = |message: &Message| message.calls.iter().map(|call| call.arguments.len()).sum::<usize>();
-        let messages: usize = self.messages.iter().map(|message| message.text.len() + calls(message)).sum();
+        let messages: usize = self.messages.iter().map(Message::text_bytes).sum();
         messages + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>()
     }
 
@@ -243,6 +249,18 @@ mod tests {
         let mut found = Message::new(Role::Tool, "a boat");
         found.result_of = Some("c1".to_owned());
         assert!(!Conversation { messages: vec![found], ..plain }.takes_our_tools());
+    }
+
+    #[test]
+    fn every_text_of_a_message_counts_and_an_empty_message_takes_memory() {
+        let text = || "x".repeat(1_000);
+        let call = ToolCall { id: text(), name: text(), arguments: text() };
+        let called = Message { calls: vec![call], ..Message::new(Role::Assistant, text()) };
+        let found = Message { result_of: Some(text()), ..Message::new(Role::Tool, "") };
+        assert_eq!((called.text_bytes(), found.text_bytes()), (4_000, 1_000));
+        assert!(called.bytes() > 4_000 && found.bytes() > 1_000 && Message::new(Role::User, "").bytes() > 0);
+        let asks = Conversation { messages: vec![called, found], ..Conversation::default() };
+        assert_eq!((asks.text_bytes(), asks.tokens()), (5_000, estimated_tokens(5_000)));
     }
 
     /// A picture of one pixel.

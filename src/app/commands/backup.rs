@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -13,7 +12,7 @@ use super::operating::{self, Failed};
 use super::reading::Reading;
 use crate::app::backup::{CHUNKS_AHEAD, Copies, Copy, put_into};
 use crate::app::system::SystemClock;
-use crate::app::{Cli, STORE_WITHIN, assemble, exit};
+use crate::app::{Cli, STORE_WITHIN, assemble, exit, files};
 use ports::{Backups, Clock};
 use settings::{Loaded, Settings};
 
@@ -70,11 +69,7 @@ async fn write(to: &Path, mut chunks: mpsc::Receiver<Vec<u8>>) -> Result<u64, Fa
         let to = to.display();
         (format!("{to}: {error}; name a file in a directory that you may write to"), exit::NEGATIVE)
     };
-    let mut name = to.file_name().map(std::ffi::OsStr::to_owned).unwrap_or_default();
-    name.push(format!(".{}", std::process::id()));
-    let beside = to.with_file_name(name);
-    let mut file =
-        fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&beside).map_err(failed)?;
+    let (beside, mut file) = files::new_beside(to).map_err(failed)?;
     let mut done = Ok(());
     while let Some(chunk) = chunks.recv().await {
         done = file.write_all(&chunk);
@@ -123,5 +118,26 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
             Err(("not everything could be written down; empty the store and try again".to_owned(), exit::NEGATIVE))
         }
         other => other.map_err(|why| (why, exit::NEGATIVE)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_copy_is_written_into_no_file_that_was_put_in_its_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let (to, other) = (dir.path().join("copy"), dir.path().join("other"));
+        fs::write(&other, "of another").unwrap();
+        symlink(&other, dir.path().join(format!("copy.{}", std::process::id()))).unwrap();
+        let (chunks, copied) = mpsc::channel(1);
+        chunks.send(b"{}\n".to_vec()).await.unwrap();
+        drop(chunks);
+        assert!(write(&to, copied).await.is_err(), "it is no whole copy");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of another");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "nothing is left of it");
     }
 }

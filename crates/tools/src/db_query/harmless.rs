@@ -14,6 +14,15 @@ use sqlparser::ast::{
 use super::allowed::{STRUCTURE, TYPES, is_known};
 use super::engine::{Engine, is_plain_name};
 
+/// The longest text that is looked for or cut off, in characters. A call takes time in proportion to both of its texts: where both are
+/// long it takes hours, and no database looks at the clock meanwhile.
+const SOUGHT_CHARS: usize = 200;
+/// What a statement is told that looks for something else.
+const LONG_SOUGHT: &str =
+    "what LIKE, position, instr, strpos and the trims look for is a text of at most 200 characters, written out here";
+/// Functions whose second argument is looked for, or cut off.
+const SEEKING: [&str; 5] = ["instr", "ltrim", "rtrim", "strpos", "trim"];
+
 /// Checks each part of a statement, and returns the number of its queries that have a `WITH`.
 ///
 /// # Errors
@@ -169,10 +178,8 @@ impl Visitor for Walk {
         let engine = self.engine;
         let plain = match expr {
             Expr::Function(function) => {
-                return unless(
-                    is_harmless(engine, function),
-                    format!("the function {} is not used here", function.name),
-                );
+                unless(is_harmless(engine, function), format!("the function {} is not used here", function.name))?;
+                return unless(sought(function).is_none_or(is_short), LONG_SOUGHT);
             }
             Expr::BinaryOp { op, .. } => {
                 return unless(is_usual(engine, op), format!("the operator {op} is not used here"));
@@ -192,7 +199,15 @@ impl Visitor for Walk {
             }
             Expr::Array(array) => engine == Engine::Postgres && array.named,
             Expr::UnaryOp { op, .. } => matches!(op, UnaryOperator::Plus | UnaryOperator::Minus | UnaryOperator::Not),
-            Expr::Like { any, .. } | Expr::ILike { any, .. } => !any,
+            Expr::Like { any, pattern, .. } | Expr::ILike { any, pattern, .. } => {
+                unless(is_short(pattern), LONG_SOUGHT)?;
+                !any
+            }
+            Expr::Position { expr, .. } => return unless(is_short(expr), LONG_SOUGHT),
+            Expr::Trim { trim_what, trim_characters, .. } => {
+                let mut cut_off = trim_what.as_deref().into_iter().chain(trim_characters.iter().flatten());
+                return unless(cut_off.all(is_short), LONG_SOUGHT);
+            }
             Expr::Extract { field, .. } => is_unit(field),
             Expr::Ceil { field, .. } | Expr::Floor { field, .. } => {
                 matches!(field, CeilFloorKind::DateTimeField(DateTimeField::NoDateTime))
@@ -213,9 +228,7 @@ impl Visitor for Walk {
             | Expr::InList { .. }
             | Expr::InSubquery { .. }
             | Expr::Between { .. }
-            | Expr::Position { .. }
             | Expr::Substring { .. }
-            | Expr::Trim { .. }
             | Expr::Nested(_)
             | Expr::Value(_)
             | Expr::Case { .. }
@@ -320,6 +333,30 @@ fn is_harmless(engine: Engine, function: &Function) -> bool {
         && function.null_treatment.is_none()
         && matches!(function.parameters, FunctionArguments::None)
         && is_known(engine, &name.value.to_ascii_lowercase())
+}
+
+/// What a function looks for in its first argument.
+fn sought(function: &Function) -> Option<&Expr> {
+    let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
+    match &function.args {
+        FunctionArguments::List(list) if SEEKING.contains(&name.as_str()) => match list.args.get(1)? {
+            FunctionArg::Unnamed(FunctionArgExpr::Expr(sought)) => Some(sought),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Whether an expression is a value that is written out, and short.
+fn is_short(sought: &Expr) -> bool {
+    match sought {
+        Expr::Nested(inner) => is_short(inner),
+        Expr::Value(ValueWithSpan { value: Value::SingleQuotedString(text), .. }) => {
+            text.chars().count() <= SOUGHT_CHARS
+        }
+        Expr::Value(_) => true,
+        _ => false,
+    }
 }
 
 fn are_plain(list: &FunctionArgumentList) -> bool {

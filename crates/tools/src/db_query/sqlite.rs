@@ -20,7 +20,7 @@ use super::statement::Understood;
 use super::{Asked, Driver, Engine};
 
 /// Steps of the library between two looks at the clock.
-const STEPS: i32 = 1_000;
+const STEPS: i32 = 100;
 /// The longest value, in bytes.
 const VALUE_BYTES: i32 = 1024 * 1024;
 /// The most memory that all statements of this program take at once, in bytes: rows that are sorted, compared or kept for later are in

@@ -118,3 +118,29 @@ fn a_name_in_with_has_to_be_used_and_stands_at_the_beginning() {
         }
     }
 }
+
+#[test]
+fn what_is_looked_for_or_cut_off_is_short_and_written_out() {
+    let long = "x".repeat(201);
+    let seeking: [(&[Engine], &str); 8] = [
+        (&ALL, "note LIKE {}"),
+        (&[Engine::Postgres], "note ILIKE {}"),
+        (&[Engine::Postgres, Engine::Mysql], "trim(BOTH {} FROM note)"),
+        (&[Engine::Sqlite], "trim(note, {})"),
+        (&[Engine::Sqlite, Engine::Postgres], "ltrim(note, {})"),
+        (&[Engine::Sqlite, Engine::Mysql], "instr(note, {})"),
+        (&[Engine::Postgres], "strpos(note, {})"),
+        (&[Engine::Postgres, Engine::Mysql], "position({} IN note)"),
+    ];
+    for (engines, form) in seeking {
+        for engine in engines {
+            let sql = |sought: &str| format!("SELECT id FROM t WHERE {} = 1", form.replace("{}", sought));
+            let sql = |sought: &str| if form.contains("LIKE") { sql(sought).replace(" = 1", "") } else { sql(sought) };
+            assert!(understand(*engine, &sql("'ab'"), 1).is_ok(), "{engine:?}: {form}");
+            for sought in ["note", "('a' || note)", "(SELECT note FROM t)", "upper('a')", &format!("'{long}'")] {
+                assert!(refused(*engine, &sql(sought)).contains("at most 200"), "{engine:?}: {form}: {sought}");
+            }
+        }
+    }
+    assert!(understand(Engine::Sqlite, "SELECT trim(note), ltrim(note) FROM t", 1).is_ok());
+}

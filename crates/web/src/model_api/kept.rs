@@ -133,10 +133,7 @@ impl Responses {
             };
             messages += said.len();
             bytes += said.iter().map(Message::bytes).sum::<usize>();
-            if messages > MESSAGES_MAX {
-                let why = format!("this conversation has more than {MESSAGES_MAX} messages; begin a new one");
-                return Err(Failure::bad("previous_response_id", why));
-            }
+            gone_on(messages)?;
             links.push(said);
             next = previous;
         }
@@ -154,6 +151,18 @@ impl Responses {
         let at = usize::try_from(hasher.finish() % SIDE_BY_SIDE as u64).unwrap_or_default();
         self.changing[at].lock().await
     }
+}
+
+/// Checks that a conversation of so many messages may be gone on from.
+///
+/// # Errors
+/// They are too many.
+pub(super) fn gone_on(messages: usize) -> Result<(), Failure> {
+    if messages <= MESSAGES_MAX {
+        return Ok(());
+    }
+    let why = format!("this conversation has more than {MESSAGES_MAX} messages; begin a new one");
+    Err(Failure::bad("previous_response_id", why))
 }
 
 /// What was kept cannot be read now.
@@ -194,7 +203,8 @@ mod tests {
         responses.keep("ci", "r2", &kept(Some("r1"), "two")).await;
         let (said, bytes) = responses.said("ci", "r2").await.unwrap();
         let texts: Vec<&str> = said.iter().map(|message| message.text.as_str()).collect();
-        assert_eq!((texts, bytes), (vec!["one", "so", "two", "so"], 10));
+        let held: usize = said.iter().map(Message::bytes).sum();
+        assert_eq!((texts, bytes), (vec!["one", "so", "two", "so"], held));
         assert_eq!(responses.said("laptop", "r2").await, Err(Failure::NoPrevious("r2".to_owned())));
         assert!(!responses.remove("laptop", "r1").await && responses.remove("ci", "r1").await);
         assert!(!responses.remove("ci", "r1").await);

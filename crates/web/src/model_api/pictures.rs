@@ -20,7 +20,7 @@ const PICTURES_MAX: usize = 16;
 /// The most bytes of all pictures of a conversation.
 const ALL_BYTES_MAX: usize = 5 << 20;
 /// The most bytes of the text of a conversation and its tools.
-const TEXT_MAX: usize = 1 << 20;
+pub(super) const TEXT_MAX: usize = 1 << 20;
 /// The level of detail that is no wish of the client.
 const DEFAULT_DETAIL: &str = "auto";
 /// Some clients leave the padding out.

@@ -5,6 +5,8 @@ mod reading;
 mod socket;
 mod writing;
 
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
 use axum::body::Body;
@@ -18,13 +20,15 @@ use futures_util::stream::{self, Stream};
 use serde_json::{Number, Value};
 
 use self::near::Near;
-use self::reading::{Asked, CompactRequest, CreateRequest, Echo};
+use self::reading::{Asked, CompactRequest, CreateRequest, Echo, Recalled};
 use self::writing::Writer;
+use super::reading::MESSAGES_MAX;
 use super::{KEEP_ALIVE, Refusal};
 use crate::model_api::asking::{Answered, Asking, Progress};
 use crate::model_api::failure::Failure;
 use crate::model_api::ignored::Ignored;
 use crate::model_api::kept::Kept;
+use crate::model_api::pictures::TEXT_MAX;
 use crate::model_api::room::Taken;
 use crate::model_api::{ModelApi, body};
 use domain::api_key::Caller;
@@ -106,7 +110,8 @@ async fn prepare(
     echo.temperature = Some(temperature(&row, &conversation.sampling));
     let said = if store { conversation.messages.clone() } else { Vec::new() };
     if let Some(previous) = &previous {
-        let (mut before, bytes) = match near.and_then(|near| near.said(previous)) {
+        let near = near.map(|near| near.said(previous)).transpose()?.flatten();
+        let (mut before, bytes) = match near {
             Some(near) => near,
             None => api.responses.said(&holder(caller), previous).await?,
         };
@@ -198,26 +203,30 @@ async fn delete(
     Ok(Json(writing::deleted(&id)))
 }
 
-/// Puts what was said in the place of the items that only name it. Gives the bytes of that.
+/// Puts what was said in the place of the items that only name it. Gives the bytes of that. A name is short and what it stands for is
+/// long, so both are bounded before anything is copied; each response is read once.
 async fn recall(api: &ModelApi, holder: &str, request: &mut CreateRequest) -> Result<usize, Failure> {
-    let (mut bytes, mut read): (usize, Option<(String, Message)>) = (0, None);
-    for item in request.references() {
+    let (mut bytes, mut read): (usize, HashMap<String, Message>) = (0, HashMap::new());
+    for (count, item) in request.references().enumerate() {
+        if count == MESSAGES_MAX {
+            return Err(Failure::bad("input", format!("send 1 to {MESSAGES_MAX} items")));
+        }
         let id = item.id.clone().unwrap_or_default();
         let missing = || api.responses.missing(id.clone());
         let (response, call) = part_of(&id).ok_or_else(missing)?;
-        // Items of one response stand beside each other.
-        let known = read.take().filter(|(known, _)| *known == response);
-        let (_, said) = match known {
-            Some(known) => read.insert(known),
-            None => {
-                let kept = api.responses.get(holder, &response).await.ok_or_else(missing)?;
-                read.insert((response, kept.said.last().cloned().ok_or_else(missing)?))
+        let said = match read.entry(response) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(place) => {
+                let mut kept = api.responses.get(holder, place.key()).await.ok_or_else(missing)?;
+                place.insert(kept.said.pop().ok_or_else(missing)?)
             }
         };
-        if !item.recall(said, call) {
-            return Err(missing());
+        let part = Recalled::of(said, call).ok_or_else(missing)?;
+        bytes += part.bytes();
+        if bytes > TEXT_MAX {
+            return Err(Failure::TooLarge(TEXT_MAX));
         }
-        bytes += said.text.len();
+        item.recall(part);
     }
     Ok(bytes)
 }

@@ -341,18 +341,45 @@ impl Input {
     }
 }
 
+/// A part of what the model said in a response.
+#[derive(Clone, Copy)]
+pub(super) enum Recalled<'a> {
+    Text(&'a str),
+    Call(&'a ToolCall),
+}
+
+impl<'a> Recalled<'a> {
+    /// The text, or the call of this number. None when there is no such call.
+    pub fn of(said: &'a Message, call: Option<usize>) -> Option<Self> {
+        match call {
+            None => Some(Self::Text(&said.text)),
+            Some(number) => said.calls.get(number).map(Self::Call),
+        }
+    }
+
+    /// The bytes that it takes when it is copied.
+    pub const fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Call(call) => call.bytes(),
+        }
+    }
+}
+
 impl Item {
-    /// Becomes what the model said in a response: its text, or its call of this number. False when there is no such call.
-    pub fn recall(&mut self, said: &Message, call: Option<usize>) -> bool {
-        let Some(number) = call else {
-            (self.kind, self.role) = (None, Some("assistant".to_owned()));
-            self.content = Some(Content::Text(said.text.clone()));
-            return true;
-        };
-        let Some(ToolCall { id, name, arguments }) = said.calls.get(number).cloned() else { return false };
-        self.kind = Some("function_call".to_owned());
-        (self.call_id, self.name, self.arguments) = (Some(id), Some(name), Some(arguments));
-        true
+    /// Becomes what the model said in a response.
+    pub fn recall(&mut self, part: Recalled<'_>) {
+        match part {
+            Recalled::Text(text) => {
+                (self.kind, self.role) = (None, Some("assistant".to_owned()));
+                self.content = Some(Content::Text(text.to_owned()));
+            }
+            Recalled::Call(call) => {
+                let ToolCall { id, name, arguments } = call.clone();
+                self.kind = Some("function_call".to_owned());
+                (self.call_id, self.name, self.arguments) = (Some(id), Some(name), Some(arguments));
+            }
+        }
     }
 
     /// Adds what it says.
