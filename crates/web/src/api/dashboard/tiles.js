@@ -12,9 +12,9 @@ const TILES = [
   ["tokens out", "tokens that models answered with", (now) => now.completion_tokens, true],
   ["cost", "what calls of models cost, where rows have prices", (now) => now.dollars, true],
   ["refused", "requests over a limit", (now) => now.refused, true],
-  ["shed", "work that was turned away because too much was going on", (now) => now.shed, true],
+  ["shed", "work rejected because of overload", (now) => now.shed, true],
   ["lost", "turns closed without a reply or an apology", (now) => now.lost, true],
-  ["doubled", "triggers that were found answered twice", (now) => now.doubled, true],
+  ["doubled", "messages that were answered twice", (now) => now.doubled, true],
 ];
 /** Of what time counters are. */
 const SINCE = ", since this process of the bot started";
