@@ -9,10 +9,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// Longer than anything here takes; only a failure waits for it.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a program may take to say where it listens.
+/// The bound on each wait in the page: longer than any step takes beside other load, so only a failure reaches it.
+const PATIENCE: Duration = Duration::from_secs(90);
+/// The time for a program to print its address.
 const START: Duration = Duration::from_secs(60);
+/// Starts of the driver before the test fails. The driver takes a free port of IPv4 and ends if IPv6 has it in use.
+const DRIVER_STARTS: usize = 5;
 
 /// A program that ends with its owner.
 pub struct Running(pub Child);
@@ -24,11 +26,20 @@ impl Drop for Running {
     }
 }
 
-/// Starts a program and waits for the line of its output in which `find` finds something. All later lines are dropped.
+/// Starts a program and returns what `find` takes from the first line that has it. All later lines are dropped.
 pub fn start<T: Send + 'static>(
     command: &mut Command,
     find: impl Fn(&str) -> Option<T> + Send + 'static,
 ) -> (Running, T) {
+    let name = command.get_program().display().to_string();
+    try_start(command, find).unwrap_or_else(|| panic!("{name} does not say where it listens"))
+}
+
+/// Does the same, and returns `None` if the program ends, or [`START`] passes, without such a line.
+fn try_start<T: Send + 'static>(
+    command: &mut Command,
+    find: impl Fn(&str) -> Option<T> + Send + 'static,
+) -> Option<(Running, T)> {
     let name = command.get_program().display().to_string();
     let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn();
     let mut running =
@@ -42,8 +53,7 @@ pub fn start<T: Send + 'static>(
             }
         }
     });
-    let found = hear.recv_timeout(START).unwrap_or_else(|_| panic!("{name} does not say where it listens"));
-    (running, found)
+    hear.recv_timeout(START).ok().map(|found| (running, found))
 }
 
 /// A browser with one window. It ends when this is dropped.
@@ -67,9 +77,10 @@ impl Browser {
     pub fn open_untouched(home: &Path) -> Self {
         let mut driver = Command::new("chromedriver");
         driver.arg("--port=0").env("HOME", home).env("TMPDIR", home);
-        let (driver, port) = start(&mut driver, |line| {
-            line.split_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok()
-        });
+        let port = |line: &str| line.split_once("successfully on port ")?.1.trim_end_matches('.').parse::<u16>().ok();
+        let (driver, port) = (0..DRIVER_STARTS)
+            .find_map(|_| try_start(&mut driver, port))
+            .expect("chromedriver listens after some starts");
         let data = format!("--user-data-dir={}", home.join("profile").display());
         let flags = [
             "--headless",
