@@ -1,10 +1,11 @@
-//! `agent_call`: asks another staffai server, as a program with a key asks one. Servers are rows of the settings; a model names a row and
-//! never an address.
+//! `agent_call`: sends a question to another staffai server over its API. Servers are rows of the settings; a model
+//! names a row and never an address.
 //!
-//! Each call carries the lineage of its turn, signed with our key at the callee, with a share of what is left of its budget; the callee
-//! refuses what went through it before, is too deep, or has nothing left. Whoever asks here has one session at each callee, which goes on
-//! over calls, turns and restarts. What the callee writes is shown as progress while it writes; when a call is given up, the callee's
-//! turn is cancelled.
+//! - Bounded recursion: each call carries the lineage of its turn, signed with this server's key at the callee, and a
+//!   share of the remaining budget. The callee rejects a lineage that already contains it, is too deep, or has no
+//!   budget left.
+//! - One session per member and place at each callee; it continues over calls, turns and restarts.
+//! - The callee's draft is reported as progress. If a call is cancelled or times out, the callee's turn is cancelled.
 
 mod peer;
 
@@ -28,27 +29,27 @@ use domain::lineage::{Budget, Lineage, Message, Spent};
 use domain::tool::{Annotations, CallError, OnBehalf, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{Clock, ProgressSink};
 
-/// The longest question, in bytes.
+/// Maximum length of a question, in bytes.
 const TEXT_MAX: usize = 16 * 1024;
-/// The most turns of which it is remembered what they gave on; the oldest one is forgotten first.
+/// The number of turns whose remaining budgets are kept; the oldest is evicted first.
 const TURNS_MAX: usize = 1_024;
-/// Bytes of the hash that a session is named by.
+/// Bytes of the hash that names a session.
 const SESSION_BYTES: usize = 16;
 
-/// How long a server may take to say how it is.
+/// Timeout of a health check.
 const TRIED_WITHIN: Duration = Duration::from_secs(10);
 
-/// Whether a server takes our key, in its words where it does not.
+/// Checks that a server accepts the configured key.
 ///
 /// # Errors
-/// Why it cannot be asked.
+/// The reason why it does not, in the server's words if it gave any.
 pub async fn try_out(row: Row) -> Result<(), String> {
     let peer = Peer::new(row);
-    let late = |_| Err(format!("{} gave no answer within {} s", peer.name(), TRIED_WITHIN.as_secs()));
+    let late = |_| Err(format!("{} did not answer within {} s", peer.name(), TRIED_WITHIN.as_secs()));
     timeout(TRIED_WITHIN, peer.health()).await.unwrap_or_else(late)
 }
 
-/// The tool.
+/// The `agent_call` tool.
 pub struct AgentCall {
     us: String,
     budget: Budget,
@@ -57,7 +58,6 @@ pub struct AgentCall {
     left: Mutex<VecDeque<(TurnId, Budget)>>,
 }
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     agent: String,
@@ -65,7 +65,8 @@ struct Arguments {
 }
 
 impl AgentCall {
-    /// Asks these servers for the server of this name. A turn that began here has this budget, whose time is that of each call.
+    /// Creates the tool for the server named `us`. `budget` is that of a turn that begins here; its time is the timeout
+    /// of each call.
     #[must_use]
     pub fn new(us: String, budget: Budget, rows: Vec<Row>, clock: Arc<dyn Clock>) -> Self {
         Self { us, budget, peers: rows.into_iter().map(Peer::new).collect(), clock, left: Mutex::default() }
@@ -82,10 +83,10 @@ impl AgentCall {
             return Ok(Err(format!("there is no agent {agent:?}; there are {}", known.join(", "))));
         };
         let Some(asked) = &request.on_behalf else {
-            return Ok(Err("other agents are asked for members alone, not by hand".to_owned()));
+            return Ok(Err("other agents can be asked only on behalf of a member".to_owned()));
         };
         if text.trim().is_empty() || text.len() > TEXT_MAX {
-            return Ok(Err(format!("the text has 1 to {TEXT_MAX} bytes")));
+            return Ok(Err(format!("the text must have 1 to {TEXT_MAX} bytes")));
         }
         let within = request.deadline.min(peer.timeout());
         let lineage = match self.given_on(asked, millis(within)) {
@@ -97,10 +98,10 @@ impl AgentCall {
         let question = Question { session: &session, text: &text, signed: &signed };
         let answered = timeout(within, peer.ask(question, progress)).await;
         Ok(answered
-            .unwrap_or_else(|_| Err(format!("{agent} gave no answer within {} s", within.as_secs_f32().round()))))
+            .unwrap_or_else(|_| Err(format!("{agent} did not answer within {} s", within.as_secs_f32().round()))))
     }
 
-    /// The lineage of a call for this turn, with its share of what is left.
+    /// Returns the lineage of a call for this turn, with its share of the remaining budget.
     fn given_on(&self, asked: &OnBehalf, ms: u64) -> Result<Lineage, Spent> {
         let now = self.clock.now();
         let begun = asked.lineage.as_deref();
@@ -111,7 +112,7 @@ impl AgentCall {
             if turns.len() == TURNS_MAX {
                 turns.pop_front();
             }
-            // No chain has more here than one that begins here.
+            // A chain that began elsewhere gets no more here than one that begins here.
             let Budget { hops, calls, tokens, ms } = lineage.budget;
             let hops = hops.min(self.budget.hops);
             let budget =
@@ -124,7 +125,7 @@ impl AgentCall {
     }
 }
 
-/// The session at a callee of whoever asks here: that of one person in one place. The callee keeps those of each key apart.
+/// The callee's session for one member in one place. The callee separates the sessions of different keys.
 fn session(asked: &OnBehalf) -> String {
     let digest = Sha256::digest(format!("{}\0{}", asked.place, asked.person));
     format!("agent-{}", hex(&digest[..SESSION_BYTES]))
@@ -136,7 +137,7 @@ impl BuiltInTool for AgentCall {
         let about: Vec<String> = self.peers.iter().map(Peer::about).collect();
         let names: Vec<&str> = self.peers.iter().map(Peer::name).collect();
         let description = format!(
-            "Ask another agent and get its answer. It remembers what was said between you before. Agents:\n{}",
+            "Ask another agent and get its answer. It remembers your earlier conversation. Agents:\n{}",
             about.join("\n")
         );
         let schema = json!({"type": "object", "required": ["agent", "text"], "additionalProperties": false, "properties": {

@@ -1,7 +1,7 @@
-//! `calculator`: arithmetic as Python writes it, over integers of bounded size and floating point.
+//! `calculator`: arithmetic in Python's notation, over integers of bounded size and floating point numbers.
 //!
-//! A Pratt parser (Pratt, "Top Down Operator Precedence", 1973) that evaluates while it reads. Length, depth and the size of
-//! integers are bounded, so each expression costs next to nothing.
+//! A Pratt parser (Pratt, "Top Down Operator Precedence", 1973) evaluates while it reads. Length, depth and the size of
+//! integers are bounded, so the cost of an expression is small.
 
 mod functions;
 mod number;
@@ -16,17 +16,15 @@ use self::tokens::{Operator, Token, Tokens};
 use super::{BuiltInTool, arguments, reads, told};
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
-/// The longest expression, in bytes.
+/// Maximum length of an expression, in bytes.
 pub const EXPRESSION_MAX: usize = 1_000;
-/// The deepest nesting of parentheses, signs and powers.
+/// Maximum nesting of parentheses, signs and powers.
 const DEPTH_MAX: u32 = 64;
-/// The most arguments of one function.
+/// Maximum number of arguments of a function.
 const ARGUMENTS_MAX: usize = 100;
 
-/// The tool.
 pub(super) struct Calculator;
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     expression: String,
@@ -51,10 +49,10 @@ impl BuiltInTool for Calculator {
     }
 }
 
-/// The value of an expression as it is shown: integers exactly, other numbers with six significant digits.
+/// Evaluates an expression: integers are shown exactly, other numbers with six significant digits.
 ///
 /// # Errors
-/// An expression that cannot be read, or has no finite value; in words that say why.
+/// The reason why the expression is invalid or has no finite value.
 pub fn evaluate(expression: &str) -> Result<String, String> {
     if expression.trim().is_empty() {
         return Err("the expression is empty: write something like 2 + 2 or sqrt(16)".to_owned());
@@ -76,7 +74,7 @@ struct Parser<'a> {
     depth: u32,
 }
 
-/// How tightly operators bind; powers bind tighter than the sign before them and group from the right.
+/// The binding power of a sign. Powers bind tighter and are right-associative.
 const SIGN: u8 = 30;
 const POWER: u8 = 40;
 
@@ -91,7 +89,7 @@ impl Operator {
 }
 
 impl Parser<'_> {
-    /// An expression of operators that bind tighter than `least`.
+    /// Evaluates an expression whose operators bind tighter than `least`.
     fn expression(&mut self, least: u8) -> Result<Number, String> {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -133,7 +131,7 @@ impl Parser<'_> {
         }
     }
 
-    /// The arguments of a function whose parenthesis was opened; one list in brackets counts as its items.
+    /// Evaluates the arguments of a function whose parenthesis was read; a single list in brackets counts as its items.
     fn arguments(&mut self) -> Result<Vec<Number>, String> {
         let listed = matches!(self.tokens.peek()?, Token::OpenList);
         let end = if listed {

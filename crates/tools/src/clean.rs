@@ -1,5 +1,5 @@
-//! `llm_list`, `llm_clean_text` and `llm_clean_tool`: other model rows, asked with nothing of the conversation. Which row may be asked, what
-//! it costs whom and which tools it gets is decided where the turn is worked on.
+//! `llm_list`, `llm_clean_text` and `llm_clean_tool`: questions to other model rows without any of the conversation.
+//! Which row may be asked, whose quota pays and which tools are offered is decided by the turn ([`CleanCalls`]).
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use domain::model::{Row, ToolMode};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 use ports::{CleanCalls, CleanQuestion};
 
-/// The longest question, in bytes.
+/// Maximum length of a question, in bytes.
 const TEXT_MAX: usize = 64 * 1024;
-/// The most tools that one question gives.
+/// Maximum number of tools passed with one question.
 const TOOLS_MAX: usize = 16;
 
-/// The tool that tells of the rows.
+/// Lists the rows.
 pub(super) struct List(pub Arc<dyn CleanCalls>);
 
-/// The tool that asks for a text.
+/// Asks for a text.
 pub(super) struct Text(pub Arc<dyn CleanCalls>);
 
-/// The tool that gives tools along.
+/// Asks with tools.
 pub(super) struct WithTools(pub Arc<dyn CleanCalls>);
 
 #[derive(Deserialize)]
@@ -44,7 +44,7 @@ async fn ask(calls: &Arc<dyn CleanCalls>, request: &ToolRequest) -> Result<ToolR
     Ok(told(calls.ask(asked, CleanQuestion { row, text, tools }).await))
 }
 
-/// What a row can, on one line.
+/// Returns the capabilities of a row as one line.
 fn line(row: &Row) -> String {
     let mut about = vec![match row.tools {
         ToolMode::Off => "no tools",

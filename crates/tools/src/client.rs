@@ -1,20 +1,20 @@
-//! How tools of this program ask services over HTTP that their settings name.
+//! HTTP clients for configured services.
 
 use std::time::Duration;
 
 use reqwest::Client;
 use reqwest::redirect::Policy;
 
-/// How long a connection may take to stand, TLS included.
+/// Timeout of connecting, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an unused connection is kept.
+/// Timeout of an idle connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client for one address: on this machine (`here`) no proxy is used, a `plain` one needs no certificates. It reads the certificates of
-/// the system, so it must not be made where nothing may block.
+/// Builds a client for one address: `here` (this machine) uses no proxy, `plain` (http) needs no certificates. Blocks
+/// while it reads the system's certificates.
 ///
 /// # Errors
-/// Why there is none.
+/// The reason why it cannot be built.
 pub(super) fn build(here: bool, plain: bool) -> Result<Client, String> {
     if rustls::crypto::CryptoProvider::get_default().is_none() {
         return Err("no TLS provider is installed in this process".to_owned());
@@ -23,7 +23,7 @@ pub(super) fn build(here: bool, plain: bool) -> Result<Client, String> {
         .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
         .connect_timeout(CONNECT_TIMEOUT)
         .pool_idle_timeout(IDLE_TIMEOUT)
-        // A redirect would carry the key to an address that is not configured.
+        // A redirect would send the key to an address that is not configured.
         .redirect(Policy::none())
         .referer(false)
         .retry(reqwest::retry::never());

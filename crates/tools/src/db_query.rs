@@ -1,5 +1,8 @@
-//! `db_query` and `db_change`: statements of SQL for the databases that the settings name. A parser decides which tables a statement
-//! reads and changes; what it does not understand is not done, and the databases are told to hold to the same.
+//! `db_query` and `db_change`: SQL statements on configured databases.
+//!
+//! - A parser decides which tables a statement reads and changes; a statement that it does not fully understand is
+//!   rejected.
+//! - Defence in depth: the databases are instructed to enforce the same rights and bounds.
 
 mod allowed;
 mod columns;
@@ -38,17 +41,17 @@ use domain::tool::access::RESOURCES;
 use domain::tool::outline::{Outline, Table};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 
-/// The most bytes that a server may send for one statement, and in one packet.
+/// The maximum number of bytes a server may send for one statement, and in one packet.
 const RECEIVED_BYTES: u64 = 8 * 1024 * 1024;
 const PACKET_BYTES: usize = 4 * 1024 * 1024;
-/// The stack of the thread that reads statements, in bytes; it takes memory only as far as it is used.
+/// Stack size of the parser thread, in bytes; it is committed only as far as it is used.
 const STACK_BYTES: usize = 64 * 1024 * 1024;
-/// How much longer than its own bound a database may take before its connection is left.
+/// The extra time a database has beyond its own timeout before its connection is dropped.
 const GRACE: Duration = Duration::from_secs(1);
-/// The longest words of a failure, in characters, and of the columns that are told with it.
+/// Maximum length of an error, and of the columns listed with it, in characters.
 const FAILURE_CHARS: usize = 300;
 const COLUMNS_CHARS: usize = 1_000;
-/// How long a database may take to tell the columns of a table.
+/// Timeout of reading the columns of a table.
 const COLUMNS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// One database.
@@ -62,31 +65,30 @@ pub struct Database {
     columns: Columns,
 }
 
-/// Tables as the settings name them, by the form of their names that statements are compared with.
+/// Names of tables as in the settings, by their normalized key.
 type Tables = BTreeMap<String, String>;
 
-/// What is allowed of one database.
+/// The rights on one database.
 #[derive(Debug, Clone)]
 pub struct Rights {
     /// Its name for members.
     pub name: String,
-    /// Tables that may be read, each as it is called there, with its schema if that is not the usual one.
+    /// Tables that may be read; with the schema if it is not the default one.
     pub reads: Vec<String>,
     /// Tables that may be changed.
     pub changes: Vec<String>,
-    /// Rows of one answer at most, at least 1.
+    /// Maximum number of rows of an answer, at least 1.
     pub rows: usize,
-    /// Time that one statement may take.
+    /// Timeout of one statement.
     pub timeout: Duration,
 }
 
-/// The way to a kind of database.
+/// The driver of a kind of database.
 #[async_trait]
 trait Driver: Send + Sync {
-    /// The kind of database.
     fn engine(&self) -> Engine;
 
-    /// Runs one statement that was understood and is allowed. Dropping the future ends it.
+    /// Runs one statement that was parsed and allowed. Dropping the future cancels it.
     async fn run(&self, statement: Understood, asked: Asked) -> Result<Rows, String>;
 }
 
@@ -98,10 +100,10 @@ struct Asked {
 }
 
 impl Database {
-    /// The database at this address: `sqlite:path`, `postgres://...`, `mysql://...` or `mariadb://...`. Nothing is opened.
+    /// Creates a database for `sqlite:path`, `postgres://...`, `mysql://...` or `mariadb://...`, without connecting.
     ///
     /// # Errors
-    /// The address is none of these.
+    /// The address has none of these forms.
     pub fn new(rights: Rights, url: &str) -> Result<Self, String> {
         let driver: Box<dyn Driver> = match url.split_once(':').map_or("", |(scheme, _)| scheme) {
             "sqlite" => {
@@ -119,16 +121,16 @@ impl Database {
         Ok(Self { name, reads, changes, rows, timeout, driver, columns: Columns::default() })
     }
 
-    /// Its name for members.
+    /// Returns its name for members.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Reads one row of each table that may be read, to find out whether that works.
+    /// Reads one row of each readable table, to check the configuration.
     ///
     /// # Errors
-    /// It does not, for this reason.
+    /// The first failure.
     pub async fn try_out(&self) -> Result<(), String> {
         for (key, table) in &self.reads {
             let sql = format!("SELECT * FROM {} LIMIT 1", self.driver.engine().quoted(table));
@@ -141,8 +143,8 @@ impl Database {
         Ok(())
     }
 
-    /// The columns of tables that a statement was allowed to read, for the model to name them right the next time. Empty if the database does
-    /// not tell them.
+    /// Returns the columns of the tables a statement was allowed to read, so that the model can correct its names.
+    /// Empty if they cannot be read.
     async fn told_columns(&self, tables: &BTreeSet<String>) -> String {
         let told = async {
             let mut text = String::new();
@@ -158,22 +160,22 @@ impl Database {
         text.chars().take(COLUMNS_CHARS).collect()
     }
 
-    /// Whether a statement may be run that was asked for with these tables.
+    /// Checks that a statement is allowed, and that its tables are those that the call named.
     fn allow(&self, statement: &Understood, named: &[String], mode: Mode) -> Result<(), String> {
         match (mode, &statement.changes) {
             (Mode::Reads, Some(_)) => {
-                return Err("this tool reads only; db_change changes what may be changed".to_owned());
+                return Err("this tool only reads; use db_change to change data".to_owned());
             }
-            (Mode::Changes, None) => return Err("this tool changes only; db_query reads".to_owned()),
+            (Mode::Changes, None) => return Err("this tool only changes data; use db_query to read".to_owned()),
             _ => {}
         }
         let mut touched = BTreeSet::new();
         let read = statement.reads.iter().map(|table| (table, &self.reads, "read"));
         let changed = statement.changes.iter().map(|table| (table, &self.changes, "changed"));
         for (table, rights, done) in read.chain(changed) {
-            // System tables too are refused unless the settings name them.
+            // System tables are also refused unless the settings name them.
             let Some(known) = rights.get(table) else {
-                return Err(format!("the table {table} may not be {done} here"));
+                return Err(format!("the table {table} may not be {done}"));
             };
             touched.insert(format!("{}.{known}", self.name));
         }
@@ -181,21 +183,21 @@ impl Database {
             return Ok(());
         }
         let touched: Vec<&str> = touched.iter().map(String::as_str).collect();
-        Err(format!("name the tables of the statement, no more and no less, in {RESOURCES}: {}", json!(touched)))
+        Err(format!("list exactly the tables of the statement in {RESOURCES}: {}", json!(touched)))
     }
 }
 
-/// Runs what reads a statement on a thread with room for its recursion, which is as deep as a statement is long.
+/// Runs the parser on a thread whose stack fits its recursion, which is as deep as a statement is long.
 async fn with_room<T: Send + 'static>(read: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
     let (sender, receiver) = oneshot::channel();
     let thread = std::thread::Builder::new().name("sql".to_owned()).stack_size(STACK_BYTES);
-    let unread = || "the statement cannot be read".to_owned();
-    // A caller that went away wants no answer.
+    let unread = || "the statement cannot be parsed".to_owned();
+    // The receiver is gone if the caller was cancelled.
     thread.spawn(move || drop(sender.send(read()))).map_err(|_| unread())?;
     receiver.await.unwrap_or_else(|_| Err(unread()))
 }
 
-/// What a tool does.
+/// The access of a tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mode {
     Reads,
@@ -203,7 +205,7 @@ enum Mode {
 }
 
 impl Mode {
-    /// What a call does.
+    /// Returns the first sentence of the tool's description.
     const fn about(self) -> &'static str {
         match self {
             Self::Reads => "Read from a database with one SELECT.",
@@ -218,7 +220,7 @@ pub struct DbTool {
     mode: Mode,
 }
 
-/// The tools for these databases: one that reads, and one that changes if anything may be changed.
+/// Creates the tools for these databases: one that reads, and one that changes if any table may be changed.
 #[must_use]
 pub fn tools(databases: Vec<Database>) -> Vec<Box<dyn BuiltInTool>> {
     let databases: Arc<[Database]> = databases.into();
@@ -257,7 +259,7 @@ impl DbTool {
             Ok(statement)
         });
         let understood = timeout(deadline, understood).await;
-        let statement = understood.unwrap_or_else(|_| Err("the statement takes too long to be read".to_owned()))?;
+        let statement = understood.unwrap_or_else(|_| Err("parsing the statement takes too long".to_owned()))?;
         let database = &self.databases[at];
         let asked = Asked { rows: database.rows, within: database.timeout.min(deadline) };
         let reads = statement.reads.clone();

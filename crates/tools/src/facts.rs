@@ -1,4 +1,4 @@
-//! What the tools about facts have in common.
+//! Common code of the tools for facts.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::reads;
 use domain::fact::NotKept;
 use domain::tool::{Annotations, CallError, CallErrorKind, OnBehalf, Tool, ToolRequest, ToolResult};
 
-/// A tool that changes what is kept, once however often it is called. What it takes away its caller told, and takes back: no gate
-/// is needed by itself.
+/// Describes an idempotent tool that changes stored facts. A removal needs no approval by default: members remove only
+/// their own facts.
 pub(super) fn changes(name: &str, description: &str, input_schema: Value) -> Tool {
     let annotations = Annotations {
         read_only: Some(false),
@@ -20,15 +20,15 @@ pub(super) fn changes(name: &str, description: &str, input_schema: Value) -> Too
     Tool { annotations, ..reads(name, description, input_schema) }
 }
 
-/// For whom a call is made.
+/// Returns the member for whom a call is made.
 pub(super) fn asked(request: &ToolRequest) -> Result<&OnBehalf, CallError> {
     request.on_behalf.as_ref().ok_or_else(|| {
-        let message = format!("{} works for a member who asks, not for a call by hand", request.name);
+        let message = format!("{} can be called only on behalf of a member", request.name);
         CallError::new(CallErrorKind::InvalidArguments, message)
     })
 }
 
-/// Why nothing came of a call.
+/// Converts the reason for a failed call.
 pub(super) fn refused(why: NotKept) -> Result<ToolResult, CallError> {
     match why {
         NotKept::Away => Err(CallError::new(CallErrorKind::Unavailable, why.to_string())),
@@ -42,5 +42,5 @@ pub(super) fn refused(why: NotKept) -> Result<ToolResult, CallError> {
     }
 }
 
-/// The facts of members, for the tools that work with them.
+/// The store of facts that the tools share.
 pub(super) type Shared = Arc<dyn ports::Facts>;

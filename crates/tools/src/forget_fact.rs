@@ -1,4 +1,4 @@
-//! `forget_fact`: takes back a fact that the member who asks told.
+//! `forget_fact`: removes a fact that the asking member told.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -9,10 +9,8 @@ use super::{BuiltInTool, arguments};
 use domain::fact::FactId;
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
-/// The tool.
 pub(super) struct ForgetFact(pub Shared);
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     id: String,

@@ -1,4 +1,4 @@
-//! `get_time`: the present date and time in any IANA time zone.
+//! `get_time`: the current date and time in any IANA time zone.
 
 use std::sync::Arc;
 
@@ -12,10 +12,8 @@ use domain::ids::Timestamp;
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 use ports::Clock;
 
-/// The tool.
 pub(super) struct GetTime(pub Arc<dyn Clock>);
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     #[serde(default = "utc")]
@@ -48,7 +46,7 @@ impl BuiltInTool for GetTime {
     }
 }
 
-/// How a moment is written.
+/// The format of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Format {
@@ -63,13 +61,13 @@ pub enum Format {
     Iso,
 }
 
-/// The longest name of a zone that is looked up, in bytes.
+/// Maximum length of a zone's name, in bytes.
 const ZONE_MAX: usize = 64;
 
-/// The moment as it is written in that zone.
+/// Formats a time in a zone.
 ///
 /// # Errors
-/// A zone that does not exist, in words that say what is asked for.
+/// The zone is unknown, with examples of valid names.
 pub fn tell(now: Timestamp, zone: &str, format: Format) -> Result<String, String> {
     let unknown = || {
         let shown: String = zone.chars().take(ZONE_MAX).collect();

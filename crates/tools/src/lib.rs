@@ -1,5 +1,7 @@
-//! Tools that are part of this program: one tool a file. Each is bounded in what it costs, has no file system, and no network but what its
-//! own settings name. To the rest of the program they are one more tool server, which is always connected.
+//! Built-in tools, one per file. To the rest of the program they are a tool server that is always connected.
+//!
+//! Each tool has a bounded cost, no access to the file system, and no network access except to what its own settings
+//! name.
 
 pub mod agent_call;
 mod calculator;
@@ -35,26 +37,26 @@ use ports::{CleanCalls, Clock, Dice, Facts, ProgressSink, PromptSections, ToolSe
 /// One built-in tool.
 #[async_trait]
 pub trait BuiltInTool: Send + Sync {
-    /// What models are told of it, at [`Source::BuiltIn`].
+    /// Returns its description for models, at [`Source::BuiltIn`].
     fn tool(&self) -> Tool;
 
-    /// Who may call it at all.
+    /// Returns the members who may call it.
     fn audience(&self) -> Audience {
         Audience::Everyone
     }
 
-    /// One call, whose arguments fit the schema. What is wrong with what was asked for is a result that says so.
+    /// Runs one call whose arguments match the schema. An invalid request is a result that explains it.
     ///
     /// # Errors
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest) -> Result<ToolResult, CallError>;
 
-    /// The databases that it reaches, as they were read last.
+    /// Returns the databases that it reaches, as last read.
     async fn outline(&self) -> Option<Arc<Outline>> {
         None
     }
 
-    /// The same, and tells how far it is, where the tool knows that.
+    /// Like [`call`](Self::call), and reports progress if the tool supports it.
     ///
     /// # Errors
     /// See [`CallError`].
@@ -75,7 +77,7 @@ pub struct BuiltIns {
 }
 
 impl BuiltIns {
-    /// These tools, in this order.
+    /// Creates the server of these tools, in this order.
     #[must_use]
     pub fn new(tools: Vec<Box<dyn BuiltInTool>>) -> Self {
         let info = ServerInfo { name: "staffai".to_owned(), ..ServerInfo::default() };
@@ -83,7 +85,7 @@ impl BuiltIns {
         Self { tools, info, changes: watch::Sender::new(0) }
     }
 
-    /// What they offer.
+    /// Returns the tools that are offered.
     #[must_use]
     pub fn offer(&self) -> Offer {
         let operators = self.tools.iter().filter(|(_, tool)| tool.audience() == Audience::Operators);
@@ -91,20 +93,20 @@ impl BuiltIns {
         Offer { operators, ..Offer::built_in(self.tools()) }
     }
 
-    /// What models are told of each.
+    /// Returns the descriptions of all tools for models.
     #[must_use]
     pub fn tools(&self) -> Vec<Tool> {
         self.tools.iter().map(|(tool, _)| tool.clone()).collect()
     }
 }
 
-/// The tools that need no more than time and chance.
+/// Creates the tools that depend only on time and chance.
 #[must_use]
 pub fn simple(clock: Arc<dyn Clock>, dice: Arc<dyn Dice>) -> Vec<Box<dyn BuiltInTool>> {
     vec![Box::new(calculator::Calculator), Box::new(get_time::GetTime(clock)), Box::new(roll_dice::RollDice(dice))]
 }
 
-/// The tools that work with what members told us to keep.
+/// Creates the tools for members' facts.
 #[must_use]
 pub fn memory(facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     let [remember, search, forget] = [0; 3].map(|_| Arc::clone(facts));
@@ -115,7 +117,7 @@ pub fn memory(facts: &Arc<dyn Facts>) -> Vec<Box<dyn BuiltInTool>> {
     ]
 }
 
-/// The tools that read and change the sections of prompts.
+/// Creates the tools that read and change sections of prompts.
 #[must_use]
 pub fn prompts(sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> {
     vec![
@@ -124,14 +126,14 @@ pub fn prompts(sections: &Arc<dyn PromptSections>) -> Vec<Box<dyn BuiltInTool>> 
     ]
 }
 
-/// The tools that have other model rows asked.
+/// Creates the tools that ask other model rows.
 #[must_use]
 pub fn models(calls: &Arc<dyn CleanCalls>) -> Vec<Box<dyn BuiltInTool>> {
     let [list, text, tool] = [0; 3].map(|_| Arc::clone(calls));
     vec![Box::new(clean::List(list)), Box::new(clean::Text(text)), Box::new(clean::WithTools(tool))]
 }
 
-/// A tool of this program that only reads, and nothing outside of it.
+/// Describes a tool that only reads, and nothing outside of this program.
 #[expect(clippy::needless_pass_by_value, reason = "callers write it in place")]
 fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
     Tool {
@@ -145,18 +147,18 @@ fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
     }
 }
 
-/// The arguments of a call.
+/// Parses the arguments of a call.
 fn arguments<T: DeserializeOwned>(request: &ToolRequest) -> Result<T, CallError> {
     let arguments = Value::Object(request.arguments.clone());
     T::deserialize(arguments).map_err(|error| {
         CallError::new(
             CallErrorKind::InvalidArguments,
-            format!("the arguments of {} do not fit: {error}", request.name),
+            format!("the arguments of {} are invalid: {error}", request.name),
         )
     })
 }
 
-/// A result, or in words what is wrong with what was asked for.
+/// Converts a result, or the explanation of an invalid request.
 fn told(result: Result<String, String>) -> ToolResult {
     result.map_or_else(ToolResult::failure, ToolResult::text)
 }

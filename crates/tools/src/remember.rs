@@ -1,4 +1,4 @@
-//! `remember`: keeps a fact that a member told.
+//! `remember`: stores a fact that a member told.
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -9,10 +9,8 @@ use super::{BuiltInTool, arguments};
 use domain::fact::FACT_BYTES_MAX;
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
-/// The tool.
 pub(super) struct Remember(pub Shared);
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     fact: String,

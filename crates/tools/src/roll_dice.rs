@@ -11,10 +11,8 @@ use super::{BuiltInTool, arguments, reads, told};
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 use ports::Dice;
 
-/// The tool.
 pub(super) struct RollDice(pub Arc<dyn Dice>);
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     notation: String,
@@ -38,39 +36,39 @@ impl BuiltInTool for RollDice {
     }
 }
 
-/// The longest notation, in characters that are no white space.
+/// Maximum length of a notation, in characters other than white space.
 const NOTATION_MAX: usize = 64;
-/// The most dice of one roll.
+/// Maximum number of dice of a roll.
 pub const DICE_MAX: u32 = 100;
-/// The fewest and the most sides of a die.
+/// The smallest and the largest number of sides of a die.
 pub const SIDES: std::ops::RangeInclusive<u32> = 2..=1_000;
-/// The largest number that is added or taken away.
+/// The largest absolute modifier.
 pub const MODIFIER_MAX: i64 = 1_000_000;
 
-/// A notation that was read; every number is within its bounds.
+/// A parsed notation; every number is within its bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Notation {
     /// 1 to [`DICE_MAX`].
     dice: u32,
     /// Within [`SIDES`].
     sides: u32,
-    /// Which dice count; none when all do.
+    /// The dice that count; `None` for all.
     keep: Option<Keep>,
-    /// At most [`MODIFIER_MAX`] either way.
+    /// Absolute value at most [`MODIFIER_MAX`].
     modifier: i64,
 }
 
-/// Which dice count; 1 to as many as are rolled.
+/// The dice that count; 1 to the number rolled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Keep {
     Highest(usize),
     Lowest(usize),
 }
 
-/// Rolls. `chance` gives numbers in `[0, 1)`.
+/// Rolls. `chance` returns numbers in `[0, 1)`.
 ///
 /// # Errors
-/// A notation that cannot be read or is out of bounds, in words that say what is allowed.
+/// The notation is invalid or out of bounds, with the allowed values.
 pub fn roll(notation: &str, mut chance: impl FnMut() -> f64) -> Result<String, String> {
     let characters = notation.chars().filter(|c| !c.is_whitespace()).take(NOTATION_MAX + 1);
     let notation = characters.collect::<String>().to_lowercase();
@@ -96,7 +94,7 @@ pub fn roll(notation: &str, mut chance: impl FnMut() -> f64) -> Result<String, S
     Ok(text)
 }
 
-/// The side that a die shows; `chance` outside `[0, 1)` shows the first or the last one.
+/// Returns the side shown; a `chance` outside `[0, 1)` is clamped to the first or last side.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and is clamped to the sides")]
 fn side(chance: f64, sides: u32) -> i64 {
     i64::from(((chance * f64::from(sides)) as u32).min(sides - 1) + 1)
@@ -145,14 +143,14 @@ fn parse(notation: &str) -> Result<Notation, String> {
     Ok(Notation { dice: small(dice)?, sides: small(sides)?, keep, modifier })
 }
 
-/// How many dice are kept; one when no number says otherwise.
+/// Parses the number of dice that are kept; the default is 1.
 fn counted(rest: &str, dice: i64, keep: fn(usize) -> Keep) -> Result<(Option<Keep>, &str), String> {
     let (many, rest) = number(rest);
     let many = within(many.unwrap_or("1"), 1..=dice, "kept dice")?;
     Ok((usize::try_from(many).ok().map(keep), rest))
 }
 
-/// The digits at the beginning, and the rest.
+/// Splits off the digits at the beginning.
 fn number(text: &str) -> (Option<&str>, &str) {
     let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, rest) = text.split_at(end);
@@ -172,7 +170,7 @@ mod tests {
 
     use super::*;
 
-    /// Dice that show these sides, one after the other.
+    /// Returns a chance for dice that show these sides, in order.
     fn shows(sides: &[u32], of: u32) -> impl FnMut() -> f64 {
         let mut chances: Vec<f64> = sides.iter().rev().map(|side| (f64::from(*side) - 0.5) / f64::from(of)).collect();
         move || chances.pop().unwrap()

@@ -1,4 +1,4 @@
-//! `search_memory`: finds facts that the member who asks told in a place that all readers of the answer may read.
+//! `search_memory`: finds facts that the asking member told in a place that all readers of the answer may read.
 
 use std::fmt::Write as _;
 
@@ -12,10 +12,8 @@ use domain::fact::Found;
 use domain::fact::prompt::{RECALL_TOOL, day};
 use domain::tool::{CallError, Tool, ToolRequest, ToolResult};
 
-/// The tool.
 pub(super) struct SearchMemory(pub Shared);
 
-/// Its arguments.
 #[derive(Deserialize)]
 struct Arguments {
     #[serde(default)]

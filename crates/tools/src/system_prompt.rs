@@ -1,4 +1,4 @@
-//! `read_system_prompt` and `update_system_prompt`: the sections of the prompts, and changes of them.
+//! `read_system_prompt` and `update_system_prompt`: the sections of the prompts, and edits of them.
 
 use std::sync::Arc;
 
@@ -13,20 +13,18 @@ use domain::tool::rights::Audience;
 use domain::tool::{Annotations, CallError, Tool, ToolRequest, ToolResult};
 use ports::PromptSections;
 
-/// The tool that reads.
+/// Reads.
 pub(super) struct ReadSystemPrompt(pub Arc<dyn PromptSections>);
 
-/// The tool that changes.
+/// Edits.
 pub(super) struct UpdateSystemPrompt(pub Arc<dyn PromptSections>);
 
-/// Which section.
 #[derive(Deserialize)]
 struct Which {
     #[serde(default)]
     section: Option<String>,
 }
 
-/// Which section, and what becomes of it.
 #[derive(Deserialize)]
 struct Wanted {
     section: String,
@@ -70,7 +68,7 @@ impl BuiltInTool for UpdateSystemPrompt {
     fn tool(&self) -> Tool {
         let tool = reads(
             "update_system_prompt",
-            "Change a section of your own instructions, for everybody and for good, when an operator asks for exactly that. append and prepend add \
+            "Change a section of your own instructions permanently and for all members, when an operator asks for exactly that. append and prepend add \
              text, replace puts text in the place of the first exact old, delete removes whole lines that hold text, overwrite replaces all of it \
              and needs confirm_overwrite, roll_back takes an earlier version.",
             json!({"type": "object", "required": ["section", "operation"], "additionalProperties": false, "properties": {

@@ -1,5 +1,7 @@
-//! `url_extract`: the words of a public web page. Addresses come from members and models, so none is dialled that does not lead to the
-//! public internet, and nothing of what answers is taken without a bound.
+//! `url_extract`: the text of a public web page.
+//!
+//! Addresses come from members and models, so only the public internet is dialled, and every part of a response is
+//! bounded.
 
 mod fetch;
 mod guard;
@@ -23,21 +25,21 @@ use self::readable::Readable;
 use super::{BuiltInTool, arguments, reads};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 
-/// The most pages that are read at once; others wait, within their time.
+/// The maximum number of pages that are fetched at once; further calls queue within their timeout.
 const PAGES_MAX: usize = 4;
 
-/// What `url_extract` may do.
+/// The options of `url_extract`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Options {
-    /// What may be read.
+    /// The hosts and ports that may be read.
     pub reach: Reach,
-    /// Bytes of a page that are read, at least 1; the rest is left out.
+    /// Maximum bytes read of a page, at least 1; the rest is cut off.
     pub bytes: usize,
-    /// Time that one page may take, redirects included.
+    /// Timeout of one page, redirects included.
     pub timeout: Duration,
 }
 
-/// The tool.
+/// The `url_extract` tool.
 pub struct UrlExtract {
     fetcher: Fetcher,
     timeout: Duration,
@@ -45,7 +47,7 @@ pub struct UrlExtract {
 }
 
 impl UrlExtract {
-    /// Reads what these options allow. Nothing is opened before the first call.
+    /// Creates the tool. Nothing is opened before the first call.
     #[must_use]
     pub fn new(options: Options) -> Self {
         Self::guarded(Guard::new(options.reach), options.bytes, options.timeout)
@@ -94,27 +96,27 @@ impl BuiltInTool for UrlExtract {
     }
 }
 
-/// Why there are no words of a page.
+/// The reason why a page cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 enum Refusal {
     #[error("this address cannot be read: {0}")]
     Address(&'static str),
-    /// It is told in the words of [`Refusal::Unresolved`]: which names there are inside is not for members to find out.
+    /// Has the message of [`Refusal::Unresolved`], so that members cannot probe for internal names.
     #[error("there is no host of the public internet at this address, so it is not read")]
     Internal,
-    #[error("pages on port {0} are not read here")]
+    #[error("pages on port {0} are not allowed")]
     Port(u16),
-    #[error("pages of this host are not read here")]
+    #[error("pages of this host are not allowed")]
     Host,
     #[error("there is no host of the public internet at this address, so it is not read")]
     Unresolved,
-    #[error("the page leads on to other addresses again and again")]
+    #[error("the page redirects too often")]
     Redirects,
-    #[error("the server answers with status {0}")]
+    #[error("the server answered with status {0}")]
     Status(u16),
     #[error("the page is {0}, which cannot be read as text")]
     Type(String),
-    #[error("the page is no text")]
+    #[error("the page is not text")]
     Binary,
     #[error("the page is compressed in a way that cannot be read")]
     Compressed,
@@ -124,7 +126,7 @@ enum Refusal {
     Late,
 }
 
-/// A page as it is shown. Costs time in proportion to the bound of a page.
+/// Formats a page. Takes time in proportion to the size bound of a page.
 fn shown(fetched: Fetched) -> Result<String, Refusal> {
     let Fetched { url, media, charset, body } = fetched;
     let (bytes, whole) = body.unpack()?;

@@ -1,5 +1,5 @@
-//! `web_search`: results of a search engine. Providers are rows of the settings and are asked in their order: the next one is asked when
-//! one fails or finds nothing. Only the addresses of these rows are ever dialled.
+//! `web_search`: results of a search engine. Providers are rows of the settings, tried in order: if one fails or finds
+//! nothing, the next is asked. Only the addresses of these rows are dialled.
 
 mod found;
 mod provider;
@@ -24,44 +24,44 @@ use self::provider::{Filled, KeyPlace, Sends};
 use super::{BuiltInTool, arguments, client, reads};
 use domain::tool::{Annotations, CallError, Tool, ToolKind, ToolRequest, ToolResult};
 
-/// The largest answer that is read, in bytes.
+/// Maximum size of a response, in bytes.
 const ANSWER_BYTES: usize = 1024 * 1024;
-/// The longest query, in characters.
+/// Maximum length of a query, in characters.
 const QUERY_CHARS: usize = 400;
-/// How many results there are unless asked for more, and the most.
+/// The default and the maximum number of results.
 const COUNT: usize = 5;
 const COUNT_MAX: usize = 10;
-/// How long a provider that had enough of us is left alone when it does not say, and at most.
+/// The default and the maximum pause of a provider that refused a request by its rate limit.
 const REST: Duration = Duration::from_secs(60);
 const REST_MAX: Duration = Duration::from_secs(60 * 60);
-/// A shorter secret is found in ordinary words.
+/// The minimum length of a secret that is masked: a shorter one occurs in ordinary words.
 const SECRET_LEAST: usize = 6;
 
-/// One provider as it is configured.
+/// The configuration of one provider.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// How it is asked.
+    /// The provider's API.
     pub provider: &'static Provider,
-    /// Where it is.
+    /// Its address.
     pub url: Url,
-    /// Whether it is on this machine: no proxy leads there.
+    /// True if it is on this machine: no proxy is used.
     pub here: bool,
-    /// Our key there.
+    /// The API key for it.
     pub key: Option<SecretString>,
-    /// What it calls the engine that is asked; empty where there is one only.
+    /// The provider's identifier of the engine; empty if it has only one.
     pub engine: String,
-    /// The model that is asked; empty where none is.
+    /// The model to ask; may be empty.
     pub model: String,
-    /// Time that one search may take.
+    /// Timeout of one search.
     pub timeout: Duration,
 }
 
-/// The tool.
+/// The `web_search` tool.
 pub struct WebSearch {
     engines: Vec<Engine>,
 }
 
-/// One provider, and how it is at present.
+/// One provider and its state.
 struct Engine {
     row: Row,
     client: OnceCell<Client>,
@@ -69,19 +69,19 @@ struct Engine {
 }
 
 impl WebSearch {
-    /// Asks these rows in this order. Nothing is opened before the first call.
+    /// Creates the tool with rows in this order. Nothing is opened before the first call.
     #[must_use]
     pub fn new(rows: Vec<Row>) -> Self {
         let engine = |row| Engine { row, client: OnceCell::new(), rests_until: Mutex::default() };
         Self { engines: rows.into_iter().map(engine).collect() }
     }
 
-    /// Searches, or says of each provider why that did not work.
+    /// Searches, or returns the failure of each provider.
     async fn search(&self, query: &str, count: usize, within: Duration) -> Result<Found, String> {
         let (mut failures, mut answered) = (Vec::new(), false);
         let end = Instant::now() + within;
         for (index, engine) in self.engines.iter().enumerate() {
-            // Those that follow get their share of the time that is left.
+            // Each remaining provider gets an equal share of the remaining time.
             let share = u32::try_from(self.engines.len() - index).unwrap_or(u32::MAX);
             let share = end.saturating_duration_since(Instant::now()) / share;
             let asked = timeout(share.min(engine.row.timeout), engine.ask(query, count));
@@ -90,7 +90,7 @@ impl WebSearch {
                 Ok(found) if !found.is_empty() => return Ok(found),
                 Ok(_) => answered = true,
                 Err(reason) => {
-                    tracing::warn!(event = "search.failed", provider, reason, "a provider of searches failed");
+                    tracing::warn!(event = "search.failed", provider, reason, "a search provider failed");
                     failures.push(format!("{provider}: {reason}"));
                 }
             }
@@ -99,19 +99,19 @@ impl WebSearch {
     }
 }
 
-/// What came of trying a row.
+/// The result of checking a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trial {
-    /// It takes our key; nothing was searched for, which would have cost something.
+    /// The key is accepted. No search was made, because it would have cost money.
     LetsIn,
-    /// A search found so many results.
+    /// The number of results of a search.
     Found(usize),
 }
 
-/// Finds out whether a row works: by what costs nothing where its provider has such a thing, else by one search.
+/// Checks a row: with a free request if its provider has one, else with one search.
 ///
 /// # Errors
-/// It does not, for this reason.
+/// The reason for the failure.
 pub async fn try_out(row: Row) -> Result<Trial, String> {
     let (within, costless) = (row.timeout, row.provider.costless);
     let engine = Engine { row, client: OnceCell::new(), rests_until: Mutex::default() };
@@ -127,7 +127,7 @@ pub async fn try_out(row: Row) -> Result<Trial, String> {
 impl Engine {
     async fn ask(&self, query: &str, count: usize) -> Result<Found, String> {
         if self.rests_until.lock().is_some_and(|until| Instant::now() < until) {
-            return Err("it takes no more searches for now".to_owned());
+            return Err("its rate limit is reached".to_owned());
         }
         let response = self.send(query, count).await?;
         let (status, rest) = (response.status(), rest(&response));
@@ -139,17 +139,17 @@ impl Engine {
         if !status.is_success() {
             return Err(self.refused(status, parsed));
         }
-        let answer = parsed.filter(Value::is_object).ok_or("its answer is no JSON object")?;
+        let answer = parsed.filter(Value::is_object).ok_or("its answer is not a JSON object")?;
         let words = complaint(provider, &answer);
         let found = Found::read(provider, &answer, count);
-        // Some failures come with a status that is well.
+        // Some failures come with a success status.
         if found.is_empty() && !words.is_empty() {
             return Err(self.clean(&words));
         }
         Ok(found)
     }
 
-    /// Asks for something that costs nothing, with our key.
+    /// Sends a free request with the API key.
     async fn lets_in(&self, path: &str) -> Result<(), String> {
         let Row { provider, url, key, .. } = &self.row;
         let headers = headers(provider.key.as_ref(), key.as_ref())?;
@@ -163,7 +163,7 @@ impl Engine {
         Err(self.refused(status, parsed))
     }
 
-    /// A status that is no success, with what the answer says of it.
+    /// Describes an error status, with what the response says about it.
     fn refused(&self, status: StatusCode, answer: Option<Value>) -> String {
         let words = answer.map(|answer| complaint(self.row.provider, &answer)).filter(|words| !words.is_empty());
         let words = words.map(|words| format!(": {}", self.clean(&words))).unwrap_or_default();
@@ -187,25 +187,25 @@ impl Engine {
         request.headers(headers).send().await.map_err(|error| reason(&error))
     }
 
-    /// The client, which is made when it is needed for the first time: it reads the certificates of the system.
+    /// Returns the HTTP client, created on first use: it reads the system's certificates.
     async fn client(&self) -> Result<&Client, String> {
         let Row { here, ref url, .. } = self.row;
         let plain = url.scheme() == "http";
         let build = move || client::build(here, plain);
         let made = self.client.get_or_try_init(|| async {
-            spawn_blocking(build).await.unwrap_or_else(|_| Err("no client can be made".to_owned()))
+            spawn_blocking(build).await.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned()))
         });
         made.await
     }
 
-    /// Words without our key, should it be echoed.
+    /// Masks the API key, in case the provider echoes it.
     fn clean(&self, words: &str) -> String {
         let key = self.row.key.as_ref().map(ExposeSecret::expose_secret).filter(|key| key.len() >= SECRET_LEAST);
         key.map_or_else(|| words.to_owned(), |key| words.replace(key, "***"))
     }
 }
 
-/// The address of a path of a provider.
+/// Returns the address of a provider's path.
 fn below(url: &Url, path: &str) -> Url {
     let mut url = url.clone();
     let path = format!("{}{path}", url.path().trim_end_matches('/'));
@@ -213,7 +213,7 @@ fn below(url: &Url, path: &str) -> Url {
     url
 }
 
-/// The body as JSON; none when it is none.
+/// Parses the body as JSON; `None` if it is not JSON.
 async fn parsed(response: Response) -> Result<Option<Value>, String> {
     let body = body(response).await?;
     Ok(spawn_blocking(move || serde_json::from_slice::<Value>(&body).ok()).await.ok().flatten())
@@ -233,13 +233,13 @@ fn headers(place: Option<&KeyPlace>, key: Option<&SecretString>) -> Result<Heade
     Ok(headers)
 }
 
-/// How long a provider wants to be left alone.
+/// Returns the pause that a provider requests (`Retry-After`), within the bound.
 fn rest(response: &Response) -> Duration {
     let told = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     told.map_or(REST, Duration::from_secs).min(REST_MAX)
 }
 
-/// The whole body, up to its bound.
+/// Reads the whole body, up to its bound.
 async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     let mut body = Vec::new();
     while let Some(piece) = response.chunk().await.map_err(|error| reason(&error))? {
@@ -251,7 +251,7 @@ async fn body(mut response: Response) -> Result<Vec<u8>, String> {
     Ok(body)
 }
 
-/// Why a request failed, without the address, which holds what was searched for.
+/// Returns the reason for a failed request, without the address, which contains the query.
 fn reason(error: &reqwest::Error) -> String {
     let what = if error.is_connect() { "it cannot be reached" } else { "the connection broke" };
     let mut cause = std::error::Error::source(error);

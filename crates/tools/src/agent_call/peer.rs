@@ -1,4 +1,4 @@
-//! One other server: a message is submitted in a session, and its answer is read from the session's events.
+//! Client of one other server: submits a message to a session and reads the answer from the session's event stream.
 
 use std::time::Duration;
 
@@ -16,36 +16,36 @@ use domain::clean::{clean, tail};
 use ports::ProgressSink;
 use ports::tools::Progress;
 
-/// The longest line of a stream of events, in bytes.
+/// Maximum length of a line of an event stream, in bytes.
 const LINE_MAX: usize = 1024 * 1024;
-/// The most bytes of all streams of one call.
+/// Maximum size of all streams of one call, in bytes.
 const STREAM_MAX: usize = 8 * 1024 * 1024;
-/// The longest answer to a message, in bytes.
+/// Maximum size of the response to a submitted message, in bytes.
 const SUBMITTED_MAX: usize = 16 * 1024;
-/// How often a stream is read on that ended before the answer did.
+/// The number of times a stream is opened; it is resumed if it ends before the answer.
 const STREAMS_MAX: u32 = 4;
-/// How many characters of a refusal, and of what was written so far, are shown.
+/// The number of characters shown of a refusal, and of the draft.
 const REFUSAL_CHARS: usize = 300;
 const SHOWN_CHARS: usize = 160;
 
-/// One server as it is configured.
+/// The configuration of one server.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// What models call it.
+    /// Its name for models.
     pub name: String,
-    /// Where it is.
+    /// Its address.
     pub url: Url,
-    /// Whether it is on this machine: no proxy leads there.
+    /// True if it is on this machine: no proxy is used.
     pub here: bool,
-    /// Our key there.
+    /// The API key for it.
     pub key: SecretString,
-    /// What it is good for; empty where nothing is said.
+    /// The description for models; may be empty.
     pub description: String,
-    /// Time that one call may take.
+    /// Timeout of one call.
     pub timeout: Duration,
 }
 
-/// What is asked.
+/// One message to a server.
 #[derive(Clone, Copy)]
 pub(super) struct Question<'a> {
     pub session: &'a str,
@@ -54,32 +54,32 @@ pub(super) struct Question<'a> {
     pub signed: &'a (String, String),
 }
 
-/// A server, and the way to it.
+/// A server and its HTTP client.
 pub(super) struct Peer {
     row: Row,
     client: OnceCell<Client>,
 }
 
-/// That a message was taken.
+/// The response to a submitted message.
 #[derive(Deserialize)]
 struct Submitted {
     message: String,
 }
 
-/// How it is.
+/// The response to a health check.
 #[derive(Deserialize)]
 struct Health {
     #[serde(rename = "status")]
     _status: String,
 }
 
-/// Why it was not.
+/// The body of an error response.
 #[derive(Deserialize)]
 struct Problem {
     detail: String,
 }
 
-/// One event of a session; what is not of its kind is empty.
+/// One event of a session; fields that its kind does not have are empty.
 #[derive(Deserialize)]
 struct Event {
     number: u64,
@@ -105,7 +105,7 @@ enum Kind {
     Other,
 }
 
-/// How far an answer was read.
+/// The progress of reading an answer.
 #[derive(Default)]
 struct Read {
     /// The number of the last event.
@@ -124,7 +124,7 @@ impl Peer {
         &self.row.name
     }
 
-    /// A line about it.
+    /// Returns the line about this server for the tool's description.
     pub fn about(&self) -> String {
         let Row { name, description, .. } = &self.row;
         if description.is_empty() { format!("- {name}") } else { format!("- {name}: {description}") }
@@ -134,12 +134,13 @@ impl Peer {
         self.row.timeout
     }
 
-    /// The hash of our key there, by which the server knows it.
+    /// Returns the hash of the API key, by which the server identifies it.
     pub fn key(&self) -> KeyHash {
         KeyHash::of(self.row.key.expose_secret())
     }
 
-    /// The answer, or why there is none. Whoever drops this cancels the turn at the server, once its events are read.
+    /// Sends the question and returns the answer, or the reason for its absence. Dropping the future cancels the turn
+    /// at the server as soon as its stream is being read.
     pub async fn ask(&self, question: Question<'_>, progress: Option<ProgressSink>) -> Result<String, String> {
         let message = self.submit(question).await?;
         let mut read = Read::default();
@@ -151,7 +152,7 @@ impl Peer {
         Err(format!("{} ended the conversation before it answered", self.row.name))
     }
 
-    /// Whether it lets us in.
+    /// Checks that the server accepts the key.
     pub async fn health(&self) -> Result<(), String> {
         let response = self.send(self.client().await?.get(self.below("api/v1/health"))).await?;
         let body = self.bounded(response).await?;
@@ -172,7 +173,7 @@ impl Peer {
         if message.is_empty() { Err(self.strange()) } else { Ok(message) }
     }
 
-    /// Reads one stream. None when it ended before the turn did.
+    /// Reads one stream. Returns `None` if it ended before the turn did.
     async fn read_on(
         &self,
         session: &str,
@@ -189,7 +190,7 @@ impl Peer {
             read.bytes += piece.len();
             for part in piece.split_inclusive(|byte| *byte == b'\n') {
                 if line.len() + part.len() > LINE_MAX || read.bytes > STREAM_MAX {
-                    return Err(format!("{} wrote more than is read", self.row.name));
+                    return Err(format!("the answer of {} is too long", self.row.name));
                 }
                 line.extend_from_slice(part);
                 if !part.ends_with(b"\n") {
@@ -208,7 +209,7 @@ impl Peer {
         Ok(None)
     }
 
-    /// Takes one event. True when the turn is over.
+    /// Applies one event. Returns true if the turn is over.
     fn take(&self, event: Event, message: &str, read: &mut Read, progress: Option<&ProgressSink>) -> bool {
         read.after = event.number;
         if event.turn != message {
@@ -235,11 +236,11 @@ impl Peer {
         false
     }
 
-    /// Sends with our key. What refuses is told in the server's words.
+    /// Sends a request with the API key. A refusal is returned in the server's words.
     async fn send(&self, request: RequestBuilder) -> Result<Response, String> {
         let name = &self.row.name;
         let sent = request.bearer_auth(self.row.key.expose_secret()).send().await;
-        // An error of the client names the address, which is none of the model's business.
+        // The client's error contains the address, which the model must not see.
         let response = sent.map_err(|error| {
             let why = if error.is_connect() { "cannot be reached" } else { "did not answer" };
             format!("{name} {why} at present; answer without it, or say so")
@@ -254,7 +255,7 @@ impl Peer {
         Err(format!("{name} refused it with status {status}: {detail}"))
     }
 
-    /// The body, as far as it may be long.
+    /// Reads the body up to its bound.
     async fn bounded(&self, response: Response) -> Result<Vec<u8>, String> {
         let (mut body, mut stream) = (Vec::new(), response.bytes_stream());
         while let Some(piece) = stream.next().await {
@@ -268,7 +269,7 @@ impl Peer {
     }
 
     fn strange(&self) -> String {
-        format!("{} does not answer as a staffai server does", self.row.name)
+        format!("{} did not answer like a staffai server", self.row.name)
     }
 
     fn below(&self, path: &str) -> Url {
@@ -278,12 +279,12 @@ impl Peer {
         url
     }
 
-    /// The client, which is made when it is needed for the first time.
+    /// Returns the HTTP client, which is created on first use.
     async fn client(&self) -> Result<&Client, String> {
         let (here, plain) = (self.row.here, self.row.url.scheme() == "http");
         let made = self.client.get_or_try_init(|| async {
             let built = spawn_blocking(move || client::build(here, plain)).await;
-            built.unwrap_or_else(|_| Err("no client can be made".to_owned()))
+            built.unwrap_or_else(|_| Err("the HTTP client cannot be created".to_owned()))
         });
         made.await
     }

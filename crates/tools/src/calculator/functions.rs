@@ -9,9 +9,9 @@ use num_traits::{FromPrimitive, ToPrimitive};
 use super::number::{Number, finite};
 use super::tokens::Operator;
 
-/// What can be called, as error messages list it.
+/// The functions and constants, as error messages list them.
 const KNOWN: &str = "abs, round, min, max, sum, sqrt, pow, sin, cos, tan, log, log10, pi and e";
-/// The most decimal places that `round` is asked for.
+/// The maximum number of decimal places of `round`.
 const PLACES_MAX: i32 = 15;
 
 pub(super) fn constant(name: &str) -> Result<Number, String> {
@@ -56,14 +56,14 @@ fn unknown(name: &str) -> String {
     format!("{name:?} is not known: use {KNOWN}")
 }
 
-/// Bits of an integer whose logarithm is that of a floating point number.
+/// Integers of at most this many bits get their logarithm as floating point numbers.
 const FLOAT_BITS: u64 = 1_000;
 
 fn natural_logarithm(one: &Number) -> Result<Number, String> {
     logarithm(one, f64::ln, std::f64::consts::LN_2)
 }
 
-/// A logarithm, also of integers that are too large for floating point; `of_two` is that of 2.
+/// Returns a logarithm, also of integers that are too large for floating point; `of_two` is that of 2.
 fn logarithm(one: &Number, of: fn(f64) -> f64, of_two: f64) -> Result<Number, String> {
     let (float, halved) = match one {
         Number::Int(int) if int.bits() > FLOAT_BITS => {
@@ -76,11 +76,11 @@ fn logarithm(one: &Number, of: fn(f64) -> f64, of_two: f64) -> Result<Number, St
     if float > 0.0 { finite(halved.mul_add(of_two, of(float))) } else { none() }
 }
 
-/// The nearest integer; halves go to the even one, as in Python.
+/// Returns the nearest integer; halves go to the even one, as in Python.
 fn round(one: &Number) -> Number {
     match one {
         Number::Int(_) => one.clone(),
-        // An integer, as in Python, so that what is made of it is exact.
+        // An integer, as in Python: results computed from it are exact.
         Number::Float(float) => Number::Int(BigInt::from_f64(float.round_ties_even()).unwrap_or_default()),
     }
 }
@@ -92,13 +92,13 @@ fn places_of(one: &Number, places: &Number) -> Result<Number, String> {
     match one {
         Number::Int(_) if places >= 0 => Ok(one.clone()),
         Number::Int(int) => Ok(Number::Int(to_tens(int, places.unsigned_abs()))),
-        // The decimal digits of a floating point number are exact, and so is their rounding.
+        // The decimal expansion of a floating point number is finite, so its rounding is exact.
         Number::Float(float) if places >= 0 => {
             let places = usize::try_from(places).unwrap_or_default();
             finite(format!("{float:.places$}").parse().unwrap_or(f64::NAN))
         }
         Number::Float(float) => {
-            // One more digit says whether anything follows the whole number.
+            // One more digit shows whether a fraction follows the whole number.
             let whole = BigInt::from_f64(*float).unwrap_or_default() * 10_u8;
             let whole =
                 if float.fract() == 0.0 { whole } else { whole + BigInt::from(if *float < 0.0 { -1 } else { 1 }) };
@@ -107,7 +107,7 @@ fn places_of(one: &Number, places: &Number) -> Result<Number, String> {
     }
 }
 
-/// An integer rounded to a power of ten; halves go to the even one.
+/// Rounds an integer to a power of ten; halves go to the even one.
 fn to_tens(int: &BigInt, power: u32) -> BigInt {
     let scale = BigInt::from(10).pow(power);
     let (quotient, rest) = int.div_mod_floor(&scale);

@@ -1,4 +1,4 @@
-//! Numbers and what operators make of them.
+//! Numbers, and the operators on them.
 
 use num_bigint::BigInt;
 use num_integer::Integer;
@@ -6,14 +6,14 @@ use num_traits::{Signed, ToPrimitive, Zero};
 
 use super::tokens::Operator;
 
-/// The largest integer, in bits: about 1,200 decimal digits.
+/// Maximum size of an integer, in bits: about 1,200 decimal digits.
 const BITS_MAX: u64 = 4_096;
-/// Integers of so many bits are floating point numbers without loss.
+/// Integers up to this many bits convert to floating point without loss.
 const EXACT_BITS: u64 = 53;
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Number {
-    /// At most [`BITS_MAX`] long once an operator has made it.
+    /// At most [`BITS_MAX`] bits after an operation.
     Int(BigInt),
     Float(f64),
 }
@@ -51,13 +51,13 @@ impl Number {
         }
     }
 
-    /// As floating point, unless it is too large for that.
+    /// Converts to floating point, or fails if it is too large.
     fn bounded_float(&self) -> Result<f64, String> {
         let float = self.float();
         if float.is_finite() { Ok(float) } else { Err(huge()) }
     }
 
-    /// Whether it is less than another one.
+    /// True if it is less than `other`.
     pub(super) fn is_less(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Int(left), Self::Int(right)) => left < right,
@@ -72,7 +72,7 @@ impl Number {
         }
     }
 
-    /// As it is shown.
+    /// Formats it for display.
     pub(super) fn shown(&self) -> Result<String, String> {
         match self {
             Self::Int(int) if int.bits() > BITS_MAX => Err(huge()),
@@ -88,7 +88,7 @@ fn huge() -> String {
     "the result is too large".to_owned()
 }
 
-/// A float that has a value; otherwise the error says that it has none.
+/// Returns a finite float as a number, or the error for values that are not finite.
 pub(super) fn finite(float: f64) -> Result<Number, String> {
     if float.is_nan() {
         return Err("there is no real number that solves this".to_owned());
@@ -112,7 +112,7 @@ fn integers(left: &BigInt, operator: Operator, right: &BigInt) -> Result<Number,
             let exponent = right.to_u64().filter(|exponent| left.bits() <= 1 || *exponent <= BITS_MAX);
             let exponent = match exponent {
                 Some(exponent) => exponent,
-                // Zero and one stay small whatever the exponent is.
+                // The size of 0 and 1 does not depend on the exponent.
                 None if left.bits() <= 1 => u64::from(right.is_odd()) + 2,
                 None => return Err(huge()),
             };
@@ -131,9 +131,9 @@ fn integers(left: &BigInt, operator: Operator, right: &BigInt) -> Result<Number,
     }
 }
 
-/// The floating point number that is nearest to the quotient of two integers, of which either may be too large for one.
+/// Returns the floating point number nearest to the quotient of two integers, either of which may exceed the range.
 fn quotient(left: &BigInt, right: &BigInt) -> f64 {
-    // Digits enough for the conversion to round, and the lowest one says whether anything follows.
+    // Enough digits for correct rounding; the lowest bit records whether a remainder follows.
     let bits = |int: &BigInt| i64::try_from(int.bits()).unwrap_or(i64::MAX);
     let shift = 66 - (bits(left) - bits(right));
     let (mut over, mut under) = (left.abs(), right.abs());
@@ -147,7 +147,7 @@ fn quotient(left: &BigInt, right: &BigInt) -> f64 {
         digits |= BigInt::from(1);
     }
     let float = digits.to_f64().unwrap_or(f64::INFINITY);
-    // In two steps, as one alone may leave the range on the way to a number that is within it.
+    // In two steps: a single scaling may overflow although the result is in range.
     let half = i32::try_from(-shift / 2).unwrap_or_default();
     let other = i32::try_from(-shift).unwrap_or_default() - half;
     let float = float * 2_f64.powi(half) * 2_f64.powi(other);
@@ -166,20 +166,20 @@ fn floats(left: f64, operator: Operator, right: f64) -> Result<Number, String> {
     })
 }
 
-/// The remainder with the sign of the divisor, as in Python.
+/// Returns the remainder with the sign of the divisor, as in Python.
 fn remainder(left: f64, right: f64) -> f64 {
     let rest = left % right;
     if rest != 0.0 && (rest < 0.0) != (right < 0.0) { rest + right } else { rest }
 }
 
-/// The quotient rounded down, of what the remainder leaves, as in Python.
+/// Returns the quotient rounded down, consistent with the remainder, as in Python.
 fn floor_division(left: f64, right: f64) -> f64 {
     let exact = (left - remainder(left, right)) / right;
     let floor = exact.floor();
     if exact - floor > 0.5 { floor + 1.0 } else { floor }
 }
 
-/// Six significant digits, without zeros at the end; an exponent below 1e-4 and from 1e6 on (the `%g` of C).
+/// Formats with six significant digits, without trailing zeros; with an exponent below 1e-4 and from 1e6 on (C's `%g`).
 fn significant(float: f64) -> String {
     let scientific = format!("{float:.5e}");
     let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));

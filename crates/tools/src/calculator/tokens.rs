@@ -1,4 +1,4 @@
-//! An expression as tokens, read one ahead.
+//! The tokenizer, with one token of lookahead.
 
 use std::fmt;
 
@@ -62,7 +62,7 @@ impl<'a> Tokens<'a> {
         Self { rest: expression, ahead: None }
     }
 
-    /// The next token, which stays.
+    /// Returns the next token without consuming it.
     pub(super) fn peek(&mut self) -> Result<Token<'a>, String> {
         if self.ahead.is_none() {
             self.ahead = Some(self.read()?);
@@ -70,7 +70,7 @@ impl<'a> Tokens<'a> {
         Ok(self.ahead.clone().unwrap_or(Token::End))
     }
 
-    /// The next token; [`Token::End`] for ever behind the last one.
+    /// Returns the next token; [`Token::End`] from the end on.
     pub(super) fn next(&mut self) -> Result<Token<'a>, String> {
         match self.ahead.take() {
             Some(token) => Ok(token),

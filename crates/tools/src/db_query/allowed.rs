@@ -1,8 +1,8 @@
-//! What statements may use: functions and types that reach nothing beyond their own values, and the words that are no names.
+//! Allow lists: functions and types without access beyond their arguments, and reserved words.
 
 use super::engine::Engine;
 
-/// Functions that every database has built in. They read nothing but their arguments, and cost next to nothing.
+/// Built-in functions of all databases. They read only their arguments and are cheap.
 const COMMON: &[&str] = &[
     "abs",
     "avg",
@@ -45,7 +45,7 @@ const COMMON: &[&str] = &[
     "upper",
 ];
 
-/// Further ones that `PostgreSQL` has built in.
+/// Further built-in functions of `PostgreSQL`.
 const POSTGRES: &[&str] = &[
     "char_length",
     "date_part",
@@ -61,7 +61,7 @@ const POSTGRES: &[&str] = &[
     "variance",
 ];
 
-/// Further ones that `MySQL` and `MariaDB` have built in.
+/// Further built-in functions of `MySQL` and `MariaDB`.
 const MYSQL: &[&str] = &[
     "char_length",
     "curdate",
@@ -92,7 +92,7 @@ const MYSQL: &[&str] = &[
     "year",
 ];
 
-/// Further ones that `SQLite` has built in.
+/// Further built-in functions of `SQLite`.
 const SQLITE: &[&str] = &[
     "date",
     "datetime",
@@ -108,12 +108,11 @@ const SQLITE: &[&str] = &[
     "trunc",
 ];
 
-/// Functions of `PostgreSQL` that its grammar knows: they stand without a schema.
+/// Functions that are part of `PostgreSQL`'s grammar and take no schema.
 const BY_GRAMMAR: &[&str] =
     &["coalesce", "current_date", "current_time", "current_timestamp", "greatest", "least", "nullif"];
 
-/// True if a function may be used. A name that the database does not have built in could be a function that was made there, which may do
-/// anything.
+/// True if a function is allowed. Any other name may be a user-defined function with arbitrary effects.
 pub(super) fn is_known(engine: Engine, function: &str) -> bool {
     let own = match engine {
         Engine::Postgres => POSTGRES,
@@ -123,12 +122,12 @@ pub(super) fn is_known(engine: Engine, function: &str) -> bool {
     COMMON.contains(&function) || own.contains(&function)
 }
 
-/// True if the database looks a function up in its schemas, where one of the same name may have been made.
+/// True if the database resolves a function through its schemas, where a user-defined one may have the same name.
 pub(super) fn is_looked_up(engine: Engine, function: &str) -> bool {
     engine == Engine::Postgres && !BY_GRAMMAR.contains(&function)
 }
 
-/// Types that a value may be cast to: each is its own text and looks nothing up.
+/// Types allowed in casts: parsing their values involves no lookup.
 pub(super) const TYPES: &[&str] = &[
     "bigint",
     "bool",
@@ -156,7 +155,7 @@ pub(super) const TYPES: &[&str] = &[
     "varchar",
 ];
 
-/// Words that build statements: none of them is an alias or a name in `WITH`, quoted or not.
+/// Words of SQL's structure: not allowed as an alias or a name in `WITH`, quoted or not.
 pub(super) const STRUCTURE: &[&str] = &[
     "all",
     "any",

@@ -1,5 +1,6 @@
-//! The columns of the tables of one database, for the model to know them before its first statement. They are read in the background when
-//! a turn asks for them and what is known is old; a database that does not answer is known by the names of its tables alone.
+//! A cache of the columns of a database's tables, so that the model has them before its first statement. It is
+//! refreshed in the background when a turn needs it and it is stale; if the database does not answer, only the table
+//! names are known.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -11,40 +12,40 @@ use tokio::time::{Instant, timeout, timeout_at};
 
 use super::{Asked, Database, Understood, is_plain_name};
 
-/// The most tables of one database whose columns are read.
+/// The maximum number of tables of a database whose columns are read.
 const TABLES_MAX: usize = 100;
-/// The most columns of one table that are kept.
+/// The maximum number of columns kept per table.
 const COLUMNS_MAX: usize = 256;
-/// The timeout of one reading of a database.
+/// Timeout of one refresh.
 const READ_WITHIN: Duration = Duration::from_secs(5);
-/// How long turns wait for the first reading of a database, counted from the first turn that asks.
+/// The longest time that turns await the first refresh of a database, counted from the first turn that needs it.
 const FIRST_WITHIN: Duration = Duration::from_millis(300);
-/// Columns that are older than this are read anew when a turn asks for them.
+/// Age from which columns are stale.
 const FRESH: Duration = Duration::from_secs(60);
-/// The pause after a reading in which no table could be read.
+/// Pause after a refresh that read no table.
 const RETRY_AFTER: Duration = Duration::from_secs(15);
 
-/// What is known of the columns of one database.
+/// The cached columns of one database.
 #[derive(Default)]
 pub(super) struct Columns {
     state: Mutex<State>,
-    /// True once the first reading is over, whatever came of it.
+    /// True once the first refresh ended, also if it failed.
     read: watch::Sender<bool>,
 }
 
 #[derive(Default)]
 struct State {
-    /// By the form of the tables' names that statements are compared with.
+    /// By the normalized key of the table.
     tables: HashMap<String, Arc<[String]>>,
-    /// When a turn asked first.
+    /// The time of the first turn that needed them.
     asked: Option<Instant>,
-    /// The next reading is not before this.
+    /// The earliest time of the next refresh.
     due: Option<Instant>,
     reading: bool,
 }
 
 impl Columns {
-    /// Has the columns read if they are old, and waits for the very first reading within its bound.
+    /// Starts a refresh if the columns are stale, and awaits only the very first one, within its bound.
     pub(super) async fn refresh(databases: &Arc<[Database]>, at: usize) {
         let Some(database) = databases.get(at) else { return };
         let columns = &database.columns;
@@ -59,16 +60,16 @@ impl Columns {
             *state.asked.get_or_insert(now) + FIRST_WITHIN
         };
         let mut read = columns.read.subscribe();
-        // Without them in time, the names of the tables are told.
+        // On a timeout only the names of the tables are shown.
         let _ = timeout_at(until, read.wait_for(|read| *read)).await;
     }
 
-    /// The columns of a table; empty if they are not known.
+    /// Returns the columns of a table; empty if they are not known.
     pub(super) fn of(&self, key: &str) -> Arc<[String]> {
         self.state.lock().tables.get(key).cloned().unwrap_or_default()
     }
 
-    /// Has them read anew for the next turn: a statement failed, so what is known may be out of date.
+    /// Invalidates the cache: a statement failed, so the columns may have changed.
     pub(super) fn doubt(&self) {
         let mut state = self.state.lock();
         if !state.tables.is_empty() {
@@ -77,7 +78,7 @@ impl Columns {
     }
 }
 
-/// One reading of a database.
+/// One refresh of a database.
 struct Reading {
     databases: Arc<[Database]>,
     at: usize,
@@ -106,11 +107,11 @@ impl Reading {
                 event = "database.unread",
                 database,
                 reason,
-                "columns of a database cannot be read; models are told fewer"
+                "cannot read the columns of a database; models see only what is cached"
             );
         }
         let mut state = database.columns.state.lock();
-        // A database that is away keeps the columns that it had.
+        // If a database is offline, its cached columns are kept.
         let pause = if tables.is_empty() { RETRY_AFTER } else { FRESH };
         if !tables.is_empty() {
             state.tables = tables;
@@ -128,13 +129,13 @@ impl Drop for Reading {
     }
 }
 
-/// The columns that a statement can name.
+/// Keeps the columns that a statement can name.
 fn kept(columns: Vec<String>) -> Arc<[String]> {
     columns.into_iter().filter(|column| is_plain_name(column)).take(COLUMNS_MAX).collect()
 }
 
 impl Database {
-    /// The names of the columns of one table.
+    /// Reads the names of the columns of one table.
     pub(super) async fn columns_of(&self, key: &str, table: &str, within: Duration) -> Result<Vec<String>, String> {
         let sql = format!("SELECT * FROM {} LIMIT 0", self.driver.engine().quoted(table));
         let reads = BTreeSet::from([key.to_owned()]);

@@ -1,9 +1,9 @@
-//! The kinds of databases, and how each reads a name.
+//! The kinds of databases, and their rules for names.
 
 use sqlparser::ast::Ident;
 use sqlparser::dialect::{Dialect, MySqlDialect, PostgreSqlDialect, SQLiteDialect};
 
-/// The longest name, in bytes. `PostgreSQL` cuts longer ones, so that two different names would mean one table.
+/// Maximum length of a name, in bytes. `PostgreSQL` truncates longer ones, so two different names could mean one table.
 const NAME_BYTES: usize = 63;
 
 /// A kind of database.
@@ -18,7 +18,7 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// The SQL that it speaks.
+    /// Returns its SQL dialect.
     pub(super) const fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::Sqlite => &SQLiteDialect {},
@@ -27,7 +27,8 @@ impl Engine {
         }
     }
 
-    /// The sign around names. `SQLite` reads an unknown name in double quotes as a text, one in backticks never.
+    /// Returns the quote around names. `SQLite` reads an unknown name in double quotes as a string, but never one in
+    /// backticks.
     pub(super) const fn quote(self) -> char {
         match self {
             Self::Postgres => '"',
@@ -35,7 +36,7 @@ impl Engine {
         }
     }
 
-    /// The name that the database looks up: `PostgreSQL` folds names without quotes to small letters.
+    /// Returns the name that the database looks up: `PostgreSQL` folds unquoted names to lower case.
     pub(super) fn folded(self, ident: &Ident) -> String {
         match (self, ident.quote_style) {
             (Self::Postgres, None) => ident.value.to_ascii_lowercase(),
@@ -43,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// The form in which two names of one table are equal. `SQLite` ignores the case of ASCII letters.
+    /// Returns the key by which two names of one table are equal. `SQLite` ignores the case of ASCII letters.
     pub(super) fn key(self, name: &str) -> String {
         match self {
             Self::Sqlite => name.to_ascii_lowercase(),
@@ -51,7 +52,7 @@ impl Engine {
         }
     }
 
-    /// A table, written as `table` or `schema.table`, as it stands in a statement.
+    /// Quotes a table, given as `table` or `schema.table`.
     pub(super) fn quoted(self, table: &str) -> String {
         let quote = self.quote();
         let parts: Vec<String> = table.split('.').map(|part| format!("{quote}{part}{quote}")).collect();
@@ -59,7 +60,7 @@ impl Engine {
     }
 }
 
-/// True if a name of a table, a schema or a column needs no escapes in any database and is cut by none.
+/// True if a table, schema or column name needs no escaping and is not truncated in any database.
 #[must_use]
 pub fn is_plain_name(name: &str) -> bool {
     let known = name.chars().all(|c| c.is_alphanumeric() || matches!(c, '_' | '$' | ' ' | '-'));

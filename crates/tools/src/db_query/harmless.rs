@@ -1,4 +1,4 @@
-//! The check of each part of a statement: what is not known to be harmless is refused.
+//! Checks each part of a statement against an allow list: everything not known to be harmless is refused.
 
 use std::ops::ControlFlow;
 
@@ -14,19 +14,19 @@ use sqlparser::ast::{
 use super::allowed::{STRUCTURE, TYPES, is_known};
 use super::engine::{Engine, is_plain_name};
 
-/// The longest text that is looked for or cut off, in characters. A call takes time in proportion to both of its texts: where both are
-/// long it takes hours, and no database looks at the clock meanwhile.
+/// Maximum length of a search or trim pattern, in characters. Such a call costs the product of the lengths of its
+/// arguments: with two long ones it runs for hours, and no database checks its timeout meanwhile.
 const SOUGHT_CHARS: usize = 200;
-/// What a statement is told that looks for something else.
+/// The error for any other pattern.
 const LONG_SOUGHT: &str =
-    "what LIKE, position, instr, strpos and the trims look for is a text of at most 200 characters, written out here";
-/// Functions whose second argument is looked for, or cut off.
+    "the pattern of LIKE, position, instr, strpos and the trim functions must be a literal of at most 200 characters";
+/// Functions whose second argument is a pattern to search for or to trim.
 const SEEKING: [&str; 5] = ["instr", "ltrim", "rtrim", "strpos", "trim"];
 
 /// Checks each part of a statement, and returns the number of its queries that have a `WITH`.
 ///
 /// # Errors
-/// In words: the first part that is refused.
+/// The first part that is refused.
 pub(super) fn check(engine: Engine, statement: &Statement) -> Result<usize, String> {
     let mut walk = Walk { engine, statements: 0, withs: 0 };
     match statement.visit(&mut walk) {
@@ -56,7 +56,7 @@ impl Visitor for Walk {
 
     fn pre_visit_statement(&mut self, _: &Statement) -> Checked {
         self.statements += 1;
-        unless(self.statements == 1, "a statement inside of another is not done here")
+        unless(self.statements == 1, "a nested statement is not supported")
     }
 
     fn pre_visit_query(&mut self, query: &Query) -> Checked {
@@ -67,19 +67,19 @@ impl Visitor for Walk {
             && query.pipe_operators.is_empty()
             && query.fetch.as_ref().is_none_or(|fetch| !fetch.percent && self.engine != Engine::Sqlite)
             && !matches!(&query.limit_clause, Some(LimitClause::LimitOffset { limit_by, .. }) if !limit_by.is_empty());
-        unless(plain, "a SELECT that locks, or says how it is sent, is not done here")?;
+        unless(plain, "SELECT with locks or output options is not supported")?;
         if let Some(with) = &query.with {
             self.withs += 1;
             for cte in &with.cte_tables {
-                unless(cte.from.is_none(), "this form of WITH is not done here")?;
+                unless(cte.from.is_none(), "this form of WITH is not supported")?;
                 alias(&cte.alias)?;
             }
         }
-        unless(is_body(&query.body), "only SELECT and VALUES give rows here")
+        unless(is_body(&query.body), "only SELECT and VALUES may return rows")
     }
 
     fn pre_visit_select(&mut self, select: &Select) -> Checked {
-        unless(select.into.is_none(), "SELECT INTO is not done here")?;
+        unless(select.into.is_none(), "SELECT INTO is not supported")?;
         let plain = select.optimizer_hints.is_empty()
             && select.select_modifiers.is_none()
             && select.top.is_none()
@@ -94,7 +94,7 @@ impl Visitor for Walk {
             && select.value_table_mode.is_none()
             && select.flavor == SelectFlavor::Standard
             && (self.engine == Engine::Postgres || !matches!(select.distinct, Some(Distinct::On(_))));
-        unless(plain && !select.projection.is_empty(), "this form of SELECT is not done here")?;
+        unless(plain && !select.projection.is_empty(), "this form of SELECT is not supported")?;
         select.projection.iter().try_for_each(item)?;
         select.named_window.iter().try_for_each(|NamedWindowDefinition(name, _)| word(name))?;
         select.from.iter().try_for_each(joined)
@@ -123,20 +123,20 @@ impl Visitor for Walk {
             }
             _ => (false, &None),
         };
-        unless(harmless, "only tables and subqueries stand behind FROM here, no functions")?;
+        unless(harmless, "FROM accepts only tables and subqueries, not functions")?;
         named.as_ref().map_or(ControlFlow::Continue(()), alias)
     }
 
     fn pre_visit_relation(&mut self, relation: &ObjectName) -> Checked {
         let plain = relation.0.iter().all(|part| matches!(part, ObjectNamePart::Identifier(_)));
-        unless(plain && (1..=2).contains(&relation.0.len()), format!("{relation} is no name of a table"))?;
-        // In quotes it is a table that the settings may name.
+        unless(plain && (1..=2).contains(&relation.0.len()), format!("{relation} is not a table name"))?;
+        // A quoted name is looked up in the settings.
         let bare = relation.0.iter().filter_map(ObjectNamePart::as_ident).filter(|part| part.quote_style.is_none());
         bare.into_iter().try_for_each(word)
     }
 
     fn pre_visit_ident(&mut self, ident: &Ident) -> Checked {
-        unless(is_plain_name(&ident.value), "names here have at most 63 letters, digits, `_`, `-` and blanks inside")
+        unless(is_plain_name(&ident.value), "names have at most 63 letters, digits, `_`, `-` and inner spaces")
     }
 
     fn pre_visit_value(&mut self, value: &ValueWithSpan) -> Checked {
@@ -151,17 +151,17 @@ impl Visitor for Walk {
             Value::Boolean(_) | Value::Null => true,
             _ => false,
         };
-        unless(harmless, "write values as numbers, or as texts in single quotes without a backslash")
+        unless(harmless, "write values as numbers, or as strings in single quotes without a backslash")
     }
 
     fn pre_visit_order_by(&mut self, order: &OrderBy) -> Checked {
         let plain = matches!(order.kind, OrderByKind::Expressions(_)) && order.interpolate.is_none();
-        unless(plain, "this form of ORDER BY is not done here")
+        unless(plain, "this form of ORDER BY is not supported")
     }
 
     fn pre_visit_order_by_expr(&mut self, order: &OrderByExpr) -> Checked {
         let plain = order.with_fill.is_none() && !matches!(order.options.sort, Some(OrderBySort::Using(_)));
-        unless(plain, "this form of ORDER BY is not done here")
+        unless(plain, "this form of ORDER BY is not supported")
     }
 
     fn pre_visit_group_by(&mut self, group: &GroupByExpr) -> Checked {
@@ -171,7 +171,7 @@ impl Visitor for Walk {
             }
             GroupByExpr::All(_) => false,
         };
-        unless(plain, "this form of GROUP BY is not done here")
+        unless(plain, "this form of GROUP BY is not supported")
     }
 
     fn pre_visit_expr(&mut self, expr: &Expr) -> Checked {
@@ -188,7 +188,7 @@ impl Visitor for Walk {
                 let plain = format.is_none()
                     && is_plain(engine, data_type)
                     && (*kind == CastKind::Cast || (*kind == CastKind::DoubleColon && engine == Engine::Postgres));
-                return unless(plain, format!("a cast to {data_type} is not done here"));
+                return unless(plain, format!("a cast to {data_type} is not supported"));
             }
             Expr::TypedString(typed) => {
                 let plain = is_plain(engine, &typed.data_type) && !typed.uses_odbc_syntax;
@@ -239,11 +239,11 @@ impl Visitor for Walk {
             | Expr::QualifiedWildcard(..) => true,
             _ => false,
         };
-        unless(plain, format!("{} is not done here", expr.to_string().chars().take(60).collect::<String>()))
+        unless(plain, format!("{} is not supported", expr.to_string().chars().take(60).collect::<String>()))
     }
 }
 
-/// An alias or a name in `WITH`: a word that builds statements could be read as that.
+/// Checks an alias or a name in `WITH`: a structural word could be parsed differently by the database.
 fn word(name: &Ident) -> Checked {
     let known = STRUCTURE.contains(&name.value.to_ascii_lowercase().as_str());
     unless(!known, format!("{} is a word of SQL: choose another name", name.value))
@@ -253,7 +253,7 @@ fn alias(alias: &TableAlias) -> Checked {
     word(&alias.name)?;
     alias.columns.iter().try_for_each(|column| word(&column.name))?;
     let plain = alias.at.is_none() && alias.columns.iter().all(|column| column.data_type.is_none());
-    unless(plain, "this form of an alias is not done here")
+    unless(plain, "this form of an alias is not supported")
 }
 
 fn item(item: &SelectItem) -> Checked {
@@ -265,7 +265,7 @@ fn item(item: &SelectItem) -> Checked {
             unless(is_bare(options), "`*` stands alone here")
         }
         SelectItem::ExprWithAliases { .. } | SelectItem::QualifiedWildcard(..) => {
-            refuse("this form of a column is not done here")
+            refuse("this form of a column is not supported")
         }
     }
 }
@@ -294,10 +294,10 @@ fn joined(tables: &TableWithJoins) -> Checked {
         );
         known && !join.global
     };
-    unless(tables.joins.iter().all(plain), "this form of JOIN is not done here")
+    unless(tables.joins.iter().all(plain), "this form of JOIN is not supported")
 }
 
-/// True if rows come from reading alone.
+/// True if the rows come only from reading.
 fn is_body(body: &SetExpr) -> bool {
     match body {
         SetExpr::Select(_) | SetExpr::Query(_) | SetExpr::Values(_) => true,
@@ -313,7 +313,7 @@ fn is_plain(engine: Engine, data_type: &DataType) -> bool {
     let name = data_type.to_string().to_ascii_lowercase();
     let name = name.split([' ', '(']).next().unwrap_or_default();
     let element = if engine == Engine::Postgres { name.trim_end_matches("[]") } else { name };
-    // A type of another name is looked up.
+    // A type of another name would be looked up.
     !matches!(data_type, DataType::Custom(..)) && TYPES.contains(&element)
 }
 
@@ -335,7 +335,7 @@ fn is_harmless(engine: Engine, function: &Function) -> bool {
         && is_known(engine, &name.value.to_ascii_lowercase())
 }
 
-/// What a function looks for in its first argument.
+/// Returns the pattern that a function searches for in its first argument.
 fn sought(function: &Function) -> Option<&Expr> {
     let name = function.name.0.last()?.as_ident()?.value.to_ascii_lowercase();
     match &function.args {
@@ -347,7 +347,7 @@ fn sought(function: &Function) -> Option<&Expr> {
     }
 }
 
-/// Whether an expression is a value that is written out, and short.
+/// True if an expression is a short literal.
 fn is_short(sought: &Expr) -> bool {
     match sought {
         Expr::Nested(inner) => is_short(inner),
@@ -386,7 +386,7 @@ fn is_usual(engine: Engine, operator: &BinaryOperator) -> bool {
         | BinaryOperator::NotEq
         | BinaryOperator::And
         | BinaryOperator::Or => true,
-        // Fields of JSON. MariaDB does not have them, and says so.
+        // Fields of JSON. MariaDB rejects these operators itself.
         BinaryOperator::Arrow | BinaryOperator::LongArrow => engine != Engine::Mysql,
         _ => false,
     }

@@ -1,4 +1,4 @@
-//! `MySQL` and `MariaDB`.
+//! The driver of `MySQL` and `MariaDB`.
 
 use std::time::Duration;
 
@@ -17,9 +17,9 @@ pub(super) struct Mysql {
 
 impl Mysql {
     pub(super) fn new(url: &str) -> Result<Self, String> {
-        // Both servers speak one protocol.
+        // Both servers use the same protocol.
         let url = url.strip_prefix("mariadb://").map_or_else(|| url.to_owned(), |rest| format!("mysql://{rest}"));
-        let opts = Opts::from_url(&url).map_err(|_| "its url is no address of MySQL".to_owned())?;
+        let opts = Opts::from_url(&url).map_err(|_| "its url is not a MySQL address".to_owned())?;
         let opts = OptsBuilder::from_opts(opts).max_allowed_packet(Some(PACKET_BYTES)).prefer_socket(false);
         Ok(Self { opts: opts.into() })
     }
@@ -36,7 +36,7 @@ impl Driver for Mysql {
         bound(&mut connection, asked.within).await?;
         let changes = statement.changes.is_some();
         let mode = if changes { "READ WRITE" } else { "READ ONLY" };
-        // Texts mean what they show, names are quoted in one way, and no sign of another alphabet ends with a quote.
+        // Strings are literal, names have one kind of quote, and no multi-byte character contains a quote.
         let before = [
             "SET NAMES utf8mb4",
             "SET SESSION sql_mode = 'NO_BACKSLASH_ESCAPES,STRICT_ALL_TABLES'",
@@ -50,20 +50,20 @@ impl Driver for Mysql {
         rows.columns = result.columns_ref().iter().map(|column| column.name_str().into_owned()).collect();
         while let Some(row) = result.next().await.map_err(|error| told(&error))? {
             if !rows.push((0..row.len()).map(|at| row.as_ref(at).and_then(text))) {
-                // What was not read of the answer goes with the connection.
+                // Unread rows are discarded with the connection.
                 return Ok(rows);
             }
         }
         rows.changed = changes.then(|| result.affected_rows());
         drop(result);
         connection.query_drop("COMMIT").await.map_err(|error| told(&error))?;
-        // Whether the server hears of the end makes no difference any more.
+        // The statement is committed, so an error here has no effect.
         let _ = connection.disconnect().await;
         Ok(rows)
     }
 }
 
-/// Bounds how long a statement may take. The two servers have different names for that, and one of them has to know it.
+/// Sets the statement timeout. The servers name the setting differently; one of the two must succeed.
 async fn bound(connection: &mut Conn, within: Duration) -> Result<(), String> {
     let seconds = format!("SET SESSION max_statement_time = {:.3}", within.as_secs_f64());
     if connection.query_drop(seconds).await.is_ok() {

@@ -1,4 +1,5 @@
-//! Names in statements: which of them are tables, and how each is written so that the database reads it as this program did.
+//! Resolves names in statements: which are tables, and how each is written so that the database reads it as this
+//! program did.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -11,15 +12,15 @@ use sqlparser::ast::{
 use super::allowed::{UNITS, is_looked_up};
 use super::engine::Engine;
 
-/// What names in `WITH` begin with when they are sent. No table has such a name here.
+/// The prefix of names in `WITH` as they are sent. No allowed table begins with it.
 pub(super) const DEFINED_PREFIX: &str = "staffai_with_";
 
-/// The tables that parts of a statement read, as often as they are named.
+/// The tables that parts of a statement read, one entry per mention.
 pub(super) struct Tables {
     pub engine: Engine,
-    /// Each in the form of [`Engine::key`], as `table` or `schema.table`.
+    /// Each as in [`Engine::key`], `table` or `schema.table`.
     pub named: Vec<String>,
-    /// How often a name from `WITH` stands for a table.
+    /// The number of mentions that refer to a name from `WITH`.
     pub defined: usize,
 }
 
@@ -33,8 +34,8 @@ impl Tables {
         self.read(part, &mut [])
     }
 
-    /// Adds the tables of a query. The names that its `WITH` defines get new ones, and their old ones as aliases: the database cannot take
-    /// them for tables, or tables for them.
+    /// Adds the tables of a query. Names that its `WITH` defines are replaced by new ones, with the old ones as
+    /// aliases, so that the database cannot confuse them with tables.
     pub(super) fn of_query(&mut self, query: &mut Query) -> Result<(), String> {
         let Some(mut with) = query.with.take() else { return self.of_part(query) };
         let mut scope: Vec<Defined> = Vec::new();
@@ -45,7 +46,7 @@ impl Tables {
             }
             let defined = Defined { key, name: format!("{DEFINED_PREFIX}{}", index + 1), uses: 0 };
             cte.alias.name = Ident::new(defined.name.clone());
-            // Only a name that is defined before, or that repeats itself, is none of a table.
+            // Only an earlier definition, or a recursive one itself, is in scope; all other names are tables.
             if with.recursive {
                 scope.push(defined);
                 self.read(&mut *cte.query, &mut scope)?;
@@ -73,16 +74,16 @@ impl Tables {
     }
 }
 
-/// The name of a table in the form of [`Engine::key`], with that of its schema if that is written.
+/// Returns the key of a table ([`Engine::key`]), with the schema if one is written.
 ///
 /// # Errors
-/// It has another form.
+/// The name has another form.
 pub(super) fn table(engine: Engine, relation: &ObjectName) -> Result<String, String> {
     let idents: Option<Vec<&Ident>> = relation.0.iter().map(ObjectNamePart::as_ident).collect();
     let parts = idents.unwrap_or_default();
     let parts: Vec<String> = parts.into_iter().map(|part| engine.key(&engine.folded(part))).collect();
     if parts.is_empty() || parts.len() > 2 || parts.iter().any(|part| part.starts_with(DEFINED_PREFIX)) {
-        return Err(format!("{relation} is no name of a table"));
+        return Err(format!("{relation} is not a table name"));
     }
     Ok(parts.join("."))
 }
@@ -121,11 +122,11 @@ impl VisitorMut for Read<'_> {
     }
 }
 
-/// Quotes every name, in the form that the database looks up. Functions are no names: they stand as the grammar has them, and from the
-/// schema of what is built in where the database has one. Returns the names behind a dot that may be columns.
+/// Quotes every name in the form that the database looks up. Functions are not quoted; they get the schema of built-in
+/// functions if the database has one. Returns the names behind a dot that may be columns.
 pub(super) fn quote(engine: Engine, statement: &mut Statement) -> BTreeSet<String> {
     let mut quote = Quote { engine, fields: BTreeSet::new() };
-    // Nothing breaks it off.
+    // The visitor never breaks.
     let _ = statement.visit(&mut quote);
     quote.fields
 }

@@ -1,4 +1,4 @@
-//! `PostgreSQL`.
+//! The driver of `PostgreSQL`.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -22,31 +22,31 @@ pub(super) struct Postgres {
 
 impl Postgres {
     pub(super) fn new(url: &str) -> Result<Self, String> {
-        let config = Config::from_str(url).map_err(|_| "its url is no address of PostgreSQL".to_owned())?;
+        let config = Config::from_str(url).map_err(|_| "its url is not a PostgreSQL address".to_owned())?;
         Ok(Self { config })
     }
 
     async fn connect(&self) -> Result<(tokio_postgres::Client, Ended), String> {
         let [Host::Tcp(host)] = self.config.get_hosts() else {
-            return Err("its url names no host, or more than one".to_owned());
+            return Err("its url must name exactly one host".to_owned());
         };
         let port = self.config.get_ports().first().copied().unwrap_or(5432);
         let stream = TcpStream::connect((host.as_str(), port))
             .await
             .map_err(|error| format!("it cannot be reached: {error}"))?;
         let (reader, writer) = stream.into_split();
-        // Whatever a server sends, no more of it is read.
+        // Bounds the bytes that are read from the server.
         let stream = tokio::io::join(reader.take(RECEIVED_BYTES), writer);
         let (client, connection) = self.config.connect_raw(stream, NoTls).await.map_err(|error| told(&error))?;
         let ended = Ended(tokio::spawn(async move {
-            // How it ended, the next request says.
+            // The next request returns the error.
             let _ = connection.await;
         }));
         Ok((client, ended))
     }
 }
 
-/// Ends the connection when it is dropped.
+/// Closes the connection when dropped.
 struct Ended(JoinHandle<()>);
 
 impl Drop for Ended {
@@ -72,9 +72,7 @@ impl Driver for Postgres {
         );
         client.batch_execute(&begin).await.map_err(|error| told(&error))?;
         if let Some(name) = function_of_rows(&client, &statement).await.map_err(|error| told(&error))? {
-            return Err(format!(
-                "{name} is a function that was made in this database: leave out what stands before its dot"
-            ));
+            return Err(format!("{name} is a user-defined function: do not qualify it with a table"));
         }
         let mut rows = Rows::of_at_most(asked.rows);
         let messages = client.simple_query_raw(&statement.sql).await.map_err(|error| told(&error))?;
@@ -99,8 +97,8 @@ impl Driver for Postgres {
     }
 }
 
-/// The first name behind a dot that is also the name of a function which takes rows and was made in this database: where a table has no
-/// such column, the server calls that function. A name in a statement has no quotes in it.
+/// Returns the first name behind a dot that is also a user-defined function of a row: if a table has no such column,
+/// the server calls that function. Names in a statement contain no quotes.
 async fn function_of_rows(
     client: &tokio_postgres::Client,
     statement: &Understood,
@@ -109,7 +107,7 @@ async fn function_of_rows(
         return Ok(None);
     }
     let names: Vec<String> = statement.fields.iter().map(|name| format!("'{name}'")).collect();
-    // Of the kinds of types, base types, enumerations, ranges and multiranges are none of rows.
+    // Base types, enumerations, ranges and multiranges are not row types.
     let sql = format!(
         "SELECT p.proname FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_type AS t ON t.oid = p.proargtypes[0] \
          WHERE p.proname IN ({}) AND p.pronamespace <> 'pg_catalog'::pg_catalog.regnamespace \
@@ -123,12 +121,12 @@ async fn function_of_rows(
     }))
 }
 
-/// A time as the server takes it; none would mean no bound.
+/// Formats a timeout for the server; 0 would disable it.
 fn milliseconds(within: Duration) -> u128 {
     within.as_millis().max(1)
 }
 
-/// What the server says, or what became of the connection.
+/// Returns the server's error message, or that of the connection.
 fn told(error: &tokio_postgres::Error) -> String {
     let said = error.as_db_error().map(|error| error.message().to_owned());
     said.unwrap_or_else(|| match std::error::Error::source(error) {

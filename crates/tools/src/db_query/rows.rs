@@ -1,32 +1,31 @@
-//! Rows as they come, within bounds, and how they are shown.
+//! Collects rows within bounds, and formats them.
 
 use std::fmt::Write as _;
 
-/// The longest cell that is shown, in characters.
+/// Maximum length of a cell, in characters.
 const CELL_CHARS: usize = 500;
-/// The most bytes of all cells together.
+/// Maximum size of all cells, in bytes.
 pub(super) const TABLE_BYTES: usize = 256 * 1024;
 
-/// What a statement gave.
+/// The result of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rows {
-    /// Names of the columns.
     pub columns: Vec<String>,
     taken: Vec<Vec<Option<String>>>,
     bytes: usize,
     most: usize,
     cut: bool,
-    /// How many rows were changed; none for what only reads.
+    /// The number of rows that were changed; `None` for a statement that only reads.
     pub changed: Option<u64>,
 }
 
 impl Rows {
-    /// Takes at most so many rows.
+    /// Creates an empty result that accepts at most this many rows.
     pub(super) fn of_at_most(most: usize) -> Self {
         Self { most, ..Self::default() }
     }
 
-    /// Takes a row. False when there is no room for it: no more are wanted then.
+    /// Adds a row. Returns false if there is no room for it; the caller then stops reading.
     pub(super) fn push(&mut self, cells: impl Iterator<Item = Option<String>>) -> bool {
         let row: Vec<Option<String>> = cells.map(|cell| cell.map(|cell| shortened(&cell))).collect();
         let bytes: usize = row.iter().flatten().map(String::len).sum();
@@ -39,7 +38,7 @@ impl Rows {
         true
     }
 
-    /// As a table in Markdown, with a line about what is missing.
+    /// Formats a Markdown table, with a line about rows that are left out.
     pub(super) fn shown(&self) -> String {
         if let Some(changed) = self.changed {
             return format!("Rows changed: {changed}.");
@@ -69,7 +68,7 @@ impl Rows {
     }
 }
 
-/// A cell as one line.
+/// Formats a cell as one line.
 fn shortened(cell: &str) -> String {
     let mut line: String = cell.chars().take(CELL_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cell.chars().nth(CELL_CHARS).is_some() {

@@ -1,4 +1,4 @@
-//! `SQLite` files. The library itself is asked, for each table that it is about to touch, whether that may be.
+//! The driver of `SQLite` files. Its authorizer also checks each table access.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -19,14 +19,14 @@ use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine};
 
-/// Steps of the library between two looks at the clock.
+/// Virtual machine steps between two checks of the deadline.
 const STEPS: i32 = 100;
-/// The longest value, in bytes.
+/// Maximum size of a value, in bytes.
 const VALUE_BYTES: i32 = 1024 * 1024;
-/// The most memory that all statements of this program take at once, in bytes: rows that are sorted, compared or kept for later are in
-/// memory, never in temporary files.
+/// Maximum memory of all statements of this process, in bytes: sorting, comparing and temporary results use memory,
+/// never temporary files.
 const HEAP_BYTES: u64 = 64 * 1024 * 1024;
-/// The most bytes by which one statement makes a file larger.
+/// Maximum growth of the file by one statement, in bytes.
 const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
 /// A file.
@@ -56,7 +56,7 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     connection.set_limit(Limit::SQLITE_LIMIT_LENGTH, VALUE_BYTES)?;
     connection.set_limit(Limit::SQLITE_LIMIT_ATTACHED, 0)?;
     connection.execute_batch(&format!("PRAGMA temp_store = MEMORY; PRAGMA hard_heap_limit = {HEAP_BYTES}"))?;
-    // A name that is unknown is an error, never a text; and nothing in the file makes the library do more than read tables.
+    // An unknown name is an error, never a string; and the file cannot cause anything but reading tables.
     for (config, on) in [
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
@@ -91,14 +91,14 @@ fn run(path: &std::path::Path, statement: &Understood, asked: Asked) -> rusqlite
     Ok(rows)
 }
 
-/// Bounds the size of the file for statements of this connection.
+/// Bounds the growth of the file through this connection.
 fn bound_growth(connection: &Connection) -> rusqlite::Result<()> {
     let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0)).map(u64::from);
     let most = number("page_count")? + GROWTH_BYTES / number("page_size")?.max(1);
     connection.execute_batch(&format!("PRAGMA max_page_count = {most}"))
 }
 
-/// Says what a statement failed of.
+/// Returns the reason for a failure.
 fn reason(error: &rusqlite::Error) -> String {
     let megabytes = |bytes: u64| bytes / (1024 * 1024);
     match error.sqlite_error_code() {
@@ -110,13 +110,14 @@ fn reason(error: &rusqlite::Error) -> String {
             let most = megabytes(GROWTH_BYTES);
             format!("the statement makes the file more than {most} MiB larger, or the disk is full: add fewer rows")
         }
-        Some(ErrorCode::OperationInterrupted) => "the statement takes too long: ask for less at once".to_owned(),
+        Some(ErrorCode::OperationInterrupted) => "the statement takes too long: request fewer rows".to_owned(),
         _ => error.to_string(),
     }
 }
 
-/// Whether the library may do this for a statement that reads and changes these tables. A view that may be read stands for what it
-/// reads; a trigger changes what it was made for. What `WITH` defines is named as if it were a table where no column of it is read.
+/// True if the library may perform this action for a statement that reads and changes these tables. Access to a view
+/// covers the tables behind it; a trigger may change its tables. A name from `WITH` appears as a table if none of its
+/// columns is read.
 fn is_allowed(context: &AuthContext<'_>, reads: &BTreeSet<String>, changes: Option<&str>) -> bool {
     let schema = context.database_name.unwrap_or("main").to_ascii_lowercase();
     let is = |name: &str, table: &str| match name.split_once('.') {

@@ -1,7 +1,8 @@
-//! What a statement does: which tables it reads, and which one it changes. Everything that is not known to be harmless is refused.
+//! Parses a statement into the tables that it reads and the one it changes. Everything not known to be harmless is
+//! refused.
 //!
-//! What is sent to a database is written anew from what was understood here, every name in quotes, never the text that came: comments,
-//! quoting, keywords and white space cannot mean one thing here and another there.
+//! The statement sent to the database is generated from the parsed form with every name quoted, never the original
+//! text: comments, quoting, keywords and white space cannot have a different meaning in the database.
 
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;
@@ -17,31 +18,31 @@ use super::engine::Engine;
 use super::names::{self, Tables};
 use super::{harmless, names::table};
 
-/// The longest statement, in bytes.
+/// Maximum length of a statement, in bytes.
 pub(super) const STATEMENT_BYTES: usize = 4_096;
-/// The most words and signs of a statement: it is read by recursion.
+/// Maximum number of tokens of a statement: the parser is recursive.
 const TOKENS_MAX: usize = 600;
-/// The deepest nesting.
+/// Maximum nesting.
 const DEPTH_MAX: usize = 24;
 
-/// A statement that was understood.
+/// A parsed statement.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Understood {
-    /// The statement as it is sent.
+    /// The SQL to send.
     pub sql: String,
-    /// Names of the tables that it reads, as the database knows them; for `SQLite` in small letters.
+    /// The tables that it reads, as the database names them; in lower case for `SQLite`.
     pub reads: BTreeSet<String>,
-    /// Name of the table that it changes; none when it only reads.
+    /// The table that it changes; `None` if it only reads.
     pub changes: Option<String>,
-    /// Names behind a dot, as the database looks them up: fields of tables. Where a table has no such column, `PostgreSQL` takes
-    /// `row.name` for a call of the function of that name.
+    /// Names behind a dot, as the database looks them up: columns of tables. If a table has no such column,
+    /// `PostgreSQL` reads `row.name` as a call of the function of that name.
     pub fields: BTreeSet<String>,
 }
 
-/// Understands one statement. A query that names no bound of its own gives at most `rows` rows.
+/// Parses one statement. A query without a limit of its own returns at most `rows` rows.
 ///
 /// # Errors
-/// In words: what is not understood, or not done here.
+/// The part that is invalid or not supported.
 pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, String> {
     let mut statement = parse(engine, sql)?;
     let withs = harmless::check(engine, &statement)?;
@@ -51,30 +52,30 @@ pub fn understand(engine: Engine, sql: &str, rows: usize) -> Result<Understood, 
         Statement::Insert(insert) => of_insert(&mut tables, insert, withs)?,
         Statement::Update(update) => of_update(&mut tables, update, withs)?,
         Statement::Delete(delete) => of_delete(&mut tables, delete, withs)?,
-        _ => return Err("only SELECT, INSERT, UPDATE and DELETE are done here".to_owned()),
+        _ => return Err("only SELECT, INSERT, UPDATE and DELETE are supported".to_owned()),
     };
     let Tables { named, defined, .. } = tables;
-    // Each name that stands where a table can stand was looked at.
+    // Every name in the position of a table was resolved.
     let mut relations = 0;
     let _ = visit_relations(&statement, |_| {
         relations += 1;
         ControlFlow::<()>::Continue(())
     });
     if relations != named.len() + defined + usize::from(changes.is_some()) {
-        return Err("a table is named where none is expected".to_owned());
+        return Err("a table is named in an unexpected place".to_owned());
     }
     if relations == defined {
-        return Err("the statement names no table: there is nothing to ask a database for".to_owned());
+        return Err("the statement names no table, so it needs no database".to_owned());
     }
     let fields = names::quote(engine, &mut statement);
     if let Statement::Query(query) = &mut statement {
         bound(query, rows);
     }
     let sql = statement.to_string();
-    // What is written anew must mean the same when it is read again.
+    // The generated text must parse to itself.
     let again = parse(engine, &sql)?.to_string();
     if again != sql {
-        return Err("the statement cannot be written in one way only: write it more simply".to_owned());
+        return Err("the statement is ambiguous: write it more simply".to_owned());
     }
     Ok(Understood { sql, reads: named.into_iter().collect(), changes, fields })
 }
@@ -83,29 +84,29 @@ fn parse(engine: Engine, sql: &str) -> Result<Statement, String> {
     if sql.len() > STATEMENT_BYTES {
         return Err(format!("the statement is longer than {STATEMENT_BYTES} bytes"));
     }
-    // What it means differs from server to server, and from one of their settings to the next.
+    // The meaning of a backslash depends on the server and its settings.
     if sql.contains('\\') {
         return Err("write the statement without a backslash".to_owned());
     }
     let unread = |error: &dyn std::fmt::Display| {
         let error: String = error.to_string().chars().filter(|c| !c.is_control()).take(200).collect();
-        format!("the statement cannot be read: {error}")
+        format!("the statement cannot be parsed: {error}")
     };
     let dialect = engine.dialect();
     let tokens = Tokenizer::new(dialect, sql).tokenize_with_location().map_err(|error| unread(&error))?;
     if tokens.iter().filter(|token| !matches!(token.token, Token::Whitespace(_))).count() > TOKENS_MAX {
-        return Err(format!("the statement has more than {TOKENS_MAX} words: ask for less at once"));
+        return Err(format!("the statement has more than {TOKENS_MAX} words: simplify it"));
     }
     let parser = Parser::new(dialect).with_recursion_limit(DEPTH_MAX).with_tokens_with_locations(tokens);
     let mut statements = { parser }.parse_statements().map_err(|error| unread(&error))?;
     match (statements.pop(), statements.len()) {
         (Some(statement), 0) => Ok(statement),
         (None, _) => Err("the statement is empty".to_owned()),
-        (Some(_), _) => Err("one statement at a time".to_owned()),
+        (Some(_), _) => Err("send one statement at a time".to_owned()),
     }
 }
 
-/// Bounds the rows of a query that has no bound of its own.
+/// Adds a limit to a query that has none.
 fn bound(query: &mut Query, rows: usize) {
     let most = || Some(Expr::value(Value::Number(rows.to_string(), false)));
     match &mut query.limit_clause {
@@ -120,7 +121,7 @@ fn bound(query: &mut Query, rows: usize) {
 }
 
 fn with_first(withs: usize, known: usize) -> Result<(), String> {
-    if withs == known { Ok(()) } else { Err("WITH stands at the beginning of a query only".to_owned()) }
+    if withs == known { Ok(()) } else { Err("WITH is allowed only at the beginning of a query".to_owned()) }
 }
 
 fn of_query(tables: &mut Tables, query: &mut Query, withs: usize) -> Result<Option<String>, String> {
@@ -149,7 +150,7 @@ fn of_insert(tables: &mut Tables, insert: &mut Insert, withs: usize) -> Result<O
         && insert.format_clause.is_none()
         && insert.multi_table_insert_type.is_none();
     let (TableObject::TableName(target), true) = (&insert.table, plain) else {
-        return Err("INSERT is done in its plain form only: INSERT INTO table (columns) VALUES (...)".to_owned());
+        return Err("only this form of INSERT is supported: INSERT INTO table (columns) VALUES (...)".to_owned());
     };
     let target = table(tables.engine, target)?;
     let Some(source) = &mut insert.source else {
@@ -167,7 +168,7 @@ fn of_update(tables: &mut Tables, update: &mut Update, withs: usize) -> Result<O
         && update.or.is_none()
         && update.optimizer_hints.is_empty();
     let (Some(target), true) = (only(&update.table), plain) else {
-        return Err("UPDATE is done in its plain form only: UPDATE table SET column = value WHERE ...".to_owned());
+        return Err("only this form of UPDATE is supported: UPDATE table SET column = value WHERE ...".to_owned());
     };
     let target = table(tables.engine, target)?;
     with_first(withs, 0)?;
@@ -186,7 +187,7 @@ fn of_delete(tables: &mut Tables, delete: &mut Delete, withs: usize) -> Result<O
         FromTable::WithoutKeyword(_) => &[],
     };
     let ([one], true) = (target, plain) else {
-        return Err("DELETE is done in its plain form only: DELETE FROM table WHERE ...".to_owned());
+        return Err("only this form of DELETE is supported: DELETE FROM table WHERE ...".to_owned());
     };
     let target = only(one).map(|target| table(tables.engine, target)).transpose()?;
     with_first(withs, 0)?;
@@ -194,16 +195,16 @@ fn of_delete(tables: &mut Tables, delete: &mut Delete, withs: usize) -> Result<O
     changed(tables, target.unwrap_or_default())
 }
 
-/// The table that is changed is not read when it is named as the target alone.
+/// The target table is not read if it is named only as the target.
 fn changed(tables: &mut Tables, target: String) -> Result<Option<String>, String> {
     match tables.named.iter().position(|name| *name == target) {
         Some(at) => drop(tables.named.remove(at)),
-        None => return Err("the table that is changed cannot be told".to_owned()),
+        None => return Err("the changed table cannot be determined".to_owned()),
     }
     Ok(Some(target))
 }
 
-/// The one table that is named, when nothing is joined to it.
+/// Returns the only table, if nothing is joined to it.
 fn only(from: &TableWithJoins) -> Option<&ObjectName> {
     match &from.relation {
         TableFactor::Table { name, .. } if from.joins.is_empty() => Some(name),

@@ -1,4 +1,4 @@
-//! One page over HTTP: each hop is checked before it is asked, and everything about the answer is bounded.
+//! Fetches one page over HTTP: each hop is checked before it is requested, and every part of the response is bounded.
 
 use std::error::Error;
 use std::io::Write as _;
@@ -15,35 +15,35 @@ use super::Refusal;
 use super::guard::Guard;
 use super::media::{self, Told};
 
-/// How long a connection may take to stand, TLS included.
+/// Timeout of connecting, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-/// The most redirects that are followed.
+/// Maximum number of redirects.
 const REDIRECTS_MAX: usize = 5;
-/// What is asked for; other types are refused when they come.
+/// The `Accept` header; other types are refused on receipt.
 const WANTED: &str =
     "text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, text/*;q=0.8, application/xml;q=0.7";
 
-/// Reads pages.
+/// Fetches pages.
 pub(super) struct Fetcher {
     guard: Guard,
     client: OnceCell<Client>,
     most: usize,
 }
 
-/// What came.
+/// A response.
 #[derive(Debug)]
 pub(super) struct Fetched {
-    /// Where it came from in the end.
+    /// The final address, after redirects.
     pub url: Url,
-    /// The media type that the server told, without its parameters; none when it told none.
+    /// The media type that the server sent, without its parameters, if any.
     pub media: Option<String>,
-    /// The name of the characters' encoding that it told.
+    /// The character encoding that the server sent, if any.
     pub charset: Option<String>,
-    /// The body as it was sent, as far as it was read.
+    /// The body as it was sent, up to its bound.
     pub body: Body,
 }
 
-/// Bytes as they were sent.
+/// The bytes of a body, still compressed.
 #[derive(Debug)]
 pub(super) struct Body {
     bytes: Vec<u8>,
@@ -53,19 +53,19 @@ pub(super) struct Body {
 }
 
 impl Fetcher {
-    /// Reads at most this many bytes of a page, as they are sent and as they are meant.
+    /// Creates a fetcher that reads at most `most` bytes of a page, compressed as well as decompressed.
     pub(super) fn new(guard: Guard, most: usize) -> Self {
         Self { guard, client: OnceCell::new(), most }
     }
 
-    /// The page at an address.
+    /// Fetches the page at an address.
     pub(super) async fn fetch(&self, address: &str) -> Result<Fetched, Refusal> {
         let mut url = self.guard.read(address)?;
         for _ in 0..=REDIRECTS_MAX {
             self.guard.check(&url)?;
             let request = self.client().await?.get(url.clone()).header(ACCEPT, WANTED).header(ACCEPT_ENCODING, "gzip");
             let response = request.send().await.map_err(|error| reason(&error))?;
-            // The name was resolved to such addresses only; this holds whatever the libraries below make of it.
+            // The resolver returns only allowed addresses; this check does not depend on the HTTP library.
             let peer = response.remote_addr().ok_or(Refusal::Internal)?;
             self.guard.dialable(peer.ip())?;
             let status = response.status();
@@ -78,7 +78,7 @@ impl Fetcher {
             }
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let location = location.ok_or(Refusal::Status(status.as_u16()))?;
-            url = response.url().join(location).map_err(|_| Refusal::Address("it redirects to what is no address"))?;
+            url = response.url().join(location).map_err(|_| Refusal::Address("it redirects to an invalid address"))?;
         }
         Err(Refusal::Redirects)
     }
@@ -107,7 +107,7 @@ impl Fetcher {
         Ok(Fetched { url, media, charset, body: Body { bytes, gzip, whole, most: self.most } })
     }
 
-    /// The client, which is made when it is needed for the first time: it reads the certificates of the system.
+    /// Returns the HTTP client, created on first use: it reads the system's certificates.
     async fn client(&self) -> Result<&Client, Refusal> {
         let made = self.client.get_or_try_init(|| async {
             let resolver = self.guard.resolver();
@@ -118,12 +118,12 @@ impl Fetcher {
                 let builder = Client::builder()
                     .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
                     .connect_timeout(CONNECT_TIMEOUT)
-                    // A connection that is kept would be used again without a look at its name.
+                    // A pooled connection would be reused without checking the name again.
                     .pool_max_idle_per_host(0)
                     .redirect(Policy::none())
                     .referer(false)
                     .retry(reqwest::retry::never())
-                    // What a proxy dials cannot be checked here.
+                    // Addresses that a proxy dials cannot be checked.
                     .no_proxy()
                     .dns_resolver(resolver);
                 builder.build().map_err(|error| Refusal::Unreachable(error.to_string()))
@@ -135,7 +135,7 @@ impl Fetcher {
 }
 
 impl Body {
-    /// The bytes as they are meant, and whether these are all. Costs time in proportion to the bound.
+    /// Decompresses. Returns the bytes, and true if they are complete. Takes time in proportion to the bound.
     pub(super) fn unpack(self) -> Result<(Vec<u8>, bool), Refusal> {
         if !self.gzip {
             return Ok((self.bytes, self.whole));
@@ -145,14 +145,14 @@ impl Body {
         let Capped { bytes, over, .. } = std::mem::take(decoder.get_mut());
         match unpacked {
             Ok(()) => Ok((bytes, self.whole)),
-            // What was cut, here or on its way, ends early.
+            // Truncated data, here or in transit, ends early.
             Err(_) if over || !self.whole => Ok((bytes, false)),
             Err(_) => Err(Refusal::Compressed),
         }
     }
 }
 
-/// Takes no more bytes than there is room for.
+/// Accepts no more bytes than there is room for.
 #[derive(Default)]
 struct Capped {
     bytes: Vec<u8>,
@@ -176,7 +176,7 @@ impl std::io::Write for Capped {
     }
 }
 
-/// Why a request failed: our own refusal where one is at the bottom of it.
+/// Returns the reason for a failed request: this program's own refusal if that is the root cause.
 fn reason(error: &reqwest::Error) -> Refusal {
     let mut cause: Option<&dyn Error> = Some(error);
     let mut last = String::new();

@@ -1,5 +1,7 @@
-//! Which addresses may be asked for a page: public ones alone, whatever way they are written, and none that a name server gives out
-//! to lead us inside. What is checked is what is dialled: there is no second look-up between the two.
+//! Decides which addresses may be fetched (SSRF protection).
+//!
+//! - Only public addresses, in any notation; names that resolve to internal addresses are refused.
+//! - The address that is checked is the one that is dialled: there is no second lookup in between (no DNS rebinding).
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -15,40 +17,39 @@ use tokio::time::timeout;
 use super::Refusal;
 pub(super) use domain::network::is_public;
 
-/// The longest address that is taken, in bytes.
+/// Maximum length of an address, in bytes.
 pub(super) const ADDRESS_BYTES: usize = 2_048;
-/// How long the name servers may take.
+/// Timeout of a DNS lookup.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
-/// The most names that are looked up at once.
+/// Maximum number of concurrent lookups.
 const LOOKUPS_MAX: usize = 8;
-/// The most addresses of one name that are tried.
+/// Maximum number of addresses tried per name.
 const ADDRESSES_MAX: usize = 8;
-/// The last parts of names that lead into networks and not to the public.
+/// Top-level names of local networks.
 const INNER: [&str; 10] = ["localhost", "local", "internal", "lan", "intranet", "corp", "home", "arpa", "svc", "onion"];
 
-/// Asks the name servers for the addresses of a name.
+/// Resolves a name to its addresses.
 pub(super) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec<IpAddr>>> + Send + Sync>;
 
-/// What may be read.
+/// The hosts and ports that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
-    /// Ports.
     pub ports: Vec<u16>,
-    /// Hosts, each with all below it; empty allows all that are public.
+    /// Allowed hosts, each with its subdomains; if empty, all public hosts are allowed.
     pub allow: Vec<String>,
-    /// Hosts that are never read, each with all below it.
+    /// Denied hosts, each with its subdomains. They take precedence.
     pub deny: Vec<String>,
 }
 
 impl Reach {
-    /// Hosts that are allowed and never read all the same, each with the one that is denied.
+    /// Returns the allowed hosts that are also denied, each with the entry that denies it.
     pub fn contradictions(&self) -> impl Iterator<Item = (&str, &str)> {
         let denied = |host: &&String| self.deny.iter().find(|denied| is_within(host, denied));
         self.allow.iter().filter_map(move |host| Some((host.as_str(), denied(&host)?.as_str())))
     }
 }
 
-/// Decides about addresses, and resolves names to such that were decided about.
+/// Checks addresses, and resolves names to allowed addresses only.
 pub(super) struct Guard {
     pub reach: Reach,
     pub permitted: fn(IpAddr) -> bool,
@@ -56,14 +57,14 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// With the name servers of the system.
+    /// Creates a guard that uses the system's resolver.
     pub(super) fn new(reach: Reach) -> Self {
         let permits = Arc::new(Semaphore::new(LOOKUPS_MAX));
         let lookup: Lookup = Arc::new(move |name| {
             let permits = Arc::clone(&permits);
             Box::pin(async move {
                 let permit = permits.acquire_owned().await.map_err(io::Error::other)?;
-                // It holds a thread until the name servers answer, whether its caller still waits or not.
+                // The lookup occupies a thread until the resolver answers, even if its caller was cancelled.
                 let looked = tokio::spawn(async move {
                     let _permit = permit;
                     tokio::net::lookup_host((name, 0)).await.map(Iterator::collect::<Vec<_>>)
@@ -75,7 +76,7 @@ impl Guard {
         Self { reach, permitted: is_public, lookup }
     }
 
-    /// The address that a text is, when it may be asked.
+    /// Parses and checks an address.
     pub(super) fn read(&self, text: &str) -> Result<Url, Refusal> {
         let text = text.trim();
         if text.len() > ADDRESS_BYTES {
@@ -86,7 +87,7 @@ impl Guard {
         Ok(url)
     }
 
-    /// Whether an address may be asked, as far as it can be known without a name server.
+    /// Checks an address, as far as possible without a lookup.
     pub(super) fn check(&self, url: &Url) -> Result<(), Refusal> {
         if url.as_str().len() > ADDRESS_BYTES {
             return Err(Refusal::Address("it is longer than 2048 bytes"));
@@ -111,12 +112,12 @@ impl Guard {
         self.listed(bare)
     }
 
-    /// Whether an address of the network may be dialled.
+    /// Checks that an IP address may be dialled.
     pub(super) fn dialable(&self, address: IpAddr) -> Result<(), Refusal> {
         if (self.permitted)(address) { Ok(()) } else { Err(Refusal::Internal) }
     }
 
-    /// A name without a dot, or under one of these ends, is one of a local network: its name server is not even asked.
+    /// Refuses names without a dot or with a local suffix before any lookup.
     fn named(host: &str) -> Result<(), Refusal> {
         let host = host.trim_end_matches('.');
         let last = host.rsplit_once('.').map(|(_, last)| last);
@@ -132,8 +133,8 @@ impl Guard {
         if within(deny) || !(allow.is_empty() || within(allow)) { Err(Refusal::Host) } else { Ok(()) }
     }
 
-    /// Finds addresses for the connections of a client, and gives out none that may not be dialled. One that may not be among
-    /// others refuses them all: no honest name is public and internal at once.
+    /// Returns the resolver of the HTTP client. It returns no address that may not be dialled. If one address of a name
+    /// is refused, all are: no honest name is public and internal at once.
     pub(super) fn resolver(&self) -> Arc<impl Resolve + use<>> {
         Arc::new(Resolver { lookup: Arc::clone(&self.lookup), permitted: self.permitted })
     }
@@ -156,14 +157,14 @@ impl Resolve for Resolver {
             if !found.iter().all(|address| permitted(*address)) {
                 return Err(Refusal::Internal.into());
             }
-            // The port is that of the address that is asked.
+            // The port comes from the requested address.
             let found = found.into_iter().take(ADDRESSES_MAX).map(|address| SocketAddr::new(address, 0));
             Ok(Box::new(found) as Addrs)
         })
     }
 }
 
-/// Whether a host is this one or below it. A pattern may begin with `*.`, which says the same.
+/// True if a host equals `known` or is below it. A pattern may begin with `*.`, which means the same.
 fn is_within(host: &str, known: &str) -> bool {
     let tidy = |name: &str| name.trim().trim_start_matches("*.").trim_matches(['.', '[', ']']).to_ascii_lowercase();
     let (host, known) = (tidy(host), tidy(known));

@@ -1,21 +1,21 @@
-//! What a body is, by what its server says and by its first bytes, and its characters.
+//! Determines the type of a body, by its header and its first bytes, and decodes its characters.
 
 use encoding_rs::{Encoding, UTF_8};
 
-/// How far the beginning of a page is searched for the encoding of its characters, in bytes; browsers look as far.
+/// The bytes at the beginning of a page that are searched for its encoding; browsers search as many.
 const PRESCAN_BYTES: usize = 1_024;
 
-/// A media type and the encoding of its characters, as a server tells them.
+/// A media type and a character encoding, as a server sends them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Told {
-    /// The type in lower case, without its parameters; none when it tells none.
+    /// The type in lower case, without its parameters, if any.
     pub media: Option<String>,
     /// The name of the encoding.
     pub charset: Option<String>,
 }
 
 impl Told {
-    /// What the value of `Content-Type` tells.
+    /// Parses a `Content-Type` header.
     pub(super) fn of(value: &str) -> Self {
         let mut parts = value.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default().chars().take(100).collect::<String>().to_ascii_lowercase();
@@ -27,7 +27,7 @@ impl Told {
     }
 }
 
-/// Whether people can read such a body as it is, or as a page.
+/// True if such a body is readable text or a page.
 pub(super) fn is_text(media: &str) -> bool {
     let structured = |end: &str| media.starts_with("application/") && media.ends_with(end);
     media.starts_with("text/")
@@ -36,7 +36,7 @@ pub(super) fn is_text(media: &str) -> bool {
         || structured("+xml")
 }
 
-/// Whether a body is a page of HTML. Where its server tells no type, its beginning does.
+/// True if a body is an HTML page. Without a media type, its first bytes decide.
 pub(super) fn is_page(media: Option<&str>, bytes: &[u8]) -> bool {
     match media {
         Some(media) => matches!(media, "text/html" | "application/xhtml+xml"),
@@ -49,7 +49,7 @@ pub(super) fn is_page(media: Option<&str>, bytes: &[u8]) -> bool {
     }
 }
 
-/// The characters of a body; none when it is no text. What its encoding does not have becomes the replacement character.
+/// Decodes a body; `None` if it is not text. Invalid bytes become the replacement character.
 pub(super) fn characters(bytes: &[u8], charset: Option<&str>, page: bool) -> Option<String> {
     let told = charset.and_then(|label| Encoding::for_label(label.as_bytes()));
     let encoding = told.or_else(|| page.then(|| prescan(bytes)).flatten()).unwrap_or(UTF_8);
@@ -57,7 +57,7 @@ pub(super) fn characters(bytes: &[u8], charset: Option<&str>, page: bool) -> Opt
     (!text.contains('\0') || used != UTF_8).then(|| text.into_owned())
 }
 
-/// The encoding that a page names at its beginning: `<meta charset=...>`, or the same in a `content`.
+/// Returns the encoding that a page names at its beginning: `<meta charset=...>`, or in a `content` attribute.
 fn prescan(bytes: &[u8]) -> Option<&'static Encoding> {
     let begin = bytes[..bytes.len().min(PRESCAN_BYTES)].to_ascii_lowercase();
     let at = memchr::memmem::find(&begin, b"charset")?;
@@ -65,7 +65,7 @@ fn prescan(bytes: &[u8]) -> Option<&'static Encoding> {
     let rest = rest.trim_ascii_start();
     let rest = rest.strip_prefix(b"\"").or_else(|| rest.strip_prefix(b"'")).unwrap_or(rest);
     let end = rest.iter().position(|byte| !(byte.is_ascii_alphanumeric() || b"-_:.".contains(byte)))?;
-    // Who can write this in plain letters does not write it in letters of two bytes.
+    // This declaration is readable as ASCII, so the encoding is not UTF-16.
     Encoding::for_label(&rest[..end]).map(Encoding::output_encoding)
 }
 

@@ -1,5 +1,5 @@
-//! The words of a page without what surrounds them. The page is read token by token and no tree is made of it, so neither depth nor
-//! broken markup costs anything.
+//! Extracts the main text of a page. The page is read token by token without building a tree, so neither depth nor
+//! broken markup is costly.
 
 use html5gum::emitters::default::DefaultEmitter;
 use html5gum::{HtmlString, StartTag, Token, Tokenizer};
@@ -7,23 +7,23 @@ use reqwest::Url;
 
 use super::writer::Writer;
 
-/// The fewest bytes of words for which a part of a page counts as what the page is about.
+/// The minimum bytes of text for a part to count as the main content.
 const LEAST: usize = 200;
-/// The longest title, in characters.
+/// Maximum length of a title, in characters.
 const TITLE_CHARS: usize = 300;
-/// The longest address of a link that is shown, in bytes.
+/// Maximum length of a shown link address, in bytes.
 const LINK_BYTES: usize = 300;
 
-/// What a page says.
+/// The text of a page.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Readable {
-    /// Its title; empty when it has none.
+    /// The title; may be empty.
     pub title: String,
-    /// Its words: paragraphs with a line between them, headings behind `#`, items behind `-`, links with their addresses.
+    /// The text: paragraphs separated by a blank line, headings with `#`, items with `-`, links with their addresses.
     pub text: String,
 }
 
-/// What a page says, read as the page at this address.
+/// Extracts the text of the page at this address.
 pub(super) fn readable(html: &str, address: &Url) -> Readable {
     let mut emitter = DefaultEmitter::default();
     emitter.naively_switch_states(true);
@@ -42,20 +42,20 @@ pub(super) fn readable(html: &str, address: &Url) -> Readable {
     reader.finish()
 }
 
-/// What an element is to a reader.
+/// The role of an element for a reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Role {
     /// Never shown.
     Unseen,
-    /// Around what the page is about.
+    /// Surroundings of the main content.
     Beside,
-    /// What the page is about.
+    /// The main content.
     Main,
     /// A paragraph of its own.
     Block,
     /// A line of its own.
     Line,
-    /// A line of its own, at its beginning alone.
+    /// A line break before it.
     Break,
     Heading(u8),
     Item,
@@ -64,7 +64,7 @@ enum Role {
     Link,
     Picture,
     Title,
-    /// Words among others.
+    /// Inline text.
     Inline,
 }
 
@@ -90,7 +90,7 @@ impl Role {
         }
     }
 
-    /// Its end tag may be left out, so what is hidden with it cannot be told from what follows.
+    /// True if its end tag is required. Where it is optional, the end of a hidden element cannot be determined.
     fn needs_an_end(name: &[u8]) -> bool {
         matches!(
             name,
@@ -99,7 +99,7 @@ impl Role {
     }
 }
 
-/// An element that is left out, with how many of its name are open inside of it.
+/// A skipped element, and the number of open elements of the same name inside it.
 struct Left {
     name: HtmlString,
     open: u32,
@@ -109,11 +109,11 @@ struct Reader<'a> {
     address: &'a Url,
     title: String,
     in_title: bool,
-    /// Inside what is never shown.
+    /// Set inside of an element that is never shown.
     unseen: Option<Left>,
-    /// Inside what is around the page's own words.
+    /// Set inside of surroundings.
     beside: Option<Left>,
-    /// How many elements are open that hold what the page is about.
+    /// The number of open elements with the main content.
     main: u32,
     link: Option<Url>,
     all: Writer,
@@ -137,7 +137,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Does the same to each of the texts that the present place belongs to.
+    /// Applies `write` to each text that the current position belongs to.
     fn write(&mut self, write: impl Fn(&mut Writer)) {
         write(&mut self.all);
         if self.beside.is_none() {
@@ -168,7 +168,7 @@ impl<'a> Reader<'a> {
                 self.beside.get_or_insert_with(|| Left { name: tag.name.clone(), open: 1 });
             }
             Role::Main => {
-                // Whatever was not closed before it ends here.
+                // Unclosed surroundings end here.
                 self.beside = None;
                 self.main += 1;
                 self.write(|writer| writer.lines(2));
@@ -238,14 +238,14 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Where a link leads, unless that is within the page, or nowhere that could be read.
+    /// Returns the target of a link, unless it is within the page or not readable.
     fn target(&self, tag: &StartTag<()>) -> Option<Url> {
         let text = attribute(tag, b"href").filter(|text| text.len() <= LINK_BYTES && !text.starts_with('#'))?;
         let target = self.address.join(&text).ok()?;
         (matches!(target.scheme(), "http" | "https") && target.as_str().len() <= LINK_BYTES).then_some(target)
     }
 
-    /// The words that the page is about, where they can be told from the rest.
+    /// Returns the main content if it can be separated from the rest, else all text.
     fn finish(self) -> Readable {
         let title = self.title.split_whitespace().collect::<Vec<_>>().join(" ");
         let [core, content, all] = [self.core, self.content, self.all].map(Writer::finish);
@@ -258,7 +258,7 @@ fn attribute(tag: &StartTag<()>, name: &[u8]) -> Option<String> {
     tag.attributes.get(name).map(|value| String::from_utf8_lossy(value).into_owned())
 }
 
-/// Whether readers of the page never see it: what is written there is meant for others than them.
+/// True if readers of the page never see the element: its text is not meant for them.
 fn is_hidden(tag: &StartTag<()>) -> bool {
     if !Role::needs_an_end(&tag.name) {
         return false;

@@ -1,4 +1,5 @@
-//! The tool against servers on this machine. One of its addresses stands for the public internet; at all others a canary listens.
+//! The tool against servers on this machine. One address stands for the public internet; a canary listens on all
+//! others.
 
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr};
@@ -14,13 +15,13 @@ use tokio::net::{TcpListener, TcpStream};
 use super::*;
 use domain::tool::Effect;
 
-/// Plays the part of a public address.
+/// Stands for a public address.
 const PUBLIC: Ipv4Addr = Ipv4Addr::new(127, 9, 9, 9);
 
-/// What a server sends: the bytes of a whole answer for the path of a request.
+/// Maps the path of a request to the bytes of a whole response.
 type Answers = Arc<dyn Fn(&str) -> Vec<u8> + Send + Sync>;
 
-/// A server at the public address, and its port.
+/// Starts a server at the public address, and returns its port.
 async fn serve(answers: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind((PUBLIC, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -43,7 +44,7 @@ async fn answer(mut socket: TcpStream, answers: Answers) {
     }
     let request = String::from_utf8_lossy(&request).into_owned();
     let path = request.split(' ').nth(1).unwrap_or_default();
-    // A client that had enough closes its end.
+    // A client that has read enough closes its end.
     let _ = socket.write_all(&answers(path)).await;
     if path == "/never" {
         std::future::pending::<()>().await;
@@ -65,9 +66,9 @@ fn redirect(to: &str) -> Vec<u8> {
     format!("HTTP/1.1 302 Found\r\nConnection: close\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n").into_bytes()
 }
 
-/// The tool, for which one address of this machine is public and all others are what they are.
+/// Creates the tool with one local address treated as public.
 fn tool_with(ports: &[u16], lookup: impl Fn(&str) -> Vec<IpAddr> + Send + Sync + 'static) -> UrlExtract {
-    // Another test may have done it already.
+    // Another test may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let reach = Reach { ports: ports.to_vec(), allow: Vec::new(), deny: vec!["denied.example".to_owned()] };
     let lookup: guard::Lookup = Arc::new(move |name| {
@@ -175,20 +176,20 @@ async fn a_page_is_read_as_far_as_its_bounds_and_no_longer_than_its_time() {
     assert_eq!(told, "the page did not come in time");
 }
 
-/// Counts who comes.
+/// Counts connections.
 struct Canary {
     port: u16,
     contacts: Arc<AtomicUsize>,
 }
 
 impl Canary {
-    /// Listens at every address of this machine, of both kinds.
+    /// Listens at every address of this machine, IPv4 and IPv6.
     async fn listen() -> Self {
         let contacts = Arc::<AtomicUsize>::default();
         let first = TcpListener::bind((Ipv4Addr::UNSPECIFIED, 0)).await.unwrap();
         let port = first.local_addr().unwrap().port();
         let mut listeners = vec![first];
-        // A machine without the newer kind has nothing to contact there.
+        // A machine without IPv6 has nothing to contact there.
         if let Ok(six) = TcpListener::bind(("::1", port)).await {
             listeners.push(six);
         }
@@ -205,7 +206,7 @@ impl Canary {
     }
 }
 
-/// Hosts that are internal, in all the ways to write them.
+/// Internal hosts, in all notations.
 const INTERNAL: &[&str] = &[
     "127.0.0.1",
     "127.1",
@@ -282,7 +283,7 @@ const INTERNAL: &[&str] = &[
     "router.lan",
     "api.default.svc",
     "1.0.0.127.in-addr.arpa",
-    // Names that a name server of somebody else's choice answers for.
+    // Names whose answers an attacker's name server chooses.
     "loopback.evil.example",
     "metadata.evil.example",
     "private.evil.example",
@@ -291,7 +292,7 @@ const INTERNAL: &[&str] = &[
     "nat64.evil.example",
     "both.evil.example",
     "nothing.evil.example",
-    // Logins and signs that are read in two ways.
+    // Credentials, and characters that parsers read differently.
     "public.example@127.0.0.1",
     "public.example:80@127.0.0.1",
     "user:pass@public.example",
@@ -328,7 +329,7 @@ async fn no_internal_address_is_ever_contacted() {
     let canary = Canary::listen().await;
     let inside = canary.port;
     let hosts = INTERNAL.len();
-    // The public server leads to each of them in turn, and after two more hops of its own.
+    // The public server redirects to each of them in turn, and after two more hops of its own.
     let port = serve(move |path| {
         let number = path.trim_start_matches(['/', 'h']).parse::<usize>();
         match number {
@@ -362,7 +363,7 @@ async fn no_internal_address_is_ever_contacted() {
     let contacted = canary.contacts.load(Ordering::SeqCst);
     println!("internal addresses contacted: {contacted} of {tried}, in {hosts} ways to write them");
     assert_eq!(contacted, 0);
-    // The canary does sing.
+    // The canary works.
     TcpStream::connect((Ipv4Addr::LOCALHOST, inside)).await.unwrap();
     while canary.contacts.load(Ordering::SeqCst) == 0 {
         tokio::task::yield_now().await;
@@ -376,7 +377,7 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
     let public = TcpListener::bind((PUBLIC, 0)).await.unwrap().local_addr().unwrap().port();
     let asked = Arc::<AtomicUsize>::default();
     let counted = Arc::clone(&asked);
-    // Public when it is asked first, internal from then on: whoever looks twice is led inside.
+    // Public at the first lookup, internal afterwards: a second lookup would be led inside.
     let lookup = move |_: &str| match counted.fetch_add(1, Ordering::SeqCst) % 2 {
         0 => vec![PUBLIC.into()],
         _ => addresses(&["127.0.0.1"]),
@@ -392,7 +393,7 @@ async fn a_name_that_changes_its_mind_is_never_followed_inside() {
 }
 
 #[tokio::test]
-async fn nobody_finds_out_which_names_there_are_inside() {
+async fn internal_names_cannot_be_probed() {
     let tool = tool_with(&[80], evil);
     let mut told = Vec::new();
     for host in ["private.evil.example", "nothing.evil.example", "printer", "printer.local", "10.0.0.1"] {

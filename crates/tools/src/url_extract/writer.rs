@@ -1,42 +1,42 @@
-//! Writes words with the blanks between them that their markup means.
+//! Writes text with the white space that its markup implies.
 
-/// The longest text that is written, in bytes: as much of a result as is kept.
+/// Maximum length of the text, in bytes: as much as is kept of a result.
 pub(super) const TEXT_BYTES: usize = 1024 * 1024;
 
-/// The most bytes between two words.
+/// Maximum bytes between two words.
 const AROUND_BYTES: usize = 8;
 
 /// A text that grows up to its bound.
 #[derive(Debug, Default)]
 pub(super) struct Writer {
     text: String,
-    /// Line ends that come before the next word.
+    /// Line breaks before the next word.
     lines: usize,
-    /// A blank comes before the next word.
+    /// True if a space comes before the next word.
     blank: bool,
-    /// What comes before the next word, at the beginning of its line.
+    /// The mark before the next word, at the beginning of its line.
     mark: String,
-    /// How many elements are open whose blanks are kept.
+    /// The number of open elements that preserve white space.
     preformatted: u32,
-    /// Something was written since the last link.
+    /// True if text was written since the last link.
     fresh: bool,
     full: bool,
 }
 
 impl Writer {
-    /// So many line ends at least come before what follows.
+    /// Ensures at least this many line breaks before the following text.
     pub(super) fn lines(&mut self, least: usize) {
         self.lines = self.lines.max(least);
         self.mark.clear();
     }
 
-    /// The same, and what follows begins with a mark.
+    /// Like [`lines`](Self::lines), and the following text begins with a mark.
     pub(super) fn begin(&mut self, least: usize, mark: &str) {
         self.lines(least);
         mark.clone_into(&mut self.mark);
     }
 
-    /// The next cell of a row.
+    /// Begins the next cell of a row.
     pub(super) fn cell(&mut self) {
         if self.lines == 0 && !self.text.is_empty() {
             "| ".clone_into(&mut self.mark);
@@ -54,7 +54,7 @@ impl Writer {
         self.preformatted = self.preformatted.saturating_sub(1);
     }
 
-    /// Words, between which one blank is as good as many.
+    /// Writes words; white space between them is collapsed.
     pub(super) fn words(&mut self, words: &str) {
         if self.preformatted > 0 {
             self.as_it_is(words);
@@ -74,7 +74,7 @@ impl Writer {
         }
     }
 
-    /// Where the words before it lead.
+    /// Writes the target of the link before it.
     pub(super) fn link(&mut self, target: &str) {
         if self.has_room(target) && std::mem::take(&mut self.fresh) && self.lines == 0 && !self.text.ends_with(target) {
             self.text.push_str(" <");
@@ -83,12 +83,12 @@ impl Writer {
         }
     }
 
-    /// Whether nothing more is written.
+    /// True if no more text is accepted.
     pub(super) const fn is_full(&self) -> bool {
         self.full
     }
 
-    /// Whether there is room for some words and what comes before them. Once there is not, nothing follows.
+    /// True if the words and the white space before them fit. Once they do not, all further text is dropped.
     fn has_room(&mut self, words: &str) -> bool {
         self.full |= self.text.len() + words.len() + self.mark.len() + AROUND_BYTES > TEXT_BYTES;
         !self.full
@@ -107,7 +107,7 @@ impl Writer {
         self.blank = false;
     }
 
-    /// What comes before a word.
+    /// Writes the white space before a word.
     fn next(&mut self) {
         if self.text.is_empty() {
             // A text begins with a word.

@@ -1,4 +1,4 @@
-//! What is taken out of the answer of a provider, within bounds.
+//! Extracts results from a provider's response, within bounds.
 
 use std::fmt::Write as _;
 
@@ -6,18 +6,18 @@ use serde_json::Value;
 
 use super::provider::Provider;
 
-/// The longest of each that is shown: characters of a title and of what is said about it, bytes of an address.
+/// Maximum lengths: characters of a title and of a snippet, bytes of an address.
 const TITLE_CHARS: usize = 200;
 const SNIPPET_CHARS: usize = 800;
 const LINK_BYTES: usize = 1_000;
-/// The longest text that answers by itself, in characters.
+/// Maximum length of a direct answer, in characters.
 const ANSWER_CHARS: usize = 4_000;
-/// The longest words of an error, in characters.
+/// Maximum length of an error message, in characters.
 const ERROR_CHARS: usize = 200;
-/// The most values that are looked at behind one path.
+/// Maximum number of values read per path.
 const VALUES_MAX: usize = 1_000;
 
-/// One result of a search.
+/// One search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
     pub title: String,
@@ -25,16 +25,16 @@ pub(super) struct Hit {
     pub snippet: String,
 }
 
-/// What a search found.
+/// The results of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Found {
-    /// A text that answers by itself; empty when there is none.
+    /// A direct answer; may be empty.
     pub answer: String,
     pub hits: Vec<Hit>,
 }
 
 impl Found {
-    /// What is in an answer: so many results at most, each address once.
+    /// Extracts at most `most` results, each address once.
     pub(super) fn read(provider: &Provider, answer: &Value, most: usize) -> Self {
         let said = provider.answers.iter().flat_map(|path| values(answer, path));
         let said = said.filter_map(Value::as_str).map(|text| cut(text, ANSWER_CHARS)).find(|text| !text.is_empty());
@@ -61,7 +61,7 @@ impl Found {
         self.answer.is_empty() && self.hits.is_empty()
     }
 
-    /// As a model reads it.
+    /// Formats the results for a model.
     pub(super) fn shown(&self) -> String {
         let mut text = self.answer.clone();
         for (index, Hit { title, link, snippet }) in self.hits.iter().enumerate() {
@@ -75,13 +75,13 @@ impl Found {
     }
 }
 
-/// What a provider says about a failure; empty when it says nothing.
+/// Returns the provider's message about a failure; may be empty.
 pub(super) fn complaint(provider: &Provider, answer: &Value) -> String {
     let words = provider.errors.iter().flat_map(|path| values(answer, path)).find_map(Value::as_str);
     cut(words.unwrap_or_default(), ERROR_CHARS)
 }
 
-/// The values behind a path of names, in which `*` stands for each item of a list.
+/// Returns the values at a path of names, in which `*` stands for each item of a list.
 fn values<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     let mut found = vec![value];
     for step in path.split('/') {
@@ -95,7 +95,7 @@ fn values<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     found
 }
 
-/// A text as one line of at most so many characters.
+/// Formats a text as one line of at most `most` characters.
 fn cut(text: &str, most: usize) -> String {
     let mut line = String::new();
     for word in text.split_whitespace() {

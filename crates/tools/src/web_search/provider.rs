@@ -1,49 +1,48 @@
-//! The providers of searches as rows of data: what is asked of each, and where in its answer the results lie.
+//! Search providers as rows of data: the request of each, and the paths of results in its response.
 
 use serde_json::{Map, Value};
 
-/// How one provider is asked, and how its answers look.
+/// The API of one provider.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Provider {
     /// Its name in settings.
     pub name: &'static str,
-    /// Where it is unless the settings say otherwise; none for one that each operator has at another address.
+    /// Its default address; `None` if each operator has another.
     pub url: Option<&'static str>,
-    /// What follows the address.
+    /// The path of the request.
     pub(super) path: &'static str,
-    /// What is sent.
+    /// The request.
     pub(super) sends: Sends,
-    /// Where the key goes; none where there is none.
+    /// The place of the API key, if one is used.
     pub(super) key: Option<KeyPlace>,
-    /// The setting `engine` that it cannot do without, in words.
+    /// Describes the setting `engine`, if it is required.
     pub engine: Option<&'static str>,
-    /// The model that is asked unless the settings name another; none where none is.
+    /// The default model, if one is used.
     pub model: Option<&'static str>,
-    /// What is asked by GET to find out whether it takes our key, where a search costs something and this does not; none where a
-    /// search is the only way.
+    /// The path of a free GET request that checks the key; `None` if a search is the only way.
     pub(super) costless: Option<&'static str>,
-    /// Where a text lies that answers by itself.
+    /// Paths of a direct answer.
     pub(super) answers: &'static [&'static str],
-    /// Where results lie, each an object.
+    /// Paths of results; each result is an object.
     pub(super) results: &'static [&'static str],
-    /// Names of what is in a result.
+    /// Names of a result's fields.
     pub(super) title: &'static str,
     pub(super) link: &'static str,
     pub(super) snippet: &'static str,
-    /// Where the words of an error lie.
+    /// Paths of error messages.
     pub(super) errors: &'static [&'static str],
 }
 
-/// What is sent. `{query}`, `{count}`, `{engine}` and `{model}` stand for what they name.
+/// The request. `{query}`, `{count}`, `{engine}` and `{model}` are placeholders.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Sends {
-    /// A request for an address with these parameters.
+    /// A GET request with these parameters.
     Parameters(&'static [(&'static str, &'static str)]),
-    /// This JSON.
+    /// A POST request with this JSON.
     Json(&'static str),
 }
 
-/// Where a key goes.
+/// The place of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum KeyPlace {
     /// The header `Authorization`, as a bearer token.
@@ -53,29 +52,29 @@ pub(super) enum KeyPlace {
 }
 
 impl Provider {
-    /// The provider of this name.
+    /// Returns the provider of this name.
     #[must_use]
     pub fn find(name: &str) -> Option<&'static Self> {
         PROVIDERS.iter().find(|provider| provider.name == name)
     }
 
-    /// All names.
+    /// Returns all names.
     #[must_use]
     pub fn names() -> String {
         PROVIDERS.iter().map(|provider| provider.name).collect::<Vec<_>>().join(", ")
     }
 
-    /// Whether it answers nobody without a key.
+    /// True if a key is required.
     #[must_use]
     pub const fn needs_key(&self) -> bool {
         self.key.is_some()
     }
 }
 
-/// All of them, by what their makers document.
+/// All providers, after their documentation.
 pub(super) const PROVIDERS: &[Provider] = &[
     Provider {
-        // docs.searxng.org/dev/search_api.html; `json` must be among `search.formats` of its settings.
+        // docs.searxng.org/dev/search_api.html; `json` must be in `search.formats` of its settings.
         name: "searxng",
         url: None,
         path: "/search",
@@ -145,7 +144,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
         errors: &["error/message"],
     },
     Provider {
-        // duckduckgo.com/api: instant answers, which are about topics and no results of the whole web.
+        // duckduckgo.com/api: instant answers about topics, not results of the whole web.
         name: "duckduckgo",
         url: Some("https://api.duckduckgo.com"),
         path: "/",
@@ -163,7 +162,7 @@ pub(super) const PROVIDERS: &[Provider] = &[
     },
 ];
 
-/// What stands for what in a request.
+/// The values of the placeholders.
 pub(super) struct Filled<'a> {
     pub query: &'a str,
     pub count: usize,
@@ -172,7 +171,7 @@ pub(super) struct Filled<'a> {
 }
 
 impl Filled<'_> {
-    /// A parameter as it is sent.
+    /// Fills a parameter.
     pub(super) fn text(&self, written: &str) -> String {
         match self.value(written) {
             Some(Value::String(text)) => text,
@@ -181,7 +180,7 @@ impl Filled<'_> {
         }
     }
 
-    /// JSON as it is sent.
+    /// Fills JSON.
     pub(super) fn json(&self, written: &str) -> Value {
         let mut value = serde_json::from_str(written).unwrap_or(Value::Null);
         self.fill(&mut value);

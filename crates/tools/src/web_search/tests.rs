@@ -1,4 +1,4 @@
-//! The tool against services on this machine that answer as the providers document it.
+//! The tool against local services that answer as the providers document it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use domain::tool::Effect;
 
 const KEY: &str = "tvly-very-secret";
 
-/// A request as a service got it.
+/// A request as received.
 #[derive(Debug, Default)]
 struct Seen {
     line: String,
@@ -19,7 +19,7 @@ struct Seen {
     body: String,
 }
 
-/// A service that gives one answer, and what it was asked.
+/// A service with one canned answer, and the requests it received.
 struct Service {
     port: u16,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -91,7 +91,7 @@ async fn serve(mut socket: TcpStream, answer: Arc<Vec<u8>>, told: Arc<Mutex<Vec<
     if answer.is_empty() {
         std::future::pending::<()>().await;
     }
-    // A client that had enough closes its end.
+    // A client that has read enough closes its end.
     let _ = socket.write_all(&answer).await;
     let _ = socket.shutdown().await;
 }
@@ -101,7 +101,7 @@ async fn call(rows: Vec<Row>, query: &str) -> (String, bool) {
 }
 
 async fn ask(tool: &WebSearch, query: &str) -> (String, bool) {
-    // Another test may have done it already.
+    // Another test may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let Value::Object(arguments) = json!({"query": query, "count": 2}) else { unreachable!() };
     let request = ToolRequest::new("web_search", arguments, Effect::Reads, Duration::from_secs(5));

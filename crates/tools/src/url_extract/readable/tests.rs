@@ -46,7 +46,7 @@ fn what_no_reader_sees_is_not_read() {
 }
 
 #[test]
-fn whatever_comes_is_read_to_its_end() {
+fn any_input_is_read_to_its_end() {
     for odd in ["", "<", "</", "<a", "<p", "&#xFFFFFFFF;", "<title>", "<script>", "<!--", "\u{0}", "</p></nav></main>"]
     {
         let _ = read(odd);
@@ -59,7 +59,7 @@ fn depth_costs_no_more_than_length() {
     cost::grows_linearly(16 * 1024, |size| "<div>".repeat(size / 5), |page| drop(read(&page)));
 }
 
-/// A page of links, each of which becomes far longer than it is written.
+/// A page of links, each of which expands to far more than its source.
 fn links(size: usize) -> Readable {
     let base = Url::parse(&format!("https://example.org/{}/", "x".repeat(260))).unwrap();
     readable(&"<a href=.>a</a>".repeat(size / 15), &base)
