@@ -127,7 +127,9 @@ async fn decide(
         Err(Refusal::Unknown | Refusal::WrongPlace | Refusal::NotTheirs) => unknown(),
         Err(Refusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
         Err(Refusal::Expired) => refused(StatusCode::CONFLICT, "it is too late: it counts as denied"),
-        Err(Refusal::NotRecorded) => refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+        Err(Refusal::NotRecorded) => {
+            refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
+        }
     }
 }
 

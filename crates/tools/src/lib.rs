@@ -147,7 +147,6 @@ fn reads(name: &str, description: &str, input_schema: Value) -> Tool {
     }
 }
 
-/// Parses the arguments of a call.
 fn arguments<T: DeserializeOwned>(request: &ToolRequest) -> Result<T, CallError> {
     let arguments = Value::Object(request.arguments.clone());
     T::deserialize(arguments).map_err(|error| {

@@ -13,10 +13,8 @@ use domain::tool::rights::Audience;
 use domain::tool::{Annotations, CallError, Tool, ToolRequest, ToolResult};
 use ports::PromptSections;
 
-/// Reads.
 pub(super) struct ReadSystemPrompt(pub Arc<dyn PromptSections>);
 
-/// Edits.
 pub(super) struct UpdateSystemPrompt(pub Arc<dyn PromptSections>);
 
 #[derive(Deserialize)]

@@ -61,7 +61,6 @@ pub struct WebSearch {
     engines: Vec<Engine>,
 }
 
-/// One provider and its state.
 struct Engine {
     row: Row,
     client: OnceCell<Client>,

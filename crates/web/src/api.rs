@@ -1,6 +1,6 @@
-//! The pages: health, readiness, metrics, the tree, and a dashboard. They show what is known and change nothing.
+//! The HTTP service: health, readiness, metrics, the supervision tree and a dashboard. All of them are read-only.
 //!
-//! Health and metrics are open. All else needs a key, unless it is asked for on this machine itself.
+//! Health and metrics are open. Everything else requires a key, except from this machine while no keys are configured.
 
 pub mod ops;
 
@@ -49,78 +49,79 @@ pub use self::places::Capacity;
 use domain::proxies::{Network, Proxies};
 use ports::{Keys, Listener, Vitals};
 
-/// The `Server` header of every answer: it tells this service from another one at the same address.
+/// The `Server` header of every response, by which this service is recognized at an address.
 pub const SERVER_NAME: &str = "staffai";
 
-/// How long the address may take to be looked up and bound.
+/// Timeout of resolving and binding an address.
 const BIND_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Bytes that the system keeps of what a client has not taken yet; it takes twice as much memory for them.
+/// Socket send buffer, in bytes; the system uses twice as much memory for it.
 const SEND_BUFFER: u32 = 128 * 1024;
 
-/// Connections that wait until they are taken.
+/// The listen backlog: connections that are not accepted yet.
 const WAITING_MAX: u32 = 1_024;
 
-/// What the pages show, and to whom.
+/// The contents of the service and their protection.
 pub struct ApiOptions {
-    /// Where the pages are, and for whom.
+    /// The addresses, and who may use them.
     pub exposure: Exposure,
-    /// Keys that open what they have rights for from anywhere; without any, only this machine sees more than health and metrics.
+    /// The keys and their rights. With none configured, only this machine has access beyond health and metrics.
     pub keys: Arc<dyn Keys>,
-    /// What is known of the program.
+    /// The state of the program.
     pub vitals: Arc<dyn Vitals>,
-    /// The page of metrics, made anew each time.
+    /// Renders the page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
-    /// Pages for `/` and everything below that is not ours; none shows the dashboard.
+    /// The pages at `/` and at all paths that are not this service's; `None` for the dashboard.
     pub page: Option<Router>,
-    /// Further routes for those who operate the program.
+    /// Further routes for operators.
     pub routes: Router,
-    /// Routes whose requests prove themselves: no key is asked for.
+    /// Routes that authenticate their requests themselves: no key is required.
     pub signed: Router,
-    /// Routes for programs that ask. Who asks is the extension [`Caller`](domain::api_key::Caller) of each request.
+    /// Routes for programs. Each request has the extension [`Caller`](domain::api_key::Caller).
     pub programs: Router,
-    /// How whoever asks is told that a request was refused.
+    /// Formats refusals for the client of a path.
     pub refuse: Refuse,
-    /// Bounds on what clients may send.
+    /// Bounds on clients.
     pub limits: Limits,
 }
 
-/// Where the pages are, and for whom.
+/// The addresses, and who may use them.
 #[derive(Debug, Clone, Default)]
 pub struct Exposure {
-    /// Where to listen, such as `127.0.0.1:8420`; port 0 takes any free one.
+    /// The address to listen at, such as `127.0.0.1:8420`; port 0 takes any free one.
     pub address: String,
-    /// Where to listen for health and metrics alone, beside `address`, which answers them too; none for no such listener.
+    /// An additional address that serves only health and metrics, if any.
     pub health_address: Option<String>,
-    /// The sites whose pages may ask as programs do, such as `https://chat.example`.
+    /// The origins whose pages may send requests as programs do, such as `https://chat.example`.
     pub origins: Vec<String>,
-    /// Reverse proxies that are trusted to say for whom they ask.
+    /// Reverse proxies whose `X-Forwarded-For` is trusted.
     pub trusted_proxies: Vec<Network>,
-    /// Another process is in front of this one: its address is the one to open, so this one is logged for debugging only.
+    /// True if another process is in front of this one. Users open its address, so this one is logged at debug level
+    /// only.
     pub behind: bool,
 }
 
-/// Bounds on what clients may send.
+/// Bounds on clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// How many connections there may be.
+    /// The number of connections.
     pub capacity: Capacity,
-    /// How long a client may take to send the head of a request, and how long it may idle between two.
+    /// Timeout of the head of a request, and of an idle connection.
     pub header: Duration,
-    /// How long one connection may live; a client then connects again. Upgraded ones are not bound by it.
+    /// Maximum age of a connection; clients then reconnect. Upgraded connections are exempt.
     pub life: Duration,
-    /// How long a request that is under way when its connection has lived so long may go on.
+    /// The extra time for a request that is in progress when its connection reaches that age.
     pub answer: Duration,
-    /// How long answers that have begun may go on after the stop.
+    /// The time that responses in progress have to finish at shutdown.
     pub grace: Duration,
-    /// Bytes of a request's body. A page of its own may raise this for its own routes.
+    /// Maximum size of a request's body, in bytes. A page may raise this for its own routes.
     pub body: usize,
-    /// How long the body of a request may take to arrive.
+    /// Timeout of receiving a request's body.
     pub body_within: Duration,
 }
 
 impl Limits {
-    /// The usual ones, with so many connections, and answers that take at most so long.
+    /// Returns the default limits with this number of connections and this maximum time of a response.
     #[must_use]
     pub fn of(connections: usize, answer: Duration) -> Self {
         let capacity = Capacity { connections, per_peer: connections / 2, reserved: 32 };
@@ -142,14 +143,14 @@ impl Default for Limits {
     }
 }
 
-/// Listens for HTTP.
+/// The HTTP listener.
 pub struct Api {
     limits: Limits,
     whole: Site,
     health: Option<Site>,
 }
 
-/// Serves the same as [`Api`] at a further address.
+/// Serves the same as [`Api`] at an additional address.
 struct Beside {
     limits: Limits,
     site: Site,
@@ -164,14 +165,15 @@ impl Listener for Beside {
     }
 }
 
-/// One address and what is served there.
+/// One address and its routes.
 struct Site {
     address: String,
-    /// The setting of the address.
+    /// The name of its setting.
     setting: &'static str,
     router: Router,
     bound: watch::Sender<Option<SocketAddr>>,
-    /// Where it listened first: whoever found it there, also at a free port, finds it there again.
+    /// The address of the first bind. A restart uses the same one, also if it was a free port, so that clients find it
+    /// again.
     first: OnceLock<SocketAddr>,
     /// See [`Exposure::behind`].
     behind: bool,
@@ -180,7 +182,7 @@ struct Site {
 }
 
 impl Api {
-    /// Ready to listen; nothing is bound yet.
+    /// Creates the listener; nothing is bound yet.
     #[must_use]
     pub fn new(options: ApiOptions) -> Self {
         let health = options.exposure.health_address.clone();
@@ -191,7 +193,7 @@ impl Api {
         Self { limits, whole, health }
     }
 
-    /// The same at a further address.
+    /// Returns a listener with the same routes at an additional address.
     #[must_use]
     pub fn at(&self, address: &SocketAddr) -> Arc<dyn Listener> {
         let proxies = Arc::clone(&self.whole.proxies);
@@ -199,13 +201,13 @@ impl Api {
         Arc::new(Beside { limits: self.limits, site })
     }
 
-    /// Where it listens, once it does.
+    /// Returns the bound address, once it is bound.
     #[must_use]
     pub fn bound(&self) -> watch::Receiver<Option<SocketAddr>> {
         self.whole.bound.subscribe()
     }
 
-    /// Where it listens for health and metrics alone, once it does; none when it never will.
+    /// Returns the bound address for health and metrics alone; `None` if that is not configured.
     #[cfg(test)]
     pub fn health_bound(&self) -> Option<watch::Receiver<Option<SocketAddr>>> {
         self.health.as_ref().map(|site| site.bound.subscribe())
@@ -252,7 +254,7 @@ impl Site {
     async fn serve(&self, listener: TcpListener, limits: Limits, stop: &CancellationToken) {
         if let Ok(bound) = listener.local_addr() {
             if self.behind {
-                // A reader of the log opens the address in front.
+                // Operators open the address of the process in front.
                 tracing::debug!(event = "api.listening", address = %bound, "listening for the process in front");
             } else {
                 tracing::info!(event = "api.listening", address = %bound, "listening on http://{bound}/");
@@ -264,15 +266,15 @@ impl Site {
     }
 }
 
-/// Listens for connections whose clients may leave so much unread and no more: without a bound the system keeps some megabytes for
-/// each that does not read.
+/// Binds a listener with a bounded send buffer: by default the system buffers several megabytes for each client that
+/// does not read.
 async fn listen(address: &str) -> std::io::Result<TcpListener> {
     let found = tokio::net::lookup_host(address).await?.next();
     let address = found.ok_or(std::io::ErrorKind::AddrNotAvailable)?;
     let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
-    // A port is free again as soon as its listener is gone.
+    // The port can be bound again as soon as its listener is gone.
     socket.set_reuseaddr(true)?;
-    // Accepted connections have what the listener has.
+    // Accepted connections inherit it.
     socket.set_send_buffer_size(SEND_BUFFER)?;
     socket.bind(address)?;
     socket.listen(WAITING_MAX)

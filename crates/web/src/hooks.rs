@@ -1,5 +1,4 @@
-//! The way in for programs that start a turn: `POST /hooks/{name}` with JSON, signed with the secret of that webhook. A key opens nothing
-//! here, and none is needed.
+//! Webhooks: `POST /hooks/{name}` with JSON, signed with the secret of that webhook, starts a turn. No key is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,34 +19,33 @@ use domain::limits::Decision;
 use domain::webhook::{Knock, Unproven};
 use ports::{Clock, Intake, Store, Webhooks, Write};
 
-/// What every request is told that is not proven, whatever is wrong with it.
+/// The answer to every unauthenticated request, for any reason.
 const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers of its scheme, which are X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal) unless another one is set";
-/// When a sender may try again that met another try of its own, in seconds.
+/// `Retry-After` for a request whose earlier attempt is still in progress, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("30");
 
-/// What the routes need.
+/// The dependencies of the routes.
 #[derive(Clone)]
 pub struct Hooks {
-    /// The way in.
+    /// Accepts the turns.
     pub intake: Arc<dyn Intake>,
     /// The webhooks in force.
     pub webhooks: Arc<dyn Webhooks>,
-    /// Where records of turns and budgets are.
+    /// The store of turn records and budgets.
     pub store: Arc<dyn Store>,
-    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Tells this process from others on the same store.
+    /// An id that differs between the processes on one store.
     pub process: Arc<str>,
 }
 
-/// The route of all webhooks.
+/// Returns the route of all webhooks.
 pub fn router(hooks: Hooks) -> Router {
     Router::new().route("/hooks/{name}", post(fired)).with_state(hooks)
 }
 
 async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Request) -> Response {
     let headers = request.headers().clone();
-    // The body is read for a webhook that there is, and for headers that may be those of its sender.
+    // The body is read only for an existing webhook and plausible signature headers.
     let Some(hook) = hooks.webhooks.webhook(&name) else { return unproven(&name, Unproven::Signature) };
     let header = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or_default());
     let knock = hook.proof.scheme.knock(header);
@@ -69,7 +67,8 @@ async fn fired(State(hooks): State<Hooks>, Path(name): Path<String>, request: Re
 }
 
 impl Hooks {
-    /// Takes a fire once. `remembered`: how long a request that comes again is known beyond its turn; its sender is told that all is well.
+    /// Accepts a fire once. `remembered`: the time for which duplicates are recognized after the turn; their sender
+    /// gets a success.
     async fn take(&self, fire: Fire, remembered: Option<Duration>) -> Response {
         let (id, name) = (TurnId::of(&fire.id), fire.name().to_owned());
         let key = keys::triggers::delivered(&fire.id);
@@ -78,13 +77,13 @@ impl Hooks {
         if is_known {
             let answer = match remembered {
                 Some(_) => (StatusCode::OK, Json(json!({"turn": id.id, "repeated": true}))).into_response(),
-                None => refused(StatusCode::CONFLICT, "this request was taken before"),
+                None => refused(StatusCode::CONFLICT, "this request was accepted before"),
             };
             return over(&name, "replayed", answer);
         }
         if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
             return again(
-                refused(StatusCode::SERVICE_UNAVAILABLE, "this request is being taken; try again later"),
+                refused(StatusCode::SERVICE_UNAVAILABLE, "this request is in progress; try again later"),
                 AGAIN,
             );
         }
@@ -101,12 +100,14 @@ impl Hooks {
                 }
                 (StatusCode::ACCEPTED, Json(json!({"turn": id.id}))).into_response()
             }
-            Err(_) => again(refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"), AGAIN),
+            Err(_) => {
+                again(refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment"), AGAIN)
+            }
         }
     }
 }
 
-/// The same words whatever is wrong: an unknown webhook, and a known one with a wrong proof.
+/// Returns the same answer for an unknown webhook and for a wrong signature.
 fn unproven(name: &str, why: Unproven) -> Response {
     let name: String = name.chars().take(NAME_MAX).collect();
     tracing::debug!(event = "trigger.refused", name, reason = why.as_str(), "a request to a webhook was refused");

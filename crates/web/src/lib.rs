@@ -1,4 +1,4 @@
-//! The program's doors over HTTP: operations pages, the OpenAI- and Ollama-compatible doors and webhooks.
+//! HTTP: operators' pages, the OpenAI- and Ollama-compatible doors, and webhooks.
 
 pub mod api;
 pub mod hooks;

@@ -1,9 +1,10 @@
-//! The door of programs that ask over HTTP as they ask a model: endpoints that clients of OpenAI and of Ollama know.
+//! The model API: endpoints of OpenAI and Ollama, for programs that use the bot as a model.
 //!
-//! The messages that a client sends are the whole conversation. Each request is a turn in a place of its own, below that of the key's
-//! holder, so requests of one key run side by side; limits, the ledger and the journal know the holder as a person. The answer comes
-//! back as the events of the turn. Nobody waits for it elsewhere: what is posted here is gone, a client that goes away cancels its
-//! turn, and what an earlier life of the process left is dropped.
+//! - The messages of a request are the whole conversation. Each request is a turn in a place of its own below that of
+//!   the key's holder, so the requests of one key run concurrently. Limits, the ledger and the journal treat the holder
+//!   as a member.
+//! - The answer is read from the turn's events; posts are discarded.
+//! - At most once: a client that disconnects cancels its turn, and turns of an earlier process are dropped.
 
 mod asking;
 mod body;
@@ -46,30 +47,29 @@ use ports::{
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = HOLDERS;
-/// Our own account at this door.
+/// The bot's account at this door.
 const US: &str = "staffai";
-/// The name under which clients ask for whichever model the bot answers with.
+/// The name by which clients request the bot's default model.
 const OWN_MODEL: &str = "staffai";
-/// The version that clients add to a model's name.
+/// The version that clients append to model names.
 const LATEST: &str = ":latest";
-/// The longest answer in one piece, in Unicode scalar values: more than any model writes.
+/// Maximum length of an answer, in Unicode scalar values: more than any model writes.
 const TEXT_LIMIT: usize = 2_000_000;
 
-/// What the door is made of.
+/// The dependencies of the door.
 pub struct Parts {
-    /// The way in.
+    /// Accepts the turns.
     pub intake: Arc<dyn Intake>,
-    /// Where answers are read.
+    /// The events of turns.
     pub events: Arc<dyn TurnEventLog>,
     /// The models that clients may name.
     pub models: Arc<dyn ModelsInForce>,
-    /// Work of models beside turns.
+    /// Metering of model calls outside of turns.
     pub meter: Arc<dyn Metering>,
-    /// Where responses are kept that their askers may go on from.
+    /// The store of responses that clients may continue from.
     pub store: Arc<dyn Store>,
-    /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
-    /// Tells this process from others on the same store.
+    /// The source of the id prefix that differs between processes on one store.
     pub dice: Arc<dyn Dice>,
     /// Bounds on requests.
     pub bounds: Bounds,
@@ -78,24 +78,23 @@ pub struct Parts {
 /// Bounds on the requests of programs.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// The longest that a request may take: longer than any turn.
+    /// Timeout of a request: longer than any turn.
     pub answer: Duration,
-    /// The most requests of one key at once.
+    /// Maximum concurrent requests of one key.
     pub at_once: usize,
 }
 
-/// The door.
 pub struct ModelApi {
     parts: Parts,
     room: Arc<Room>,
     responses: Responses,
     sockets: Arc<Sockets>,
     last_id: Mutex<u64>,
-    /// Stands in each id.
+    /// A part of each id.
     tag: u32,
 }
 
-/// All routes. The caller that mounts them authorises requests and says who asks.
+/// Returns all routes. The caller that mounts them authorizes requests and adds the [`Caller`].
 pub fn router(api: Arc<ModelApi>) -> Router {
     let nothing = || any(|uri: Uri| async move { refusal(uri.path(), Failure::NoEndpoint(uri.path().to_owned())) });
     let no_method = |uri: Uri| async move { refusal(uri.path(), Failure::NoMethod(uri.path().to_owned())) };
@@ -107,18 +106,18 @@ pub fn router(api: Arc<ModelApi>) -> Router {
         .with_state(api)
 }
 
-/// The answer to a request that was not let in.
+/// Formats the answer to a request that was not authorized.
 pub fn refused(path: &str, status: StatusCode, why: &str) -> Response {
     refusal(path, Failure::NotLetIn(status, why.to_owned()))
 }
 
-/// Whether the clients of a path know the words of this door.
+/// True if the clients of a path expect this door's format.
 pub fn speaks(path: &str) -> bool {
     let below = |root: &str| path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
     below("/v1") || below("/api") && !below("/api/v1")
 }
 
-/// A failure in the words that the clients of this path know.
+/// Formats a failure for the clients of this path.
 fn refusal(path: &str, failure: Failure) -> Response {
     if openai::speaks(path) {
         openai::Refusal(failure).into_response()
@@ -128,7 +127,7 @@ fn refusal(path: &str, failure: Failure) -> Response {
 }
 
 impl ModelApi {
-    /// A door of these parts.
+    /// Creates the door.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a draw is in [0, 1)")]
     pub fn new(parts: Parts) -> Self {
@@ -138,29 +137,29 @@ impl ModelApi {
         Self { parts, room, responses, sockets: Arc::default(), last_id: Mutex::new(0), tag }
     }
 
-    /// Rises over restarts too, and differs between processes: the journal remembers ids.
+    /// Returns an id that increases over restarts and differs between processes: the journal remembers ids.
     fn next_id(&self) -> String {
         let mut last = self.last_id.lock();
         *last = (self.parts.clock.now().0 << 12).max(*last + 1);
         format!("{last}-{:08x}", self.tag)
     }
 
-    /// The rows that a caller may name, the default one first.
+    /// Returns the rows that a caller may name, the default one first.
     fn rows(&self, caller: &Caller) -> Vec<Row> {
         self.parts.models.models().rows().iter().filter(|row| caller.may_ask(&row.key)).cloned().collect()
     }
 
-    /// The row for the name that a client asks for.
+    /// Returns the row for the name in a request.
     fn row(&self, caller: &Caller, name: Option<&str>) -> Result<Row, Failure> {
         let name = name.filter(|name| !name.is_empty()).unwrap_or(OWN_MODEL);
         let rows = self.rows(caller);
         let find = |name: &str| rows.iter().find(|row| name == OWN_MODEL || row.key == name);
-        // Clients of Ollama add the version to every name.
+        // Ollama's clients append the version to every name.
         let found = find(name).or_else(|| find(name.strip_suffix(LATEST)?));
         found.cloned().ok_or_else(|| Failure::NoModel(name.to_owned()))
     }
 
-    /// Whether a caller's key opens this door.
+    /// Checks that a caller's key opens this door.
     fn opens(caller: &Caller) -> Result<(), Failure> {
         if caller.opens(&DOOR) {
             return Ok(());
@@ -169,13 +168,13 @@ impl ModelApi {
         Err(Failure::NotLetIn(StatusCode::FORBIDDEN, why.to_owned()))
     }
 
-    /// Vectors, within the limits of a caller.
+    /// Computes embeddings within the limits of a caller.
     async fn embed(&self, caller: &Caller, row: String, request: EmbeddingRequest) -> Result<Embeddings, Failure> {
         let (person, message) = (Person::new(DOOR, caller.name()), MessageId::new(DOOR, self.next_id()));
         let made = self.parts.meter.embed(EmbeddingAsk { person, message, row, request }).await;
         made.map_err(|not| match not {
             NotEmbedded::OverLimit(wait) => Failure::OverLimit("a limit of this key is used up".to_owned(), wait),
-            NotEmbedded::NotCounted => Failure::Busy("not now; try again in a moment".to_owned()),
+            NotEmbedded::NotCounted => Failure::Busy("temporarily unavailable; try again in a moment".to_owned()),
             NotEmbedded::TooMany(most) => {
                 Failure::bad("input", format!("the vectors of this model are long; send at most {most} texts"))
             }
@@ -183,7 +182,7 @@ impl ModelApi {
         })
     }
 
-    /// The row that a conversation asks for. From now on the conversation names it. Notes a temperature that the row does not send.
+    /// Returns the row for a conversation, and sets it in the conversation. Records a temperature that the row ignores.
     fn settle(
         &self,
         caller: &Caller,
@@ -208,7 +207,7 @@ fn us() -> Person {
     Person::new(DOOR, US)
 }
 
-/// The way out: answers are read as events, so there is nothing to be done.
+/// The outbound side, which does nothing: answers are read as events.
 pub struct Answers;
 
 #[async_trait]

@@ -1,4 +1,4 @@
-//! Problem details for HTTP (RFC 9457): the form of what this program's own paths refuse, whichever edge refuses it.
+//! Problem details for HTTP (RFC 9457): the form of refusals of this program's own paths, in every edge.
 
 use http::header::CONTENT_TYPE;
 use http::{HeaderValue, Response, StatusCode};
@@ -6,7 +6,7 @@ use serde_json::json;
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
-/// A refusal as problem details. Its sentence stands in `error` as well, where older clients look for it.
+/// Formats a refusal as problem details. The text is also in `error`, where older clients look for it.
 #[must_use]
 pub fn problem(status: StatusCode, why: &str) -> Response<String> {
     let title = status.canonical_reason().unwrap_or("Refused");

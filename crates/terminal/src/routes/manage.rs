@@ -75,7 +75,7 @@ pub(super) async fn delete(
     if end(&parts, &caller, &place).await {
         return StatusCode::NO_CONTENT.into_response();
     }
-    problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment")
+    problem::refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
 }
 
 /// Cancels the turns of a session and forgets it; false when that cannot be done now.
@@ -111,7 +111,7 @@ pub(super) async fn cancel(
     let deleted = Incoming::Deleted(MessageId::new(DOOR, message));
     match parts.intake.accept(deleted, Sessions::us()).await {
         Ok(()) => StatusCode::NO_CONTENT.into_response(),
-        Err(_) => problem::refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment"),
+        Err(_) => problem::refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment"),
     }
 }
 

@@ -195,7 +195,7 @@ pub(super) async fn submit(
         if key.is_none() && !command {
             parts.sessions.was_not_said(&place, &message).await;
         }
-        return refused(StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment");
+        return refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment");
     }
     if !body.wait {
         return (StatusCode::ACCEPTED, Json(Submitted { message, command, said })).into_response();

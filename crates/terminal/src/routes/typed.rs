@@ -171,7 +171,7 @@ async fn by_the_bot(
     name: &str,
     options: Vec<(String, String)>,
 ) -> Result<String, Refused> {
-    let busy = || (StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment".to_owned());
+    let busy = || (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment".to_owned());
     let command = parts.sessions.runs(caller, place, name.to_owned(), options).await;
     let id = command.callback.id.id.clone();
     parts.events.open(place);
@@ -199,7 +199,7 @@ async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, 
         }
         [named, "delete"] => {
             let found = parts.sessions.find(caller, named).await.ok_or_else(|| unknown(named))?;
-            let busy = (StatusCode::SERVICE_UNAVAILABLE, "not now; try again in a moment".to_owned());
+            let busy = (StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment".to_owned());
             if manage::end(parts, caller, &found.place).await {
                 Ok(format!("{} {} is gone", found.number, found.name))
             } else {

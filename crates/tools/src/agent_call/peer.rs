@@ -54,7 +54,6 @@ pub(super) struct Question<'a> {
     pub signed: &'a (String, String),
 }
 
-/// A server and its HTTP client.
 pub(super) struct Peer {
     row: Row,
     client: OnceCell<Client>,
@@ -255,7 +254,6 @@ impl Peer {
         Err(format!("{name} refused it with status {status}: {detail}"))
     }
 
-    /// Reads the body up to its bound.
     async fn bounded(&self, response: Response) -> Result<Vec<u8>, String> {
         let (mut body, mut stream) = (Vec::new(), response.bytes_stream());
         while let Some(piece) = stream.next().await {

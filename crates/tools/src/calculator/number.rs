@@ -72,7 +72,6 @@ impl Number {
         }
     }
 
-    /// Formats it for display.
     pub(super) fn shown(&self) -> Result<String, String> {
         match self {
             Self::Int(int) if int.bits() > BITS_MAX => Err(huge()),

@@ -18,7 +18,6 @@ pub enum Engine {
 }
 
 impl Engine {
-    /// Returns its SQL dialect.
     pub(super) const fn dialect(self) -> &'static dyn Dialect {
         match self {
             Self::Sqlite => &SQLiteDialect {},

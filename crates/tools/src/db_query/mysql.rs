@@ -10,7 +10,6 @@ use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, PACKET_BYTES};
 
-/// A server.
 pub(super) struct Mysql {
     opts: Opts,
 }

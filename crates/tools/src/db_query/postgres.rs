@@ -15,7 +15,6 @@ use super::rows::Rows;
 use super::statement::Understood;
 use super::{Asked, Driver, Engine, RECEIVED_BYTES};
 
-/// A server.
 pub(super) struct Postgres {
     config: Config,
 }

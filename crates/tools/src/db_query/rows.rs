@@ -7,7 +7,6 @@ const CELL_CHARS: usize = 500;
 /// Maximum size of all cells, in bytes.
 pub(super) const TABLE_BYTES: usize = 256 * 1024;
 
-/// The result of a statement.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Rows {
     pub columns: Vec<String>,
@@ -68,7 +67,6 @@ impl Rows {
     }
 }
 
-/// Formats a cell as one line.
 fn shortened(cell: &str) -> String {
     let mut line: String = cell.chars().take(CELL_CHARS).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if cell.chars().nth(CELL_CHARS).is_some() {

@@ -29,7 +29,6 @@ const HEAP_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum growth of the file by one statement, in bytes.
 const GROWTH_BYTES: u64 = 64 * 1024 * 1024;
 
-/// A file.
 pub(super) struct Sqlite {
     pub path: PathBuf,
 }

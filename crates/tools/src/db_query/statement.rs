@@ -22,7 +22,6 @@ use super::{harmless, names::table};
 pub(super) const STATEMENT_BYTES: usize = 4_096;
 /// Maximum number of tokens of a statement: the parser is recursive.
 const TOKENS_MAX: usize = 600;
-/// Maximum nesting.
 const DEPTH_MAX: usize = 24;
 
 /// A parsed statement.

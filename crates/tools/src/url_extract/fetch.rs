@@ -23,14 +23,12 @@ const REDIRECTS_MAX: usize = 5;
 const WANTED: &str =
     "text/html, application/xhtml+xml, text/plain;q=0.9, application/json;q=0.9, text/*;q=0.8, application/xml;q=0.7";
 
-/// Fetches pages.
 pub(super) struct Fetcher {
     guard: Guard,
     client: OnceCell<Client>,
     most: usize,
 }
 
-/// A response.
 #[derive(Debug)]
 pub(super) struct Fetched {
     /// The final address, after redirects.

@@ -76,7 +76,6 @@ impl Guard {
         Self { reach, permitted: is_public, lookup }
     }
 
-    /// Parses and checks an address.
     pub(super) fn read(&self, text: &str) -> Result<Url, Refusal> {
         let text = text.trim();
         if text.len() > ADDRESS_BYTES {

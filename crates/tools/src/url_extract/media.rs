@@ -15,7 +15,6 @@ pub(super) struct Told {
 }
 
 impl Told {
-    /// Parses a `Content-Type` header.
     pub(super) fn of(value: &str) -> Self {
         let mut parts = value.split(';').map(str::trim);
         let media = parts.next().unwrap_or_default().chars().take(100).collect::<String>().to_ascii_lowercase();

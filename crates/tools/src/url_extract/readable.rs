@@ -64,7 +64,6 @@ enum Role {
     Link,
     Picture,
     Title,
-    /// Inline text.
     Inline,
 }
 

@@ -17,7 +17,6 @@ const ERROR_CHARS: usize = 200;
 /// Maximum number of values read per path.
 const VALUES_MAX: usize = 1_000;
 
-/// One search result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Hit {
     pub title: String,
@@ -25,7 +24,6 @@ pub(super) struct Hit {
     pub snippet: String,
 }
 
-/// The results of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Found {
     /// A direct answer; may be empty.

@@ -171,7 +171,6 @@ pub(super) struct Filled<'a> {
 }
 
 impl Filled<'_> {
-    /// Fills a parameter.
     pub(super) fn text(&self, written: &str) -> String {
         match self.value(written) {
             Some(Value::String(text)) => text,
@@ -180,7 +179,6 @@ impl Filled<'_> {
         }
     }
 
-    /// Fills JSON.
     pub(super) fn json(&self, written: &str) -> Value {
         let mut value = serde_json::from_str(written).unwrap_or(Value::Null);
         self.fill(&mut value);

@@ -1,4 +1,4 @@
-//! `GET /api/v1/audit`: the audit of tools, one JSON object a line, the oldest first.
+//! `GET /api/v1/audit`: the audit log of tools, one JSON object per line, oldest first.
 
 use std::sync::Arc;
 
@@ -14,25 +14,25 @@ use domain::audit::Wanted;
 use domain::ids::Timestamp;
 use ports::AuditLog;
 
-/// Which lines are asked for; absent takes all.
+/// The filters of a request; an absent one matches all.
 #[derive(Debug, Deserialize)]
 struct Asked {
-    /// Milliseconds since 1970 from which on lines are wanted.
+    /// The earliest time, in milliseconds since 1970.
     since: Option<u64>,
-    /// A pattern of names of tools.
+    /// A pattern for tool names.
     tool: Option<String>,
-    /// Somebody's id, with or without a door before it.
+    /// A member's id, optionally prefixed by a door.
     member: Option<String>,
 }
 
-/// The route. The caller that mounts it authorises requests.
+/// Returns the route. The caller that mounts it authorizes requests.
 pub fn router(audit: Arc<dyn AuditLog>) -> Router {
     Router::new().route("/api/v1/audit", get(lines)).with_state(audit)
 }
 
 async fn lines(State(audit): State<Arc<dyn AuditLog>>, asked: Result<Query<Asked>, QueryRejection>) -> Response {
     let Ok(Query(Asked { since, tool, member })) = asked else {
-        return (StatusCode::BAD_REQUEST, "since is a number of milliseconds since 1970").into_response();
+        return (StatusCode::BAD_REQUEST, "since must be a number of milliseconds since 1970").into_response();
     };
     let mut text = audit.lines(&Wanted { since: since.map(Timestamp), tool, member }).await.join("\n");
     if !text.is_empty() {

@@ -1,4 +1,5 @@
-//! `GET /api/v1/backup`: a copy of everything that is kept, made while the program runs. `src/app/backup.rs` writes its form.
+//! `GET /api/v1/backup`: a backup of all stored data, made while the program runs. Its format is documented in
+//! `src/app/backup.rs`.
 
 use std::convert::Infallible;
 use std::future::ready;
@@ -16,13 +17,13 @@ use serde_json::json;
 
 use ports::Backups;
 
-/// The route. The caller that mounts it authorises requests.
+/// Returns the route. The caller that mounts it authorizes requests.
 pub fn router(backups: Arc<dyn Backups>) -> Router {
     Router::new().route("/api/v1/backup", get(copy)).with_state(backups)
 }
 
-/// Sends the copy as it is made. A client that stops reading ends it. A copy that fails before its first chunk is a 503; one that
-/// fails later lacks its last line.
+/// Streams the backup; it is cancelled if the client stops reading. A failure before the first chunk is a 503; a later
+/// one leaves out the last line.
 async fn copy(State(backups): State<Arc<dyn Backups>>) -> Response {
     let mut chunks = backups.begin();
     let Some(first) = chunks.recv().await else {

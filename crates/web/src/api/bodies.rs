@@ -1,4 +1,4 @@
-//! Bodies of requests and answers: the first have a deadline, the second keep their connection busy.
+//! Bodies: those of requests have a deadline, those of responses keep their connection busy.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::api::places::{AwaitsBody, Busy};
 
-/// Gives the body of each request so long to arrive; after that the request is answered with 408.
+/// Responds with 408 if the body of a request does not arrive within the timeout.
 pub async fn within(State(limit): State<Duration>, request: Request, next: Next) -> Response {
     let late = Arc::new(AtomicBool::new(false));
     let timed = |body| Body::new(Timed { body, deadline: Box::pin(sleep(limit)), late: Arc::clone(&late) });
@@ -56,14 +56,14 @@ impl HttpBody for Timed {
     }
 }
 
-/// The body of a request. Its connection gives way to others while it is late.
+/// The body of a request. While it is incomplete, its connection may be closed in favour of others.
 pub struct CameBody {
     body: Incoming,
     awaits: Option<AwaitsBody>,
 }
 
 impl CameBody {
-    /// Notes that the body is still to come, unless there is none or the connection has no place any more.
+    /// Marks the body as incomplete, unless it is empty or the connection has lost its place.
     pub fn new(body: Incoming, busy: Option<&Busy>) -> Self {
         let awaits = busy.filter(|_| !body.is_end_stream()).map(Busy::awaits_body);
         Self { body, awaits }
@@ -91,14 +91,14 @@ impl HttpBody for CameBody {
     }
 }
 
-/// The body of an answer; its connection is busy until the body was sent.
+/// The body of a response; its connection is busy until the body is sent.
 pub struct SentBody {
     body: Body,
     _busy: Option<Busy>,
 }
 
 impl SentBody {
-    /// Keeps the connection busy while `body` is sent, unless it has no place any more.
+    /// Keeps the connection busy while `body` is sent, unless it has lost its place.
     pub fn new(body: Body, busy: Option<Busy>) -> Self {
         Self { body, _busy: busy }
     }

@@ -1,4 +1,4 @@
-//! Takes connections, so many at a time and each for so long, and lets them end when the program stops.
+//! Accepts connections, bounded in number and age, and drains them at shutdown.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -28,19 +28,19 @@ use crate::api::guard::Link;
 use crate::api::places::{Place, Places, Share};
 use domain::proxies::Proxies;
 
-/// The header in which proxies name the address that they were asked from.
+/// The header in which proxies name the client's address.
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Bytes of a request's head.
+/// Maximum size of a request's head, in bytes.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 
-/// How long a client in a reserved place may take to send the head of its request.
+/// Timeout of a request's head in a reserved place.
 const RESERVED_HEADER: Duration = Duration::from_secs(2);
 
-/// The pause after a connection could not be taken: the usual cause is that no file descriptor is left.
+/// Pause after a failed accept: the usual cause is exhausted file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// Serves until it is stopped, then as long as answers that have begun need, within the grace.
+/// Serves until stopped, then until responses in progress have finished, within the grace period.
 pub async fn serve(
     listener: TcpListener,
     router: &Router,
@@ -53,11 +53,11 @@ pub async fn serve(
     loop {
         tokio::select! {
             () = stop.cancelled() => break,
-            // What happened in a connection is its own business; a panic was logged when it happened.
+            // A panic in a connection was logged when it happened.
             Some(_) = open.join_next() => {}
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
-                    // Without a place the socket is closed at once, so that its client knows.
+                    // Without a place the socket is closed at once, so that its client gets an error.
                     if let Some(place) = places.take(peer.ip()) {
                         open.spawn(connection(stream, place, router.clone(), limits, stop.clone()));
                     }
@@ -70,17 +70,17 @@ pub async fn serve(
         }
     }
     drop(listener);
-    // Each connection ends by itself within the grace; the rest of this waits for the scheduler.
+    // Each connection ends by itself within the grace period; the factor covers scheduling delays.
     let _ = timeout(limits.grace * 2, async { while open.join_next().await.is_some() {} }).await;
 }
 
 async fn connection(stream: TcpStream, place: Place, router: Router, limits: Limits, stop: CancellationToken) {
     let (Ok(peer), Ok(own)) = (stream.peer_addr(), stream.local_addr()) else { return };
     let link = Link { peer: peer.ip().to_canonical(), own: own.ip().to_canonical(), share: place.share };
-    // A failure is seen by the next write; this only makes small answers faster.
+    // A failure is reported by the next write; this option only lowers the latency of small responses.
     let _ = stream.set_nodelay(true);
     let (gives_way, reserved) = (place.gives_way.clone(), place.share == Share::HealthOnly);
-    // It tells that we end the connection, whatever the reason; when its client does, it tells nothing.
+    // Cancelled when this side ends the connection for any reason, but not when the client does.
     let ended = stop.child_token();
     let ending = ended.clone();
     let place = Arc::new(place);
@@ -89,7 +89,7 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(link);
         request.extensions_mut().insert(cut.clone());
-        // An answer that never ends by itself watches this, so that the stop need not wait for it.
+        // Endless responses end when this token is cancelled, so that they do not delay the shutdown.
         request.extensions_mut().insert(ending.clone());
         answer(request, router.clone(), Arc::clone(&place))
     });
@@ -101,10 +101,10 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     let mut served = pin!(served);
-    // A request that is under way when the connection has to end goes on to its own end.
+    // A request in progress when the connection reaches its maximum age may finish.
     for wait in [limits.life, limits.answer] {
         tokio::select! {
-            // Clients may close at any time: there is nothing to do or to report.
+            // Clients may close at any time; that is not an error.
             _ = served.as_mut() => return,
             () = gives_way.cancelled() => {
                 ended.cancel();
@@ -119,7 +119,7 @@ async fn connection(stream: TcpStream, place: Place, router: Router, limits: Lim
     let _ = timeout(limits.grace, served).await;
 }
 
-/// One request; the connection is busy with it until its answer was sent.
+/// Serves one request; the connection is busy until the response is sent.
 async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<Place>) -> Result<Response, Infallible> {
     let link = request.extensions().get::<Link>().copied();
     let lines = request.headers().get_all(FORWARDED_FOR).iter().filter_map(|line| line.to_str().ok());
@@ -127,7 +127,7 @@ async fn answer(mut request: Request<Incoming>, mut router: Router, place: Arc<P
     let busy = client.and_then(|client| place.begin(client));
     if let (Some(link), Some(client)) = (request.extensions_mut().get_mut::<Link>(), client) {
         link.peer = client;
-        // A connection that has just lost its place is refused as one that finds none.
+        // A connection that has just lost its place is refused like one without a place.
         if busy.is_none() {
             link.share = Share::HealthOnly;
         }
@@ -148,7 +148,7 @@ mod tests {
 
     use super::*;
 
-    /// Tells, when an answer is dropped, whether it was the service that ended it.
+    /// Reports, when a response is dropped, whether the service ended it.
     struct Ended(CancellationToken, mpsc::UnboundedSender<bool>);
 
     impl Drop for Ended {

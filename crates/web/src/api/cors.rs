@@ -1,4 +1,4 @@
-//! Pages of other sites, as far as they are listed: what their browsers are told, so that they let the page ask and read the answer.
+//! CORS: allows pages of listed origins to send requests and to read the responses.
 
 use std::sync::Arc;
 
@@ -7,30 +7,30 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header}
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// Stands for every site.
+/// Matches every origin.
 const ANY: &str = "*";
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, DELETE");
-/// What a page may read of an answer besides its body.
+/// The response headers a page may read.
 const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, warning, x-should-retry");
-/// How long a browser may remember that a page may ask, in seconds.
+/// The time that a browser may cache a preflight response, in seconds.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("600");
-/// What a page may send where its browser does not say what it wants to.
+/// The request headers allowed if a preflight request names none.
 const HEADERS: HeaderValue = HeaderValue::from_static("authorization, content-type");
-/// A page asks for an address of a private network.
+/// The header of a request to an address in a private network.
 const PRIVATE: HeaderName = HeaderName::from_static("access-control-request-private-network");
 const PRIVATE_ALLOWED: HeaderName = HeaderName::from_static("access-control-allow-private-network");
 
-/// The sites whose pages may ask.
+/// The allowed origins.
 #[derive(Debug, Clone, Default)]
 pub struct Origins(Arc<[String]>);
 
 impl Origins {
-    /// Of these, such as `https://chat.example`; `*` stands for every one.
+    /// Creates the list of origins such as `https://chat.example`; `*` matches every origin.
     pub fn new(origins: impl IntoIterator<Item = String>) -> Self {
         Self(origins.into_iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect())
     }
 
-    /// Whether the page that asks is of one of them.
+    /// True if the request's origin is allowed.
     pub fn list(&self, headers: &HeaderMap) -> bool {
         let mut origins = headers.get_all(header::ORIGIN).iter();
         match (origins.next().map(HeaderValue::to_str), origins.next()) {
@@ -42,7 +42,7 @@ impl Origins {
     }
 }
 
-/// Tells browsers that pages of these sites may ask. A browser asks for that before the page does, and has no key to show.
+/// Answers preflight requests, which carry no key, and adds the CORS headers to responses for allowed origins.
 pub async fn told(State(origins): State<Origins>, request: Request, next: Next) -> Response {
     if !origins.list(request.headers()) {
         return next.run(request).await;

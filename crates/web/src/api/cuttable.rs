@@ -1,4 +1,4 @@
-//! A socket that can be ended from elsewhere, also when it was handed on by an upgrade.
+//! A socket that another task can close, also after an upgrade.
 
 use std::io;
 use std::pin::Pin;
@@ -13,23 +13,23 @@ pub struct Cuttable {
     stream: TcpStream,
     cut: CancellationToken,
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
-    /// Tells all who hold the token that the socket is gone.
+    /// Cancels the token when the socket is dropped.
     _gone: DropGuard,
 }
 
 impl Cuttable {
-    /// The socket, with a token of its own.
+    /// Wraps a socket with a new token.
     pub fn new(stream: TcpStream) -> Self {
         let cut = CancellationToken::new();
         Self { stream, cancelled: Box::pin(cut.clone().cancelled_owned()), _gone: cut.clone().drop_guard(), cut }
     }
 
-    /// The token that ends the socket; it is cancelled, too, once the socket is gone.
+    /// Returns the token that closes the socket; it is also cancelled when the socket is dropped.
     pub fn cut(&self) -> CancellationToken {
         self.cut.clone()
     }
 
-    /// Registers the task for the end, too. An error once it has come.
+    /// Registers the task for the cancellation. Fails after it.
     fn open(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         match self.cancelled.as_mut().poll(cx) {
             Poll::Ready(()) => Err(io::ErrorKind::ConnectionAborted.into()),

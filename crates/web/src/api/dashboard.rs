@@ -1,18 +1,17 @@
-//! The dashboard: its files, compiled in. They are shared: a page that stands in front (the playground's) shows the same
-//! board beside its own things and takes the colours, too.
+//! The files of the dashboard, compiled in. The playground's page uses the same board and themes.
 
 use axum::Router;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 
-/// Nothing may be loaded from elsewhere, and no page may frame the dashboard.
+/// Content security policy: nothing is loaded from elsewhere, and no page may frame the dashboard.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 const STYLE: &str = "text/css; charset=utf-8";
 
-/// Every file: where it is, its media type, its text.
+/// Every file: path, media type, text.
 pub const FILES: [(&str, &str, &str); 18] = [
     ("/dashboard", "text/html; charset=utf-8", include_str!("dashboard/index.html")),
     ("/dashboard/theme.css", STYLE, include_str!("dashboard/theme.css")),
@@ -34,12 +33,12 @@ pub const FILES: [(&str, &str, &str); 18] = [
     ("/dashboard/icon.svg", "image/svg+xml", include_str!("dashboard/icon.svg")),
 ];
 
-/// The dashboard and its parts.
+/// Returns the routes of the dashboard and its parts.
 pub fn router() -> Router {
     FILES.into_iter().fold(Router::new(), |router, file| router.route(file.0, get(async move || shown(file))))
 }
 
-/// The dashboard at `/`.
+/// Returns the route of the dashboard at `/`.
 pub fn at_root() -> Router {
     Router::new().route("/", get(async || shown(FILES[0])))
 }

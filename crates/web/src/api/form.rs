@@ -1,4 +1,4 @@
-//! Refusals in the form that the clients of a path know, whoever refused: what is refused on the way to a route says why in plain text.
+//! Gives every refusal the form that the client of its path expects, whichever layer refused. Layers write plain text.
 
 use axum::body::to_bytes;
 use axum::extract::{Request, State};
@@ -6,14 +6,14 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::Response;
 
-/// Tells why a request for a path is refused, in the form that the clients of the path know.
+/// Formats a refusal for the clients of a path.
 pub type Refuse = fn(&str, StatusCode, &str) -> Response;
 
-/// The most bytes of a refusal in plain text that are handed on, and that are read for it.
+/// Maximum size of a plain-text refusal, in bytes.
 const SENTENCE_MAX: usize = 1_024;
 const READ_MAX: usize = 64 * 1_024;
 
-/// Gives the refusals in plain text, and those without a word, the form that `refuse` knows. Others have one already.
+/// Converts plain-text and empty refusals with `refuse`. Others already have their form.
 pub async fn in_form(State(refuse): State<Refuse>, request: Request, next: Next) -> Response {
     let uri = request.uri().clone();
     let response = next.run(request).await;
@@ -35,7 +35,6 @@ fn is_plain(headers: &HeaderMap) -> bool {
     headers.get(header::CONTENT_TYPE).is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain"))
 }
 
-/// Of a refusal without a word.
 fn sentence(status: StatusCode) -> &'static str {
     match status {
         StatusCode::NOT_FOUND => "there is nothing at this path",

@@ -1,5 +1,5 @@
-//! A page in front of the program: its own files and interface, and everything else is asked of the program, which listens at
-//! another address of this machine and may be away for a moment.
+//! A page in front of the program (a reverse proxy): serves its own files and API, and forwards all else to the
+//! program, which listens at another local address and may be restarting.
 
 use std::net::SocketAddr;
 use std::pin::Pin;
@@ -34,19 +34,20 @@ use crate::api::{Api, Limits, Site, bodies, dashboard};
 use domain::api_key::Right;
 use ports::Keys;
 
-/// How long the program may take to take a connection.
+/// Timeout of connecting to the program.
 const CONNECT_WITHIN: Duration = Duration::from_secs(2);
-/// How long the program may go on with an answer whose connection we end, read or not: longer than a turn usually may.
+/// The time that the program may continue a response after the proxy closed the client's connection: longer than a turn
+/// takes.
 const REST_WITHIN: Duration = Duration::from_secs(45 * 60);
-/// How long a WebSocket may be open: longer than the program keeps any.
+/// Maximum age of a WebSocket: longer than the program's own.
 const SOCKET_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
-/// The only protocol that a connection is handed over to.
+/// The only protocol that upgrades are forwarded for.
 const WEBSOCKET: &str = "websocket";
-/// Paths that are answered while all other places are busy.
+/// Paths that are served while all other places are busy.
 const HEALTH: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
-/// The header that says that the program is away.
+/// The header that marks the program as unavailable.
 const AWAY: HeaderName = HeaderName::from_static("x-staffai-away");
-/// What concerns one connection alone, and what is written anew for the next one.
+/// Hop-by-hop headers, and headers that are set anew for the next hop.
 const OF_ONE_CONNECTION: [HeaderName; 6] = [
     header::CONNECTION,
     header::TRANSFER_ENCODING,
@@ -64,14 +65,14 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// Asks the program where it listens now.
+    /// Creates the client; `address` is the program's current one.
     ///
     /// # Errors
-    /// No client can be made; the reason in words.
+    /// The reason why the client cannot be built.
     pub fn new(address: watch::Receiver<Option<SocketAddr>>) -> Result<Self, String> {
-        // Its end shall be seen at once, so no connection to an earlier life is kept.
+        // Connections are not reused: one to a restarted program would fail late.
         let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
-        // Nothing here will ever be encrypted, and reading the system's certificates takes a part of the start.
+        // Connections are local and never encrypted, and reading the system's certificates delays the start.
         let client = client.tls_certs_only([]);
         let client = client.pool_max_idle_per_host(0).connect_timeout(CONNECT_WITHIN).build();
         Ok(Self { address, client: client.map_err(|error| error.to_string())? })
@@ -111,22 +112,22 @@ impl Behind {
     }
 }
 
-/// Passes bytes on between a client and the program, until either of them ends the WebSocket.
+/// Copies bytes between a client and the program until either closes the WebSocket.
 async fn join(client: OnUpgrade, program: reqwest::Response) {
     let passed = timeout(SOCKET_WITHIN, async {
         if let (Ok(client), Ok(mut program)) = tokio::join!(client, program.upgrade()) {
-            // Each side sees the end of the other, in order or not.
+            // Each side sees the close of the other, clean or not.
             let _ = copy_bidirectional(&mut TokioIo::new(client), &mut program).await;
         }
     });
     let _ = passed.await;
 }
 
-/// A request to the program. It ends when its client goes away, which the program takes for what it is; when we end the connection of
-/// the client, it goes on.
+/// A request to the program. It is cancelled when the client disconnects, but continues when this proxy closes the
+/// client's connection.
 struct Asked {
     task: JoinHandle<Result<Result<Response, reqwest::Error>, Elapsed>>,
-    /// We end the connection.
+    /// Cancelled when this proxy closes the connection.
     ended: CancellationToken,
 }
 
@@ -138,9 +139,9 @@ impl Drop for Asked {
     }
 }
 
-/// What is left of an answer, with the same ends.
+/// The rest of a response, which ends by the same rules as [`Asked`].
 struct Rest {
-    /// None once it is over.
+    /// `None` after the end.
     left: Option<BoxStream<'static, reqwest::Result<Bytes>>>,
     ended: CancellationToken,
 }
@@ -162,7 +163,7 @@ impl Drop for Rest {
     fn drop(&mut self) {
         if let Some(left) = self.left.take().filter(|_| self.ended.is_cancelled()) {
             let read = left.for_each(|_| std::future::ready(()));
-            // A runtime that goes down ends everything.
+            // During the shutdown of the runtime there is nothing to spawn on.
             if let Ok(runtime) = Handle::try_current() {
                 runtime.spawn(async { timeout(REST_WITHIN, read).await });
             }
@@ -171,7 +172,7 @@ impl Drop for Rest {
 }
 
 impl Api {
-    /// The same for a page in front of the program, which is asked for all that is not the page's.
+    /// Returns a listener for a page in front of the program, to which all other requests are forwarded.
     #[must_use]
     pub fn in_front(address: String, (page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind) -> Self {
         let limits = Limits { answer: REST_WITHIN, ..Limits::default() };
@@ -180,8 +181,8 @@ impl Api {
     }
 }
 
-/// A page and the dashboard's files, both for those who may operate the program; the program behind them answers all else, and
-/// decides about it itself.
+/// Returns the routes: the page and the dashboard's files, for operators; all else is forwarded to the program, which
+/// authorizes it.
 fn router((page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind, limits: Limits) -> Router {
     let gate = Gate::for_staff(keys, Access::Needs(Right::Operate));
     page.merge(dashboard::router())
@@ -193,7 +194,6 @@ fn router((page, refuse): (Router, Refuse), keys: Arc<dyn Keys>, behind: Behind,
         .layer(from_fn_with_state(refuse, in_form))
 }
 
-/// Everything that is no page of ours.
 async fn answer(
     State(behind): State<Behind>,
     axum::Extension(link): axum::Extension<Link>,
@@ -217,13 +217,13 @@ async fn answer(
     }
 }
 
-/// The program is not there, which the header tells from answers of its own.
+/// Responds that the program is unavailable; the header distinguishes this from the program's own responses.
 fn away(why: &str) -> Response {
     (StatusCode::BAD_GATEWAY, [(AWAY, "yes")], why.to_owned()).into_response()
 }
 
-/// For the program this connection comes from this machine and is made to it. Who asks over the network is named, which makes
-/// it need a key; the name under which the page was asked for was looked at here, where it matters.
+/// Marks requests from the network. To the program, every connection comes from this machine; the forwarded address
+/// makes it require a key. `Host` was checked here if that matters.
 fn of_another_machine(headers: &mut HeaderMap, link: Link) {
     let peer = HeaderValue::from_str(&link.peer.to_string()).unwrap_or(HeaderValue::from_static("unknown"));
     headers.insert(HeaderName::from_static("x-forwarded-for"), peer);
@@ -237,13 +237,13 @@ fn of_another_machine(headers: &mut HeaderMap, link: Link) {
     }
 }
 
-/// True if the request wants to go on as a WebSocket.
+/// True if the request asks for an upgrade to a WebSocket.
 fn asks_for_socket(headers: &HeaderMap) -> bool {
     let upgrade = headers.get(header::UPGRADE).and_then(|protocol| protocol.to_str().ok());
     upgrade.is_some_and(|protocol| protocol.eq_ignore_ascii_case(WEBSOCKET))
 }
 
-/// Adds the headers of one connection that a handshake has on both sides.
+/// Adds the hop-by-hop headers of a WebSocket handshake.
 fn of_a_socket(headers: &mut HeaderMap) {
     headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
     headers.insert(header::UPGRADE, HeaderValue::from_static(WEBSOCKET));
@@ -303,7 +303,7 @@ mod tests {
         }
     }
 
-    /// Says whether an answer was made whole, or dropped before.
+    /// Reports whether a response was completed or dropped.
     struct Made(bool, mpsc::UnboundedSender<bool>);
 
     impl Made {
@@ -420,7 +420,7 @@ mod tests {
             socket.send(Message::text(text)).await.unwrap();
             assert_eq!(timeout(within, socket.next()).await.unwrap().unwrap().unwrap(), Message::text(text));
         }
-        // A close of the client comes back from the program.
+        // The program answers the client's close.
         socket.close(None).await.unwrap();
         assert!(matches!(timeout(within, socket.next()).await.unwrap(), Some(Ok(Message::Close(_)))));
         let (mut socket, _) = open(Some("Bearer a")).await.unwrap();

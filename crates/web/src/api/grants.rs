@@ -1,5 +1,5 @@
-//! What a request was let in by, looked at again while its answer is made and sent: a key that is revoked, expires or loses a
-//! right ends the answers that it opened.
+//! Re-checks the key of a request while its response is produced: if the key is revoked, expires or loses the right,
+//! the response ends.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -17,23 +17,23 @@ use tokio_util::sync::CancellationToken;
 use domain::api_key::Caller;
 use ports::Keys;
 
-/// How often a grant is looked at. Together with the time in which a changed file of keys is read this is less than 2 s.
+/// Interval of the checks. Together with the reload interval of the key file it is below 2 s.
 const LOOK_EVERY: Duration = Duration::from_millis(400);
 
-/// The caller that was let in, and the keys that still have to say so.
+/// The authorized caller, and the keys to check it against.
 pub struct Grant {
     /// The keys in force.
     pub keys: Arc<dyn Keys>,
-    /// The caller as it was let in.
+    /// The caller at the time of authorization.
     pub caller: Caller,
 }
 
-/// Ends a connection whatever it is used for, also after an upgrade.
+/// Closes a connection, also after an upgrade.
 #[derive(Clone)]
 pub struct Cut(pub CancellationToken);
 
 impl Grant {
-    /// True while the caller would be let in again, with what it was let in for.
+    /// True if the caller would still be authorized with the same rights.
     fn holds(&self) -> bool {
         match &self.caller {
             Caller::Local => self.keys.are_unused(),
@@ -41,8 +41,8 @@ impl Grant {
         }
     }
 
-    /// Runs the request. None if the grant ended before there was an answer; the request is dropped then. The body of the answer
-    /// ends with the grant, and so does a connection that is upgraded.
+    /// Runs the request. Returns `None` if the grant ended before the response; the request is then dropped. The
+    /// response's body, or the upgraded connection, ends with the grant.
     pub async fn while_it_holds(self, answer: impl Future<Output = Response>, cut: Option<Cut>) -> Option<Response> {
         let mut answer = pin!(answer);
         let response = loop {
@@ -61,7 +61,7 @@ impl Grant {
         Some(response.map(|body| if body.is_end_stream() { body } else { Body::new(GrantedBody::new(body, self)) }))
     }
 
-    /// Ends an upgraded connection with the grant; returns when the connection is gone.
+    /// Closes an upgraded connection when the grant ends; returns when the connection is gone.
     async fn watch(self, cut: CancellationToken) {
         while timeout(LOOK_EVERY, cut.cancelled()).await.is_err() {
             if !self.holds() {
@@ -71,12 +71,12 @@ impl Grant {
     }
 }
 
-/// The body of an answer that is sent while its grant holds.
+/// The body of a response that is sent while its grant holds.
 struct GrantedBody {
     body: Body,
     grant: Grant,
     looked: Instant,
-    /// Wakes a body that waits for something to send.
+    /// Wakes the body for the next check.
     look: Option<Pin<Box<Sleep>>>,
     is_over: bool,
 }
@@ -86,15 +86,16 @@ impl GrantedBody {
         Self { body, grant, looked: Instant::now(), look: None, is_over: false }
     }
 
-    /// Looks at the grant if that is due. The error ends the connection, so the client sees that the answer is not whole.
+    /// Checks the grant if that is due. The error closes the connection, so that the client detects the incomplete
+    /// response.
     fn looks(&mut self) -> Result<(), axum::Error> {
         if self.looked.elapsed() >= LOOK_EVERY {
             self.looked = Instant::now();
             if !self.grant.holds() {
                 self.is_over = true;
-                // What the answer is made of is let go at once.
+                // Drops the source of the response at once.
                 self.body = Body::empty();
-                return Err(axum::Error::new("the key is not in force any more"));
+                return Err(axum::Error::new("the key is no longer valid"));
             }
         }
         Ok(())

@@ -1,5 +1,5 @@
-//! Who may see what. A page of another site that a member of the staff visits must not read these through the browser
-//! (DNS rebinding), and a proxy on this machine must not make the whole world local.
+//! Authorization of requests. It also protects against pages of other sites in an operator's browser (DNS rebinding,
+//! CSRF), and against a local proxy that makes remote clients look local.
 
 use std::net::IpAddr;
 
@@ -14,7 +14,7 @@ use crate::api::site::{follows_a_link, is_foreign, only};
 use domain::api_key::{Caller, Right};
 use ports::Keys;
 
-/// Headers that proxies, load balancers and content networks add to a request that they pass on.
+/// Headers that proxies, load balancers and CDNs add to forwarded requests.
 const FORWARDED: [&str; 18] = [
     "cdn-loop",
     "cf-connecting-ip",
@@ -36,70 +36,66 @@ const FORWARDED: [&str; 18] = [
     "x-real-ip",
 ];
 
-/// How all further headers of this kind begin (`X-Forwarded-For`, `-Host`, `-Proto`, ...).
+/// The prefix of further such headers (`X-Forwarded-For`, `-Host`, `-Proto`, ...).
 const FORWARDED_PREFIX: &str = "x-forwarded";
 
-/// The two ends of a connection, and what may be asked for over it.
+/// The two ends of a connection, and its share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Link {
     /// The client's address.
     pub peer: IpAddr,
     /// The address that the client connected to.
     pub own: IpAddr,
-    /// What the connection's place is for.
+    /// The paths this connection may request.
     pub share: Share,
 }
 
-/// A request, as far as it decides whether it is let in.
+/// The parts of a request that authorization depends on.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// Its connection.
     pub link: Link,
-    /// Its method.
     pub method: &'a Method,
-    /// Its path.
     pub path: &'a str,
-    /// Its headers.
     pub headers: &'a HeaderMap,
 }
 
-/// What a route shows.
+/// The access that a route requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Health and metrics.
+    /// None: health and metrics.
     Open,
-    /// What this right opens.
+    /// A right.
     Needs(Right),
 }
 
-/// Why a request is refused.
+/// The reason of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejection {
-    /// The `Host` is not a name of this machine.
+    /// The `Host` header does not name this machine.
     Host,
-    /// The page that asks is of another site.
+    /// The request comes from a page of another origin.
     Origin,
-    /// A key is needed.
+    /// A key is required.
     Key,
-    /// The key that was sent is none of those in force.
+    /// The key is not in force.
     WrongKey,
-    /// A key would be needed, and none is configured.
+    /// A key would be required, and none is configured.
     NoKeys,
-    /// The key does not open this.
+    /// The key lacks the right.
     NoRight,
     /// All places but those for health and metrics are busy.
     Busy,
 }
 
 impl Rejection {
-    /// The status, and what to do about it.
+    /// Returns the status, and the action to take.
     pub const fn answer(self) -> (StatusCode, &'static str) {
         match self {
             Self::Host => (
                 StatusCode::MISDIRECTED_REQUEST,
                 "the host header does not name this machine; use 127.0.0.1 or send a key",
             ),
-            Self::Origin => (StatusCode::FORBIDDEN, "pages of other sites may not ask"),
+            Self::Origin => (StatusCode::FORBIDDEN, "requests from pages of other sites are refused"),
             Self::Key => {
                 (StatusCode::UNAUTHORIZED, "send a key as a bearer token or as the password; staffai key add makes one")
             }
@@ -108,7 +104,7 @@ impl Rejection {
                 "this key is wrong, was revoked, or has expired; staffai key list shows those in force",
             ),
             Self::NoKeys => {
-                (StatusCode::FORBIDDEN, "only this machine may ask; staffai key add makes a key for others")
+                (StatusCode::FORBIDDEN, "only this machine has access; staffai key add makes a key for others")
             }
             Self::NoRight => {
                 (StatusCode::FORBIDDEN, "this key has not the right to ask for this; staffai key add gives rights")
@@ -118,18 +114,20 @@ impl Rejection {
     }
 }
 
-/// Decides about one request.
+/// Authorizes one request.
 ///
-/// Health and metrics are open. All else needs a key once keys are configured, from this machine too: a proxy on it may send no
-/// header that gives it away. Pages of `origins` may ask with a bearer key and never without. Pages of other sites, of another port too,
-/// are refused whatever they ask for; only a link on them may lead to a page of ours. Without keys it is for this machine alone, and a
-/// request that was forwarded is not of it.
+/// - Health and metrics are open.
+/// - With keys configured, everything else requires a key, from this machine too: a local proxy need not send a header
+///   that reveals it.
+/// - Without keys, only direct (not forwarded) requests from this machine are authorized.
+/// - Pages of `origins` need a bearer key. Pages of other origins, including other local ports, are refused, except
+///   that a link on them may lead to a page of this service.
 pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origins) -> Result<Caller, Rejection> {
     let Asked { link, method, path, headers } = asked;
     if access != Access::Open && link.share == Share::HealthOnly {
         return Err(Rejection::Busy);
     }
-    // A browser adds a bearer key only for a page that knows it, so nothing else needs to be asked.
+    // A browser adds a bearer key only for a page that has it, so this needs no further checks.
     if let Some(key) = bearer(headers).and_then(|key| keys.holder(key)) {
         return entitled(Caller::Key(key), access);
     }
@@ -137,7 +135,7 @@ pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origin
         return Err(Rejection::Host);
     }
     if is_foreign(headers) && !follows_a_link(method, path, headers, access == Access::Open) {
-        // What a browser adds by itself is no wish of the page.
+        // Credentials that the browser adds by itself are no proof of the page's intent.
         return Err(if origins.list(headers) { Rejection::Key } else { Rejection::Origin });
     }
     if let Some(key) = basic(headers).and_then(|key| keys.holder(&key)) {
@@ -156,12 +154,12 @@ pub fn admit(asked: Asked<'_>, keys: &dyn Keys, access: Access, origins: &Origin
     })
 }
 
-/// True if the request shows a key that no browser adds by itself, so that the page or program that makes it knows the key.
+/// True if the request has a bearer key. No browser adds one by itself, so the sending page or program has the key.
 pub fn shows_bearer(headers: &HeaderMap) -> bool {
     bearer(headers).is_some()
 }
 
-/// Whether a caller may have what is asked for.
+/// Checks that a caller has the required access.
 fn entitled(caller: Caller, access: Access) -> Result<Caller, Rejection> {
     match access {
         Access::Needs(right) if !caller.may(right) => Err(Rejection::NoRight),
@@ -169,7 +167,7 @@ fn entitled(caller: Caller, access: Access) -> Result<Caller, Rejection> {
     }
 }
 
-/// Whether the request came through a proxy.
+/// True if a proxy forwarded the request.
 fn forwarded(headers: &HeaderMap) -> bool {
     let tells = |name: &str| FORWARDED.contains(&name) || name.starts_with(FORWARDED_PREFIX);
     headers.keys().any(|name| tells(name.as_str()))
@@ -191,7 +189,7 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
 }
 
-/// The password of basic authentication, with any user name: this is how a browser can be given a key.
+/// Returns the password of basic authentication, with any user name: the way for browsers to send a key.
 fn basic(headers: &HeaderMap) -> Option<String> {
     let (scheme, coded) = only(headers, &header::AUTHORIZATION)?.split_once(' ')?;
     let decoded = scheme.eq_ignore_ascii_case("basic").then(|| STANDARD.decode(coded.trim()).ok())??;

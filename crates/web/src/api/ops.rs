@@ -1,4 +1,4 @@
-//! The routes that show how the program is.
+//! The operators' routes.
 
 use std::sync::Arc;
 
@@ -26,13 +26,13 @@ use domain::tool::server::Tooling;
 use ports::vitals::{Turns, WantedTurns};
 use ports::{Keys, Vitals};
 
-/// The text format of Prometheus.
+/// The media type of Prometheus' text format.
 const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// When whoever found all connections busy may ask again, in seconds.
+/// `Retry-After` if all connections are busy, in seconds.
 const AGAIN: HeaderValue = HeaderValue::from_static("1");
 
-/// All routes. Ours come first; the page gets what is left.
+/// Returns all routes. Those of this service take precedence over the page.
 pub fn router(options: ApiOptions) -> Router {
     let keys = options.keys;
     let state = Pages { vitals: options.vitals, metrics: options.metrics };
@@ -64,7 +64,7 @@ pub fn router(options: ApiOptions) -> Router {
         .layer(map_response(with_safe_headers))
 }
 
-/// Health and metrics alone, for a listener of their own.
+/// Returns the routes for health and metrics alone.
 pub fn health_router(options: &ApiOptions) -> Router {
     let state = Pages { vitals: Arc::clone(&options.vitals), metrics: Arc::clone(&options.metrics) };
     let open = open(Arc::clone(&options.keys)).with_state(state);
@@ -103,7 +103,7 @@ async fn metrics(State(pages): State<Pages>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], (pages.metrics)())
 }
 
-/// The actors of one kind that have a row of their own below their supervisor; absent for all.
+/// The maximum number of actors of one kind shown below a supervisor; absent for all.
 #[derive(Deserialize)]
 struct Rows {
     children: Option<usize>,
@@ -113,7 +113,7 @@ async fn tree(State(pages): State<Pages>, rows: Result<Query<Rows>, QueryRejecti
     let Ok(Query(rows)) = rows else {
         return (StatusCode::BAD_REQUEST, "children is a number").into_response();
     };
-    // All of them may be many thousands: to write these down takes longer than a task may hold its thread.
+    // The tree may have thousands of actors: serializing it would block the executor.
     let drawn = move || serde_json::to_vec(&pages.vitals.tree(rows.children.unwrap_or(usize::MAX)));
     match spawn_blocking(drawn).await {
         Ok(Ok(drawn)) => ([(header::CONTENT_TYPE, "application/json")], drawn).into_response(),
@@ -132,7 +132,6 @@ async fn turn(State(pages): State<Pages>, number: Result<Path<u64>, PathRejectio
     }
 }
 
-/// Which actor is meant.
 #[derive(Deserialize)]
 struct Named {
     path: String,
@@ -140,15 +139,15 @@ struct Named {
 
 async fn actor(State(pages): State<Pages>, named: Result<Query<Named>, QueryRejection>) -> Response {
     let Ok(Query(Named { path })) = named else {
-        return (StatusCode::BAD_REQUEST, "path is the actor's path in the tree").into_response();
+        return (StatusCode::BAD_REQUEST, "path must be an actor's path in the tree").into_response();
     };
     match pages.vitals.actor(&path) {
         Some(detail) => Json(detail).into_response(),
-        None => (StatusCode::NOT_FOUND, "no actor of that path lives now").into_response(),
+        None => (StatusCode::NOT_FOUND, "there is no actor at this path").into_response(),
     }
 }
 
-/// Only samples after this moment, in milliseconds since 1970; absent for all that are kept.
+/// The time after which samples are requested, in milliseconds since 1970; absent for all.
 #[derive(Deserialize)]
 struct Newer {
     after: Option<u64>,
@@ -156,7 +155,7 @@ struct Newer {
 
 async fn samples(State(pages): State<Pages>, newer: Result<Query<Newer>, QueryRejection>) -> Response {
     let Ok(Query(newer)) = newer else {
-        return (StatusCode::BAD_REQUEST, "after is a number of milliseconds").into_response();
+        return (StatusCode::BAD_REQUEST, "after must be a number of milliseconds").into_response();
     };
     Json(pages.vitals.samples(Timestamp(newer.after.unwrap_or(0)))).into_response()
 }
@@ -175,7 +174,7 @@ async fn turns(State(pages): State<Pages>, wanted: Result<Query<WantedTurns>, Qu
     Json(turns).into_response()
 }
 
-/// Who is let through.
+/// The authorization of a group of routes.
 #[derive(Clone)]
 pub(super) struct Gate {
     keys: Arc<dyn Keys>,
@@ -184,7 +183,7 @@ pub(super) struct Gate {
 }
 
 impl Gate {
-    /// For pages of this program itself: no other site's may ask.
+    /// Creates a gate for this program's own pages, without access from other origins.
     pub(super) fn for_staff(keys: Arc<dyn Keys>, access: Access) -> Self {
         Self { keys, access, origins: Origins::default() }
     }
@@ -213,13 +212,13 @@ pub(super) async fn guard(
     granted.await.unwrap_or_else(|| refused(Rejection::WrongKey, &asked))
 }
 
-/// What a refusal depends on, for one that comes after the request was passed on.
+/// Keeps the headers that a refusal depends on, for refusals after the request is consumed.
 fn headers_of_refusal(headers: &HeaderMap) -> HeaderMap {
     headers.get(FETCH_MODE).map(|mode| HeaderMap::from_iter([(FETCH_MODE, mode.clone())])).unwrap_or_default()
 }
 
-/// Lets requests through that prove themselves, so many at a time, and never one that a page of another site makes. Their bodies are
-/// read before it is known who sends them, so they have places of their own.
+/// Bounds the concurrent self-authenticating requests, and refuses those of other sites' pages. Their bodies are read
+/// before the sender is known, so they have separate places.
 async fn while_there_is_room(
     State(rooms): State<Rooms>,
     link: axum::Extension<Link>,
@@ -239,8 +238,8 @@ pub(super) fn refused(refusal: Rejection, asked: &HeaderMap) -> Response {
         response.headers_mut().insert(header::RETRY_AFTER, AGAIN);
     }
     if matches!(refusal, Rejection::Key | Rejection::WrongKey) {
-        // A browser asks its user for a password only when it sees this scheme. What a page asks for by itself fails instead:
-        // the page says so, and keeps what was typed.
+        // Only this scheme makes a browser ask its user for a password. A request by a script gets an error instead:
+        // the page shows it and keeps the user's input.
         if asked.get(&FETCH_MODE).is_none_or(|mode| mode.as_bytes() == b"navigate") {
             let basic = HeaderValue::from_static("Basic realm=\"staffai\"");
             response.headers_mut().append(header::WWW_AUTHENTICATE, basic);

@@ -1,9 +1,9 @@
-//! The places for connections: how many there are, and which connection gives way when all are taken.
+//! Admission of connections: their number, and which one is closed when all places are taken.
 //!
-//! A connection waits (for its first request, or between two) or is busy (from the head of a request to the end of its answer).
-//! When no place is free, the one that has waited for longest is closed for the new one; when none waits, the one whose request has
-//! waited for the rest of its body for longest, from [`BODY_GRACE`] on. When all are busy, the new one
-//! gets one of the reserved places, in which health and metrics alone are answered.
+//! A connection is waiting (before its first request and between requests) or busy (from the head of a request to the
+//! end of its response). When no place is free, the connection that has waited longest is closed; if none waits, the
+//! one whose request body has been incomplete longest, at least [`BODY_GRACE`]. If all are busy, the new connection
+//! gets a reserved place, which serves only health and metrics.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,27 +16,25 @@ use tokio_util::sync::CancellationToken;
 
 use domain::proxies::Proxies;
 
-/// How long a request may take to send its body before its connection gives way to others.
+/// Time after which a connection with an incomplete request body may be closed in favour of others.
 const BODY_GRACE: Duration = Duration::from_secs(1);
 
-/// How many connections there may be.
+/// The number of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Capacity {
-    /// Connections at one time.
+    /// Maximum concurrent connections.
     pub connections: usize,
-    /// Connections of one peer at one time; an IPv6 network of 64 bits counts as one peer. Of a client behind a trusted proxy, the requests
-    /// that are under way.
+    /// Maximum concurrent connections of one peer; an IPv6 /64 network counts as one peer. For a client behind a
+    /// trusted proxy, maximum concurrent requests.
     pub per_peer: usize,
-    /// Further connections that may ask for health and metrics alone.
+    /// Additional connections that serve only health and metrics.
     pub reserved: usize,
 }
 
-/// What a connection may ask for.
+/// The paths a connection may request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// Everything.
     Whole,
-    /// Health and metrics.
     HealthOnly,
 }
 
@@ -54,41 +52,41 @@ struct Taken {
 }
 
 struct Held {
-    /// None for a trusted proxy, whose clients have shares of their own.
+    /// `None` for a trusted proxy, whose clients are counted separately.
     peer: Option<IpAddr>,
-    /// The client behind a trusted proxy whose request is under way.
+    /// The client behind a trusted proxy whose request is in progress.
     client: Option<IpAddr>,
     share: Share,
-    /// The order in which connections began to wait; none while busy.
+    /// The order in which connections began to wait; `None` while busy.
     waiting: Option<u64>,
-    /// When the request began whose body is not all there; none once it is.
+    /// The start of a request whose body is incomplete.
     body: Option<Instant>,
     gives_way: CancellationToken,
 }
 
-/// A place that a connection holds until this is dropped.
+/// A place; released when dropped.
 pub struct Place {
     places: Arc<Places>,
     number: u64,
-    /// What may be asked for.
+    /// The paths that may be requested.
     pub share: Share,
-    /// Cancelled when the connection has to close at once.
+    /// Cancelled when the connection must close at once.
     pub gives_way: CancellationToken,
 }
 
-/// A request and its answer; the connection is busy until this is dropped.
+/// A request and its response; the connection is busy until this is dropped.
 pub struct Busy(Arc<Place>);
 
-/// A request whose body is not all there, until this is dropped.
+/// A request with an incomplete body, until this is dropped.
 pub struct AwaitsBody(Arc<Place>);
 
 impl Places {
-    /// All places are free.
+    /// Creates the places, all free.
     pub fn new(capacity: Capacity, proxies: Arc<Proxies>) -> Arc<Self> {
         Arc::new(Self { capacity, proxies, taken: Mutex::default() })
     }
 
-    /// A place for a connection from this address; none when all are busy, the reserved ones too.
+    /// Takes a place for a connection from this address; `None` if all are busy, including the reserved ones.
     pub fn take(self: &Arc<Self>, peer: IpAddr) -> Option<Place> {
         let peer = (!self.proxies.trust(peer)).then(|| network(peer));
         let mut taken = self.taken.lock();
@@ -102,13 +100,13 @@ impl Places {
 }
 
 impl Place {
-    /// The address for which a peer asks with these lines of the header `X-Forwarded-For`.
+    /// Returns the client address that a peer forwards for, by the lines of its header `X-Forwarded-For`.
     pub fn client<'a>(&self, peer: IpAddr, forwarded: impl DoubleEndedIterator<Item = &'a str>) -> IpAddr {
         self.places.proxies.client(peer, forwarded)
     }
 
-    /// A request of this client began. None when the connection had to give way at that moment, or when a client behind a trusted proxy has
-    /// its full share of requests under way.
+    /// Marks the connection as busy with a request of this client. Returns `None` if the connection was just closed, or
+    /// if a client behind a trusted proxy has reached its maximum of concurrent requests.
     pub fn begin(self: &Arc<Self>, client: IpAddr) -> Option<Busy> {
         let client = network(client);
         let mut taken = self.places.taken.lock();
@@ -126,7 +124,7 @@ impl Place {
 }
 
 impl Busy {
-    /// The body of the request is still to come. It counts as whole when what this gives is dropped.
+    /// Marks the request's body as incomplete until the returned guard is dropped.
     pub fn awaits_body(&self) -> AwaitsBody {
         let mut taken = self.0.places.taken.lock();
         if let Some(held) = taken.held.get_mut(&self.0.number) {
@@ -175,7 +173,7 @@ impl Taken {
     fn make_room(&mut self, capacity: &Capacity, peer: Option<IpAddr>) -> Option<Share> {
         let whole = |held: &Held| held.share == Share::Whole;
         let own = |held: &Held| whole(held) && held.peer == peer;
-        // A peer with its full share makes room for itself; it takes nothing from others.
+        // A peer at its maximum replaces one of its own connections, never another peer's.
         if peer.is_some() && self.count(own) >= capacity.per_peer {
             if self.close_longest_waiting(own) || self.close_latest_body(own) {
                 return Some(Share::Whole);
@@ -198,7 +196,7 @@ impl Taken {
         self.close(number)
     }
 
-    /// Closes the connection whose request has waited for the rest of its body for longest, if that is long.
+    /// Closes the connection whose request body has been incomplete longest, if that exceeds the grace.
     fn close_latest_body(&mut self, matching: impl Fn(&Held) -> bool) -> bool {
         let late = |held: &Held| held.body.filter(|begun| begun.elapsed() >= BODY_GRACE);
         let late =
@@ -213,7 +211,7 @@ impl Taken {
     }
 }
 
-/// One subscriber often has a whole network of 64 bits.
+/// Returns the peer that an address counts for: an IPv6 subscriber often has a whole /64 network.
 pub fn network(peer: IpAddr) -> IpAddr {
     match peer.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
@@ -257,7 +255,7 @@ mod tests {
     fn the_connection_that_waited_for_longest_gives_way() {
         let places = places();
         let held: Vec<_> = (1..=4).map(|last| taken(&places, last)).collect();
-        // The first one asks something: afterwards it is the one that began to wait last.
+        // After a request it is the one that began to wait last.
         drop(held[0].begin(peer(1)));
         let new = taken(&places, 5);
         let closed: Vec<bool> = held.iter().map(|place| place.gives_way.is_cancelled()).collect();

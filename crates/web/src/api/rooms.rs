@@ -1,5 +1,5 @@
-//! Places for requests whose bodies are read before it is known who sends them. One sender has a share of these, and all of them
-//! together leave the places of other requests alone.
+//! Places for requests whose bodies are read before their sender is authenticated. They are bounded per address and in
+//! total, and separate from the places of other requests.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -10,28 +10,28 @@ use parking_lot::Mutex;
 use crate::api::guard::Link;
 use crate::api::places::{Share, network};
 
-/// The most of these requests at one time.
+/// Maximum concurrent requests.
 const AT_ONCE: usize = 64;
-/// The most of one address; an IPv6 network of 64 bits counts as one.
+/// Maximum concurrent requests of one address; an IPv6 /64 network counts as one.
 const OF_ONE_PEER: usize = 16;
 
-/// All of these places.
+/// All places.
 #[derive(Clone, Default)]
 pub struct Rooms(Arc<Mutex<HashMap<IpAddr, usize>>>);
 
-/// One place, given back when this is dropped.
+/// One place; released when dropped.
 pub struct Taken {
     rooms: Rooms,
     peer: IpAddr,
 }
 
 impl Rooms {
-    /// All places are free.
+    /// Creates the places, all free.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// A place for a request of this connection; none while all are taken, or all of its address.
+    /// Takes a place for a request of this connection; `None` if all are taken, or the address has reached its maximum.
     pub fn take(&self, link: &Link) -> Option<Taken> {
         let peer = network(link.peer);
         let mut held = self.0.lock();

@@ -22,7 +22,7 @@ use ports::vitals::{ActorDetail, Configuration, Part, Readiness, Status, TreeNod
 
 mod open_streams;
 
-/// Longer than anything here takes; only a failure waits for it.
+/// A timeout longer than any step here; only a failure reaches it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 struct Known {
@@ -127,25 +127,25 @@ impl Vitals for Known {
     }
 }
 
-/// Tells who asks.
+/// Routes that return the caller.
 fn programs() -> Router {
     let who = async |caller: axum::Extension<Caller>| caller.name().to_owned();
     let read = async |body: Bytes| body.len().to_string();
     Router::new().route("/v1/who", get(who)).route("/v1/read", post(read)).merge(open_streams::routes())
 }
 
-/// A route that proves its requests itself, as those of webhooks do: it reads the body of known ones alone.
+/// A route that authenticates its requests itself, as webhooks do: it reads the body of known ones only.
 fn signed() -> Router {
     let read = async |body: Bytes| body.len().to_string();
     Router::new().route("/hooks/known", post(read)).route("/hooks/unknown", post(async || StatusCode::UNAUTHORIZED))
 }
 
-/// Words with the path in them, told apart from those of a route.
+/// A text with the path in it, to distinguish it from a route's own.
 fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
     (status, [("content-type", "form/words")], format!("{path}: {why}")).into_response()
 }
 
-/// A served API and a client of it.
+/// A running API and a client.
 struct Served {
     url: String,
     address: SocketAddr,
@@ -438,7 +438,7 @@ async fn stopping_lets_an_answer_finish_and_takes_no_more() {
     let answer = tokio::spawn(async move { asking.get("/slow", &[]).await });
     entered.notified().await;
     served.stop.cancel();
-    // The listener is gone once a connect is refused; the answer is still on its way then.
+    // A refused connection shows that the listener is gone; the response is still in progress.
     tokio::time::timeout(PATIENCE, async { while TcpStream::connect(served.address).await.is_ok() {} }).await.unwrap();
     assert!(!answer.is_finished() && !served.task.is_finished());
     finish.notify_one();
@@ -513,7 +513,7 @@ async fn a_client_that_sends_no_head_is_let_go() {
 
 const CHECK: &[u8] = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
 
-/// A connection that asks nothing and waits for its answer.
+/// Sends a request on a new connection and reads the beginning of the response.
 async fn asked(served: &Served, request: &[u8]) -> (TcpStream, [u8; 12]) {
     let mut stream = TcpStream::connect(served.address).await.unwrap();
     let mut answer = [0; 12];
@@ -523,7 +523,7 @@ async fn asked(served: &Served, request: &[u8]) -> (TcpStream, [u8; 12]) {
     (stream, answer)
 }
 
-/// Whether the other side closed this connection.
+/// True if the other side closed this connection.
 async fn closed(stream: &mut TcpStream) -> bool {
     let mut rest = Vec::new();
     tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest)).await.is_ok()
@@ -578,7 +578,7 @@ async fn a_client_behind_a_trusted_proxy_is_counted_by_its_own_address() {
     }
 }
 
-/// A page whose answers take until they are released.
+/// A page whose responses are held until they are released.
 fn busy_page() -> (Router, Arc<Notify>) {
     let release = Arc::new(Notify::new());
     let waiting = release.clone();
@@ -600,7 +600,7 @@ async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
         stream.write_all(b"GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n").await.unwrap();
         held.push(stream);
     }
-    // What is accepted after them is in the reserved places once all of them ask.
+    // Once all of them are busy, further connections get the reserved places.
     let refused = async {
         loop {
             let (_, answer) = asked(&served, b"GET /api/v1/tree HTTP/1.1\r\nHost: localhost\r\n\r\n").await;
@@ -610,7 +610,7 @@ async fn health_and_metrics_are_answered_while_every_connection_is_busy() {
         }
     };
     tokio::time::timeout(PATIENCE, refused).await.expect("only health is answered");
-    // Silent connections in the reserved places do not keep the others out.
+    // Silent connections in the reserved places do not block others.
     let _silent =
         [TcpStream::connect(served.address).await.unwrap(), TcpStream::connect(served.address).await.unwrap()];
     for _ in 0..20 {
@@ -685,13 +685,13 @@ async fn slow_bodies_of_one_address_block_no_other_requests_of_it_for_longer_tha
         );
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
-    // A body that comes in time is read, whatever the others do.
+    // A body that arrives in time is read, even under load.
     let sent = served.client.post(&served.url).body("whole").send().await.unwrap();
     assert_eq!(sent.text().await.unwrap(), "whole");
 }
 
 #[tokio::test]
-async fn whoever_refuses_a_request_says_so_in_the_form_of_its_path() {
+async fn every_refusal_has_the_form_of_its_path() {
     let limits = Limits { body_within: Duration::from_millis(50), body: 10, ..Limits::default() };
     let served = Served::new(&["long-enough-key"], None, limits).await;
     let late = "POST /v1/read HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer long-enough-key\r\nContent-Length: 9\r\n\r\nhalf";
@@ -767,7 +767,7 @@ async fn a_key_opens_what_it_has_rights_for_and_no_more() {
     }
 }
 
-/// What a browser says of an image on a page of another site, and of one on a page of another port.
+/// The headers that a browser sends for an image on a page of another site, and on a page of another port.
 const IMAGES: [[(&str, &str); 3]; 2] = [
     [("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
     [("sec-fetch-site", "same-site"), ("sec-fetch-mode", "no-cors"), ("sec-fetch-dest", "image")],
@@ -809,7 +809,7 @@ async fn bodies_of_unproven_requests_have_places_of_their_own() {
         stream.write_all(slow("/hooks/known").as_bytes()).await.unwrap();
         held.push(stream);
     }
-    // What is beyond the share of an address is answered at once; the others are waited for.
+    // Requests beyond the address's maximum are refused at once.
     let mut refused = 0;
     for stream in &mut held {
         let mut answer = [0; 12];

@@ -1,4 +1,4 @@
-//! `GET /api/v1/usage/days`: what was used on each of the last days, by member and by tool.
+//! `GET /api/v1/usage/days`: the usage of each of the last days, by member and by tool.
 
 use std::sync::Arc;
 
@@ -15,16 +15,16 @@ use domain::daily::{DAYS_MAX, DayUse, ToolUse};
 use domain::ledger::Tally;
 use ports::UseByDay;
 
-/// Days of a report that names none.
+/// The default number of days.
 const DAYS: usize = 7;
 
-/// How many days are asked for.
+/// The requested number of days.
 #[derive(Debug, Deserialize)]
 struct Asked {
     days: Option<usize>,
 }
 
-/// The route. The caller that mounts it authorises requests.
+/// Returns the route. The caller that mounts it authorizes requests.
 pub fn router(used: Arc<dyn UseByDay>) -> Router {
     Router::new().route("/api/v1/usage/days", get(days)).with_state(used)
 }
@@ -33,7 +33,7 @@ async fn days(State(used): State<Arc<dyn UseByDay>>, asked: Result<Query<Asked>,
     let days =
         asked.ok().map(|Query(Asked { days })| days.unwrap_or(DAYS)).filter(|days| (1..=DAYS_MAX).contains(days));
     let Some(days) = days else {
-        return (StatusCode::BAD_REQUEST, format!("days is a number from 1 to {DAYS_MAX}")).into_response();
+        return (StatusCode::BAD_REQUEST, format!("days must be a number from 1 to {DAYS_MAX}")).into_response();
     };
     let told: Vec<Value> = used.days(days).await.iter().map(day).collect();
     Json(json!({"days": told})).into_response()

@@ -1,4 +1,4 @@
-//! One request under way: a turn that is handed in, and its events as they come.
+//! One request in progress: submits a turn and reads its events.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,82 +21,82 @@ use domain::turn::Effort;
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{NotAccepted, Reading, TurnEventReader};
 
-/// How long the head of a stream waits for the first of it, so that a failure before that has a status of its own.
+/// The longest time to await the first event before the head of a stream is sent; a failure before it gets its own
+/// status.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// How long it may take to find out when a limit lets the next request through.
+/// Timeout of computing when a limit admits the next request.
 const LOOK_WITHIN: Duration = Duration::from_secs(2);
 
-/// The turn was cancelled by a client, or with its session.
+/// The reason of a turn that was cancelled by a client or with its session.
 const STOPPED: &str = "the answer was stopped; ask again";
-/// How often a request is handed in, and the pause between.
+/// The number of submission attempts, and the pause between them.
 const TRIES: u32 = 3;
 const AGAIN: Duration = Duration::from_millis(300);
-/// The most of a question that is looked at besides the conversation itself, in Unicode scalar values: tools are chosen by it.
+/// Maximum length of the question by which tools are selected, in Unicode scalar values.
 const QUESTION_MAX: usize = 8_000;
 
-/// What comes of a request, in order. Nothing follows on the last two.
+/// An event of a request. Nothing follows the last two.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// The answer grew by this.
+    /// More text of the answer.
     Text(String),
-    /// The answer is whole.
     Answered(Box<Answered>),
-    /// There is none.
+    /// There is no answer.
     Failed(Failure),
 }
 
-/// A whole answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answered {
-    /// The text that was not given yet.
+    /// The text that was not streamed yet.
     pub rest: String,
-    /// All of the text.
+    /// The whole text.
     pub text: String,
-    /// Calls of the asker's own tools.
+    /// Calls of the client's own tools.
     pub calls: Vec<ToolCall>,
-    /// The tokens of all calls of models.
+    /// The tokens of all model calls.
     pub usage: Usage,
     /// The row that answered.
     pub model: Option<String>,
-    /// How the model ended it.
+    /// The model's reason for ending.
     pub end: AnswerEnd,
 }
 
-/// A request under way. Dropping it cancels the turn, unless it is answered.
+/// A request in progress. Dropping it before the answer cancels the turn.
 pub(super) struct Asking {
     reader: TurnEventReader,
     under_way: UnderWay,
     until: Instant,
     written: Written,
-    /// What was read ahead.
+    /// An event that was read ahead.
     first: Option<Progress>,
 }
 
-/// What was given of the answer.
+/// The part of the answer that was streamed.
 #[derive(Debug, Default)]
 struct Written {
     text: String,
-    /// What comes does not go on where that ended.
+    /// Further text does not continue it.
     broken: bool,
-    /// The turn was taken up again after some of it was given.
+    /// The turn was restarted after part of it was streamed.
     again: bool,
     accepted: bool,
 }
 
-/// What a request holds while it is under way.
+/// The resources of a request in progress.
 struct UnderWay {
     api: Arc<ModelApi>,
     holder: String,
     place: Place,
     message: MessageId,
-    /// There is nothing to cancel: it was not handed in yet, or it is answered.
+    /// Nothing to cancel: not submitted yet, or answered.
     over: bool,
     _taken: Taken,
 }
 
 impl ModelApi {
-    /// Hands in a conversation. Its tools, where it brings none of its own, are ours as far as its asker may use them.
+    /// Submits a conversation. If it has no tools of its own, the bot's tools are offered as far as the caller may use
+    /// them.
     pub(super) async fn ask(
         self: &Arc<Self>,
         caller: &Caller,
@@ -111,7 +111,7 @@ impl ModelApi {
         let events = Arc::clone(&self.parts.events);
         events.open(&under_way.place);
         let reader = TurnEventReader::new(events, under_way.place.clone(), 0);
-        let gone = || Failure::Busy("not now; try again in a moment".to_owned());
+        let gone = || Failure::Busy("temporarily unavailable; try again in a moment".to_owned());
         let reader = reader.ok_or_else(gone)?;
         under_way.over = false;
         self.hand_in(&posted).await.map_err(|_| gone())?;
@@ -119,7 +119,7 @@ impl ModelApi {
         Ok(Asking { reader, under_way, until, written: Written::default(), first: None })
     }
 
-    /// Refuses what no wait would let through: the limits of its key have no room for it.
+    /// Refuses a request that exceeds a limit of its key by itself, so that retries are useless.
     fn fits(&self, posted: &Posted) -> Result<(), Failure> {
         let tokens = posted.given.as_ref().map_or(0, |given| given.tokens());
         match self.parts.meter.most_tokens(&posted.author.person) {
@@ -128,7 +128,7 @@ impl ModelApi {
         }
     }
 
-    /// Whoever takes it may just be starting again; its id makes it the same event each time.
+    /// Retries, because the gateway may be restarting. The id makes the submission idempotent.
     async fn hand_in(&self, posted: &Posted) -> Result<(), NotAccepted> {
         for _ in 1..TRIES {
             match self.parts.intake.accept(Incoming::Posted(posted.clone()), us()).await {
@@ -165,9 +165,9 @@ impl ModelApi {
         Ok(Posted {
             id: under_way.message.clone(),
             place: under_way.place.clone(),
-            // Rules that name the holder's place hold for all of their requests.
+            // Rules for the holder's place apply to all of the holder's requests.
             parent: Some(Place::new(DOOR, holder.clone())),
-            // No direct message: all who were let in are answered.
+            // Not a direct message: every authorized caller is answered.
             guild: Some(DOOR.as_str().to_owned()),
             author,
             text: question,
@@ -186,7 +186,8 @@ impl ModelApi {
     }
 }
 
-/// Shares a conversation. The JSON of a long one is written on a thread for blocking work, for all records of its turn.
+/// Shares a conversation with its JSON, which is part of each record of its turn. A long one is serialized on a thread
+/// for blocking work.
 async fn shared(conversation: Conversation) -> Result<Given, Failure> {
     if !conversation.is_long() {
         return Ok(Given::new(conversation));
@@ -201,7 +202,7 @@ impl Drop for UnderWay {
         if !self.over {
             let (intake, message) = (Arc::clone(&self.api.parts.intake), self.message.clone());
             tokio::spawn(async move {
-                // A turn that is not cancelled is answered to nobody.
+                // The turn goes on if this is lost; its answer is discarded.
                 let _ = intake.accept(Incoming::Deleted(message), us()).await;
             });
         }
@@ -209,15 +210,15 @@ impl Drop for UnderWay {
 }
 
 impl Asking {
-    /// The id of the request.
+    /// Returns the id of the request.
     pub fn id(&self) -> &str {
         &self.under_way.message.id
     }
 
-    /// Waits for the first of it, though not for long.
+    /// Awaits the first event, for a bounded time.
     ///
     /// # Errors
-    /// The failure that it is.
+    /// The first event is a failure.
     pub async fn begin(&mut self) -> Result<(), Failure> {
         match timeout(HEAD_WITHIN, self.next()).await {
             Ok(Progress::Failed(failure)) => Err(failure),
@@ -229,7 +230,7 @@ impl Asking {
         }
     }
 
-    /// What comes next. Cancel safe.
+    /// Returns the next event. Cancel safe.
     pub async fn next(&mut self) -> Progress {
         if let Some(first) = self.first.take() {
             return first;
@@ -257,7 +258,7 @@ impl Asking {
             let Some(mut progress) = progress else { continue };
             self.under_way.over |= !matches!(progress, Progress::Text(_));
             if let Progress::Failed(Failure::OverLimit(why, None)) = progress {
-                // Whoever stops waiting here reads it the next time.
+                // If this future is dropped here, the next call returns it.
                 self.first = Some(Progress::Failed(Failure::OverLimit(why.clone(), None)));
                 let UnderWay { api, holder, .. } = &self.under_way;
                 let person = Person::new(DOOR, holder.clone());
@@ -269,7 +270,7 @@ impl Asking {
         }
     }
 
-    /// The end, whatever comes before it.
+    /// Returns the end of the request, skipping partial text.
     pub async fn whole(&mut self) -> Result<Answered, Failure> {
         loop {
             match self.next().await {
@@ -282,11 +283,10 @@ impl Asking {
 }
 
 fn lost() -> Failure {
-    Failure::Busy("the answer was lost on its way; ask again".to_owned())
+    Failure::Busy("the answer was lost; ask again".to_owned())
 }
 
 impl Written {
-    /// What an event means for whoever asked.
     fn take(&mut self, event: &TurnEvent) -> Option<Progress> {
         match &event.update {
             TurnUpdate::Accepted => {
@@ -301,7 +301,7 @@ impl Written {
                     return None;
                 }
                 if begins {
-                    // It follows on a call of a tool: what was said before stands before it.
+                    // Text after a tool call follows the earlier text.
                     self.text.clone_from(text);
                     return Some(Progress::Text(format!("\n\n{text}")));
                 }
@@ -324,10 +324,10 @@ impl Written {
         let rest = match text.strip_prefix(self.text.as_str()) {
             Some(rest) => rest.to_owned(),
             None if self.again || self.broken => {
-                let why = "the answer was begun anew after some of it was sent; ask again";
+                let why = "the answer was restarted after a part was sent; ask again";
                 return Progress::Failed(Failure::Internal(why.to_owned()));
             }
-            // What was said before a tool was used stands before the answer.
+            // Text before a tool call precedes the answer.
             None => format!("\n\n{text}"),
         };
         let calls = parts.iter().filter_map(|part| match part {
@@ -345,7 +345,7 @@ impl Written {
     }
 }
 
-/// Parts as text: one that is text alone stays as it is.
+/// Formats parts as text; a single text part is unchanged.
 fn words(parts: &[Part]) -> String {
     match parts {
         [] => String::new(),
@@ -391,10 +391,10 @@ mod tests {
         let told = played(vec![TurnUpdate::Accepted, draft("The ", true), draft("tide", false), whole("The tide.")]);
         assert_eq!(told[..2], [Progress::Text("The ".to_owned()), Progress::Text("tide".to_owned())]);
         assert_eq!(rest(told.last()), Some((".", "The tide.")));
-        // A tool was used after some words.
+        // A tool was called after some text.
         let told = played(vec![draft("Let me look.", true), whole("A boat.")]);
         assert_eq!(rest(told.last()), Some(("\n\nA boat.", "A boat.")));
-        // What follows on it is given as it grows, too.
+        // The text after it is streamed as well.
         let told = played(vec![draft("Let me look.", true), draft("A ", true), draft("bo", false), whole("A boat.")]);
         assert_eq!(told[1..3], [Progress::Text("\n\nA ".to_owned()), Progress::Text("bo".to_owned())]);
         assert_eq!(rest(told.last()), Some(("at.", "A boat.")));

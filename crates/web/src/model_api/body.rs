@@ -1,4 +1,4 @@
-//! Bodies of requests: bounded each and together, and read without holding a thread for long.
+//! Reads request bodies with bounds on each and on all together, without blocking the executor.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::failure::Failure;
 use super::room::{Room, Taken};
 use domain::api_key::Caller;
 
-/// The longest body, in bytes, where a request cannot hold pictures or does not declare its length.
+/// Maximum size of a body that cannot hold pictures or has no declared length, in bytes.
 pub(super) const BODY_MAX: usize = 1024 * 1024;
-/// The longest body of a conversation, in bytes, which is mostly its pictures in base64.
+/// Maximum size of a conversation, in bytes; most of it is pictures in base64.
 pub(super) const CONVERSATION_MAX: usize = 8 * 1024 * 1024;
-/// The most values in one: each takes many times the memory of its text.
+/// Maximum number of JSON values of a body: each takes many times the memory of its text.
 const VALUES_MAX: usize = 50_000;
-/// A body that is longer is read on a thread for blocking work.
+/// Size from which a body is parsed on a thread for blocking work, in bytes.
 const LONG: usize = 32 * 1024;
 
-/// Reads a body of at most [`BODY_MAX`] bytes as JSON, with the room that it takes.
+/// Reads a JSON body of at most [`BODY_MAX`] bytes, and reserves memory for it.
 pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
     room: &Arc<Room>,
     caller: &Caller,
@@ -29,7 +29,7 @@ pub(super) async fn read<T: DeserializeOwned + Send + 'static>(
     read_up_to(BODY_MAX, room, caller, headers, body).await
 }
 
-/// The same for a conversation, which may be longer: [`CONVERSATION_MAX`].
+/// Reads a conversation of at most [`CONVERSATION_MAX`] bytes.
 pub(super) async fn read_conversation<T: DeserializeOwned + Send + 'static>(
     room: &Arc<Room>,
     caller: &Caller,
@@ -47,7 +47,7 @@ async fn read_up_to<T: DeserializeOwned + Send + 'static>(
     body: Body,
 ) -> Result<(T, Taken), Failure> {
     let length = headers.get(header::CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
-    // Room is taken before the body is read, and one without a length shall not take all of it.
+    // Memory is reserved before the body is read; a body without a length may not reserve all of it.
     let most = length.unwrap_or(BODY_MAX);
     if most > longest {
         return Err(Failure::TooLarge(longest));
@@ -58,10 +58,10 @@ async fn read_up_to<T: DeserializeOwned + Send + 'static>(
     Ok((parsed(bytes).await?, taken))
 }
 
-/// Reads JSON of a bounded number of values.
+/// Parses JSON with a bounded number of values.
 ///
 /// # Errors
-/// It is none, or has too many values.
+/// It is not valid JSON, or has too many values.
 pub(super) async fn parsed<T: DeserializeOwned + Send + 'static>(bytes: Bytes) -> Result<T, Failure> {
     let is_long = bytes.len() > LONG;
     let parse = move || {
@@ -78,12 +78,13 @@ pub(super) async fn parsed<T: DeserializeOwned + Send + 'static>(bytes: Bytes) -
     }
 }
 
-/// The KiB that so many bytes take.
+/// Converts bytes to KiB, rounded up.
 pub(super) fn kib(bytes: usize) -> u32 {
     u32::try_from(bytes / 1024 + 1).unwrap_or(u32::MAX)
 }
 
-/// How many values a JSON text holds at most: outside of strings each stands behind one of these marks.
+/// Returns an upper bound of the number of values in a JSON text: each is preceded by one of these characters outside
+/// of strings.
 fn values(text: &[u8]) -> usize {
     let (mut count, mut inside, mut escaped) = (1, false, false);
     for byte in text {

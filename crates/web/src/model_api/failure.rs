@@ -1,4 +1,4 @@
-//! Why there is no answer, before it is told in the words of a wire.
+//! Failures of requests, independent of the wire format.
 
 use std::time::Duration;
 
@@ -7,73 +7,73 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use domain::ending::{Ending, ModelErrorKind};
 use domain::turn_event::NoAnswer;
 
-/// How long to wait where there was too much to do.
+/// Retry delay under overload.
 pub(super) const AGAIN: Duration = Duration::from_secs(1);
-/// The longest wait that clients are told to take upon themselves.
+/// The longest delay for which clients are told to retry by themselves.
 const WAIT_MAX: Duration = Duration::from_secs(60);
-/// There is no place for a request now.
+/// The text of an overload.
 pub(super) const TOO_MUCH: &str = "there is too much to do; try again in a moment";
-/// Clients of OpenAI do what it says.
+/// OpenAI's clients obey this header.
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-/// Why a request has no answer. Texts are for whoever made the request.
+/// The reason for a missing answer. Texts are shown to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Failure {
-    /// It was not let in.
+    /// It was not authorized.
     NotLetIn(StatusCode, String),
-    /// It cannot be understood, or asks for what is not done here; what is wrong, and where.
+    /// It is invalid or not supported.
     Bad {
-        /// The place in the request.
+        /// The field of the request.
         place: Option<String>,
-        /// What is wrong, and what would be right.
+        /// The problem and its solution.
         why: String,
     },
-    /// The body is longer than what is taken.
+    /// The body exceeds this size, in bytes.
     TooLarge(usize),
-    /// There is no such model, or its asker may not ask it.
+    /// The model does not exist, or the key may not use it.
     NoModel(String),
-    /// There is no such response, or it is another's.
+    /// The response does not exist, or belongs to another holder.
     NoResponse(String),
-    /// The same for the response that a request goes on from.
+    /// The same for the response that a request continues from.
     NoPrevious(String),
-    /// The conversation is longer than what the model takes.
+    /// The conversation exceeds the model's context.
     ContextTooLong,
-    /// A content filter stopped it.
+    /// A content filter refused it.
     Filtered(String),
-    /// There is nothing at this path.
+    /// There is no such path.
     NoEndpoint(String),
-    /// There is, though not for this method.
+    /// The path does not support this method.
     NoMethod(String),
-    /// A limit of its asker, and how long it refuses them; none where that is not known, or for good.
+    /// A limit of the caller, and the time until it admits the next request; `None` if unknown or never.
     OverLimit(String, Option<Duration>),
-    /// There is too much to do.
+    /// Overload.
     Busy(String),
-    /// The model's provider limits requests, also after our own tries; how long it asks to wait.
+    /// The model's provider limits requests, also after retries; the delay that it asks for.
     UpstreamLimit(Option<Duration>),
-    /// The model's provider refuses the key or the model that the operator configured.
+    /// The provider rejects the configured key or model.
     UpstreamRefused,
-    /// The account at the model's provider has no credit.
+    /// The account at the provider has no credit.
     UpstreamQuota,
-    /// Every model failed lately and is left alone for so long.
+    /// The circuit breakers of all models are open for this time.
     Resting(Duration),
-    /// The request alone has more tokens, about, than the key may use within the window.
+    /// The request alone needs about this many tokens, more than the key may use within its window.
     OverKey(u64, u64),
-    /// It took too long.
+    /// A timeout.
     Late(String),
     /// The model failed.
     Model(String),
-    /// Something here failed.
+    /// An internal error.
     Internal(String),
 }
 
 impl Failure {
-    /// A request that cannot be understood.
+    /// Creates the failure of an invalid request.
     pub fn bad(place: &str, why: impl Into<String>) -> Self {
         Self::Bad { place: (!place.is_empty()).then(|| place.to_owned()), why: why.into() }
     }
 
-    /// The end of a turn without an answer, in words for a program: what members are told is for them. `again` is the time after which
-    /// asking again may help.
+    /// Converts the end of a turn without an answer, with texts for programs instead of members. `again` is the time
+    /// after which a retry may succeed.
     pub fn of(why: NoAnswer, again: Option<Duration>) -> Self {
         let busy = |why: &str| Self::Busy(why.to_owned());
         let ending = match why {
@@ -125,7 +125,7 @@ impl Failure {
         }
     }
 
-    /// Headers that tell clients when to ask again, in seconds, and whether that is worth a wait of theirs.
+    /// Returns the headers that tell clients when to retry, in seconds, and whether to do so by themselves.
     pub fn headers(&self) -> HeaderMap {
         let (wait, tried_here) = match self {
             Self::OverLimit(_, wait) => (*wait, false),
@@ -145,11 +145,11 @@ impl Failure {
         headers
     }
 
-    /// What to tell whoever asked.
+    /// Returns the text for the client.
     pub fn text(&self) -> String {
         match self {
             Self::Bad { place: Some(place), why } => format!("{place}: {why}"),
-            Self::TooLarge(most) => format!("the body is longer than the {most} bytes that are taken"),
+            Self::TooLarge(most) => format!("the body is longer than the maximum of {most} bytes"),
             Self::NoModel(name) => format!("the model {name:?} does not exist, or this key may not ask it"),
             Self::NoEndpoint(path) => format!("there is nothing at {path}; see docs/api.md for what there is"),
             Self::NoMethod(path) => {
@@ -159,20 +159,20 @@ impl Failure {
             Self::NoPrevious(id) => {
                 format!("there is no response {id:?} of this key any more; send what was said as input")
             }
-            // Proxies such as LiteLLM know a context that is too long by these first words.
+            // Proxies such as LiteLLM recognize this error by its first words.
             Self::ContextTooLong => {
                 "This model's maximum context length is shorter than the conversation; send less of it".to_owned()
             }
             Self::UpstreamLimit(_) => "the model's provider limits requests; ask again later".to_owned(),
             Self::UpstreamQuota => {
-                "the account at the model's provider has no credit; the operator has to mend that".to_owned()
+                "the account at the model's provider has no credit; the operator must fix that".to_owned()
             }
-            Self::Resting(_) => "every model failed lately and is left alone for a while".to_owned(),
+            Self::Resting(_) => "every model failed recently and is paused".to_owned(),
             Self::OverKey(tokens, most) => format!(
                 "This model's maximum context length is {most} tokens for this key, which may use no more within its window; the request has about {tokens}. Send less, or ask the operator for a higher limit"
             ),
             Self::UpstreamRefused => {
-                "the model's provider refuses the key or the model that is configured here; the operator has to mend that"
+                "the model's provider refuses the key or the model that is configured here; the operator must fix that"
                     .to_owned()
             }
             Self::NotLetIn(_, why)

@@ -1,4 +1,4 @@
-//! The parts of a request that are left out, and the header that names them to the client.
+//! The ignored parts of a request, and the header that reports them to the client.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use axum::http::{HeaderName, HeaderValue};
 use axum::response::Response;
 use serde_json::{Value, json};
 
-/// The header that names what was left out.
+/// The header that lists the ignored parts.
 const WARNING: HeaderName = HeaderName::from_static("warning");
-/// Calls of several tools at once, which is how models answer anyway.
+/// Parallel tool calls, which are always on.
 const PARALLEL: &str = "parallel_tool_calls";
-/// The most parts that are named.
+/// The maximum number of parts that are listed.
 const NAMED_MAX: usize = 16;
-/// The longest name, in characters.
+/// Maximum length of a name, in characters.
 const NAME_MAX: usize = 40;
 
-/// The names of what was left out, each once, in the order in which it was found.
+/// The names of the ignored parts, each once, in order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Ignored(Vec<String>);
 
 impl Ignored {
-    /// Notes a part. Only the characters of plain names are kept, since the name may be the client's own text.
+    /// Records a part. Only characters of plain names are kept, since the name may be the client's text.
     pub fn add(&mut self, name: &str) {
         let plain = |c: &char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | ' ' | '[' | ']');
         let name: String = name.chars().filter(plain).take(NAME_MAX).collect();
@@ -29,25 +29,25 @@ impl Ignored {
         }
     }
 
-    /// Notes a tool of a type that is not taken.
+    /// Records a tool of an unsupported type.
     pub fn tool(&mut self, kind: &str) {
         self.add(&format!("tools of type {kind}"));
     }
 
-    /// Notes all parameters that ask for something, except those without an effect on the answer.
+    /// Records all parameters with a value, except those without an effect on the answer.
     pub fn parameters(&mut self, others: &BTreeMap<String, Value>, without_effect: &[&str]) {
         let has_effect = |name: &str| name != PARALLEL && !without_effect.contains(&name);
         let asking = others.iter().filter(|(name, value)| asks(value) && has_effect(name));
         for (name, _) in asking {
             self.add(name);
         }
-        // The one that asks for something by being false.
+        // This parameter has an effect if it is false.
         if others.get(PARALLEL).is_some_and(|value| *value == false) {
             self.add(PARALLEL);
         }
     }
 
-    /// Adds the header `Warning` (RFC 9111, code 299 in the form of RFC 7234) to an answer if anything was left out.
+    /// Adds the header `Warning` (RFC 9111, code 299 in the form of RFC 7234) if anything was ignored.
     pub fn warn(&self, mut response: Response) -> Response {
         let text = format!("299 staffai \"ignored: {}\"", self.0.join(", "));
         if let Ok(warning) = HeaderValue::from_str(&text)
@@ -64,7 +64,7 @@ impl Ignored {
     }
 }
 
-/// True if a value asks for something.
+/// True if a value has an effect.
 pub(super) fn asks(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => false,

@@ -1,7 +1,8 @@
-//! Responses that their holders may go on from: what was said, in the store, for a while.
+//! Stored responses, which their holders may continue from until they expire.
 //!
-//! Each response is a record of its own, with what was said in its request alone and the response before it, so a conversation is read
-//! link by link. One record for each holder names the responses, the oldest first; those that a holder has no room for are removed.
+//! Each response is a record with only the messages of its own request and a link to the previous response, so a
+//! conversation is read link by link. One index record per holder lists the responses, oldest first; the oldest are
+//! evicted when the holder's quota is used up.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -16,34 +17,32 @@ use domain::given::Message;
 use domain::keys::programs as keys;
 use ports::{Store, StoreStatus, Write};
 
-/// The most responses that are kept of one holder.
+/// Maximum number of responses of one holder.
 const RESPONSES_MAX: usize = 500;
-/// The most bytes that they take together.
+/// Maximum size of one holder's responses, in bytes.
 const BYTES_MAX: usize = 4 << 20;
-/// Holders whose responses are changed side by side; those of one holder are changed one after the other.
+/// The number of locks: changes of one holder are serialized, those of different holders mostly run concurrently.
 const SIDE_BY_SIDE: usize = 64;
-/// The longest id that is looked for, in bytes.
+/// Maximum length of an id, in bytes.
 const ID_MAX: usize = 64;
 
-/// The responses of all holders.
 pub(super) struct Responses {
     store: Arc<dyn Store>,
     changing: Vec<Mutex<()>>,
 }
 
-/// One response.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
-    /// The response that it goes on from.
+    /// The response that it continues from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<String>,
-    /// What was said since then, the answer included.
+    /// The messages since then, including the answer.
     pub said: Vec<Message>,
-    /// The response as its asker was given it, without what its request brought along.
+    /// The response as sent, without the fields copied from its request.
     pub response: WrittenJson,
 }
 
-/// A response in the record that names them.
+/// A response in the index record.
 #[derive(Debug, Serialize, Deserialize)]
 struct Named {
     id: String,
@@ -55,8 +54,8 @@ impl Responses {
         Self { store, changing: (0..SIDE_BY_SIDE).map(|_| Mutex::default()).collect() }
     }
 
-    /// Keeps a response, and removes the oldest ones of its holder that there is no room for beside it. A response that takes more than
-    /// all of the room is not kept, and none is while the store is away.
+    /// Stores a response and evicts the holder's oldest ones if necessary. A response larger than the quota is not
+    /// stored, nor is any while the store is offline.
     pub async fn keep(&self, holder: &str, id: &str, kept: &Kept) {
         let Ok(value) = serde_json::to_string(kept) else { return };
         let bytes = value.len();
@@ -66,7 +65,7 @@ impl Responses {
         let changing = self.change(holder).await;
         let mut named = self.named(holder).await;
         if self.is_away() {
-            // A list that could not be read would lose what it names.
+            // Without the index, its responses would be lost.
             return;
         }
         named.push(Named { id: id.to_owned(), bytes });
@@ -82,21 +81,21 @@ impl Responses {
         writes.extend(index(holder, &named));
         let durable = self.store.commit(writes);
         drop(changing);
-        // Where the store is degraded, memory holds it.
+        // If the store is degraded, memory holds it.
         durable.await;
     }
 
-    /// What is not found may be there all the same.
+    /// True if the store is offline: a missing record may exist.
     fn is_away(&self) -> bool {
         matches!(self.store.status(), StoreStatus::Degraded(_))
     }
 
-    /// Why a response was not found.
+    /// Returns the failure for a response that was not found.
     pub fn missing(&self, id: String) -> Failure {
         if self.is_away() { away() } else { Failure::NoResponse(id) }
     }
 
-    /// A response of a holder.
+    /// Returns a response of a holder.
     pub async fn get(&self, holder: &str, id: &str) -> Option<Kept> {
         if !is_id(id) {
             return None;
@@ -105,7 +104,7 @@ impl Responses {
         serde_json::from_str(&stored).ok()
     }
 
-    /// Removes a response of a holder. False when there is none.
+    /// Removes a response of a holder. Returns false if it does not exist.
     pub async fn remove(&self, holder: &str, id: &str) -> bool {
         let changing = self.change(holder).await;
         if self.get(holder, id).await.is_none() {
@@ -121,10 +120,10 @@ impl Responses {
         true
     }
 
-    /// All that was said up to a response of a holder, and about how many bytes that is.
+    /// Returns all messages up to a response of a holder, and their approximate size in bytes.
     ///
     /// # Errors
-    /// A response on the way is not there any more, or it is too much for one conversation.
+    /// A response of the chain is missing, or the conversation is too long.
     pub async fn said(&self, holder: &str, id: &str) -> Result<(Vec<Message>, usize), Failure> {
         let (mut links, mut next, mut messages, mut bytes) = (Vec::new(), Some(id.to_owned()), 0, 0);
         while let Some(id) = next {
@@ -153,10 +152,10 @@ impl Responses {
     }
 }
 
-/// Checks that a conversation of so many messages may be gone on from.
+/// Checks that a conversation of this many messages may be continued.
 ///
 /// # Errors
-/// They are too many.
+/// There are too many.
 pub(super) fn gone_on(messages: usize) -> Result<(), Failure> {
     if messages <= MESSAGES_MAX {
         return Ok(());
@@ -165,18 +164,18 @@ pub(super) fn gone_on(messages: usize) -> Result<(), Failure> {
     Err(Failure::bad("previous_response_id", why))
 }
 
-/// What was kept cannot be read now.
+/// The failure while the store is offline.
 fn away() -> Failure {
-    Failure::Busy("what was kept cannot be read at present; try again in a moment".to_owned())
+    Failure::Busy("stored responses are temporarily unavailable; try again in a moment".to_owned())
 }
 
-/// Names the responses of a holder.
+/// Writes the index of a holder.
 fn index(holder: &str, named: &[Named]) -> Option<Write> {
     let value = serde_json::to_string(named).ok()?;
     Some(Write::Put { key: keys::responses(holder), value, ttl: Some(keys::RESPONSE_TTL) })
 }
 
-/// Whether this may be the id of a response.
+/// True if this may be the id of a response.
 fn is_id(id: &str) -> bool {
     id.len() <= ID_MAX && id.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_'))
 }

@@ -1,4 +1,4 @@
-//! The endpoints of Ollama, also below `/v1` for clients that put it before everything.
+//! The endpoints of Ollama, also below `/v1` for clients that add it to every path.
 
 mod embedding;
 mod reading;
@@ -25,11 +25,10 @@ use super::{LATEST, ModelApi, OWN_MODEL, body};
 use domain::api_key::Caller;
 use domain::model::Row;
 
-/// The version of Ollama's protocol that is spoken: clients refuse to talk to one that is too old for them.
+/// The supported version of Ollama's protocol; clients reject servers with an older one.
 const PROTOCOL: &str = "0.12.0";
 const LINES: HeaderValue = HeaderValue::from_static("application/x-ndjson");
 
-/// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     let below = |prefix: &str| {
         let at = |path: &str| format!("{prefix}/api/{path}");
@@ -46,7 +45,7 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
     below("").merge(below("/v1"))
 }
 
-/// A failure in the form that clients know.
+/// A failure in Ollama's format.
 pub(super) struct Refusal(pub Failure);
 
 impl From<Failure> for Refusal {
@@ -69,7 +68,7 @@ async fn tags(State(api): State<Arc<ModelApi>>, Extension(caller): Extension<Cal
     Json(writing::models(&names(&api, &caller), api.parts.clock.now(), false))
 }
 
-/// All models answer at once, as loaded ones do.
+/// Lists all models: none needs loading.
 async fn running(State(api): State<Arc<ModelApi>>, Extension(caller): Extension<Caller>) -> Json<Value> {
     Json(writing::models(&names(&api, &caller), api.parts.clock.now(), true))
 }
@@ -93,7 +92,7 @@ async fn show(
 
 /// A request for an answer.
 trait Question: DeserializeOwned + Send + 'static {
-    /// The conversation; none where nothing is asked.
+    /// Returns the conversation, if the request contains one.
     fn read(self) -> Result<Asked, Failure>;
 }
 
@@ -136,7 +135,7 @@ async fn answer<Q: Question>(
     Ok(ignored.warn(([(header::CONTENT_TYPE, LINES)], body).into_response()))
 }
 
-/// Where a stream is.
+/// The state of a stream.
 struct Streamed {
     api: Arc<ModelApi>,
     asking: Asking,
@@ -144,7 +143,7 @@ struct Streamed {
     over: bool,
 }
 
-/// The lines as they come.
+/// Returns the lines of the answer as they arrive.
 fn lines(begin: Streamed) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> + Send {
     stream::unfold(begin, |mut at| async {
         if at.over {
@@ -159,7 +158,7 @@ fn lines(begin: Streamed) -> impl Stream<Item = Result<Bytes, std::convert::Infa
 }
 
 impl Writer {
-    /// Nothing was asked: the model is there.
+    /// The answer to a request without a question: the model is available.
     fn loaded(&self, now: domain::ids::Timestamp) -> Value {
         let mut line = self.line("", now, true);
         line["done_reason"] = "load".into();
@@ -168,7 +167,7 @@ impl Writer {
 }
 
 impl Style {
-    /// The text, and what stands around it.
+    /// Adds the text and the fields around it.
     fn put(self, line: &mut Value, text: &str) {
         match self {
             Self::Chat => line["message"] = json!({"role": "assistant", "content": text}),

@@ -25,10 +25,9 @@ use super::failure::Failure;
 use super::{ModelApi, OWN_MODEL, body};
 use domain::api_key::Caller;
 
-/// How often a silent stream says that it is alive.
+/// Interval of keep-alive comments in a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
-/// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     Router::new()
         .route("/v1/models", get(models))
@@ -38,12 +37,12 @@ pub(super) fn routes() -> Router<Arc<ModelApi>> {
         .merge(embeddings::routes())
 }
 
-/// Whether clients of these endpoints ask there.
+/// True if OpenAI's clients use this path.
 pub(super) fn speaks(path: &str) -> bool {
     (path == "/v1" || path.starts_with("/v1/")) && !path.starts_with("/v1/api/")
 }
 
-/// A failure in the form that clients know.
+/// A failure in OpenAI's format.
 pub(super) struct Refusal(pub Failure);
 
 impl From<Failure> for Refusal {
@@ -95,7 +94,7 @@ async fn chat(
     Ok(ignored.warn(response))
 }
 
-/// Where a stream is.
+/// The state of a stream.
 struct Streamed {
     asking: Asking,
     writer: Writer,
@@ -103,7 +102,7 @@ struct Streamed {
     over: bool,
 }
 
-/// The chunks as they come.
+/// Returns the chunks of the answer as they arrive.
 fn streamed(asking: Asking, writer: Writer) -> impl Stream<Item = Result<Event, axum::Error>> + Send {
     let begin = Streamed { asking, writer, begun: false, over: false };
     let batches = stream::unfold(begin, |mut at| async {

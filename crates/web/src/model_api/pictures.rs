@@ -1,4 +1,4 @@
-//! Pictures in requests: as `data:` URLs or in base64, decoded while the body is read, and only for rows that see.
+//! Pictures in requests: `data:` URLs or base64, decoded while the body is parsed, and only for rows with vision.
 
 use std::sync::Arc;
 
@@ -15,30 +15,30 @@ use domain::completion::Picture;
 use domain::given::Conversation;
 use domain::model::Row;
 
-/// The most pictures of a conversation.
+/// Maximum number of pictures of a conversation.
 const PICTURES_MAX: usize = 16;
-/// The most bytes of all pictures of a conversation.
+/// Maximum size of all pictures of a conversation, in bytes.
 const ALL_BYTES_MAX: usize = 5 << 20;
-/// The most bytes of the text of a conversation and its tools.
+/// Maximum size of the text of a conversation and its tools, in bytes.
 pub(super) const TEXT_MAX: usize = 1 << 20;
-/// The level of detail that is no wish of the client.
+/// The level of detail that equals the default.
 const DEFAULT_DETAIL: &str = "auto";
-/// Some clients leave the padding out.
+/// Some clients omit the padding.
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A picture as a request holds it. It is decoded where the body is read, which is a thread for blocking work if the body is long.
+/// A picture of a request. It is decoded while the body is parsed, on a thread for blocking work if the body is long.
 #[derive(Debug)]
 pub(super) struct WirePicture {
-    /// The picture, or why it is refused.
+    /// The picture, or the reason why it is refused.
     pub picture: Result<Picture, String>,
-    /// The client asks for a level of detail.
+    /// True if the client asks for a level of detail.
     pub has_detail: bool,
 }
 
-/// The forms in which clients write it: chat completions as an object, responses and Ollama as a text.
+/// The formats of clients: an object in chat completions, a string in responses and Ollama.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Form {
@@ -57,11 +57,11 @@ impl<'de> Deserialize<'de> for WirePicture {
     }
 }
 
-/// The picture in a `data:` URL or a text in base64.
+/// Decodes a `data:` URL or base64 text.
 fn decoded(url: &str) -> Result<Picture, String> {
     let scheme = url.get(..8).unwrap_or(url).to_ascii_lowercase();
     if scheme.starts_with("http://") || scheme.starts_with("https://") {
-        return Err("addresses of pictures are not fetched here; send the picture itself as a data: URL".to_owned());
+        return Err("picture addresses are not fetched; send the picture itself as a data: URL".to_owned());
     }
     let text = match url.split_once(',') {
         Some((head, text)) if scheme.starts_with("data:") && head.ends_with(";base64") => text,
@@ -73,7 +73,7 @@ fn decoded(url: &str) -> Result<Picture, String> {
     if text.len() / 4 * 3 > most + 2 {
         return Err(too_long());
     }
-    let bytes = BASE64.decode(text).map_err(|_| "holds no base64 that can be decoded".to_owned())?;
+    let bytes = BASE64.decode(text).map_err(|_| "is not valid base64".to_owned())?;
     if bytes.len() > most {
         return Err(too_long());
     }
@@ -84,19 +84,19 @@ fn decoded(url: &str) -> Result<Picture, String> {
     }
 }
 
-/// The pictures at a place of a request.
+/// Returns the pictures of a field.
 ///
 /// # Errors
-/// One of them cannot be used.
+/// One of them is invalid.
 pub(super) fn read(pictures: Vec<WirePicture>, place: &str) -> Result<Vec<Picture>, Failure> {
     pictures.into_iter().map(|given| given.picture.map_err(|why| Failure::bad(place, why))).collect()
 }
 
 impl ModelApi {
-    /// Checks that a conversation is within the bounds of text and pictures, and that the row sees the pictures.
+    /// Checks the size of text and pictures, and that the row has vision if there are pictures.
     ///
     /// # Errors
-    /// It is not, or the row does not.
+    /// The bound that is exceeded, or the row without vision.
     pub(super) fn check_size(&self, caller: &Caller, conversation: &Conversation) -> Result<(), Failure> {
         if conversation.text_bytes() > TEXT_MAX {
             return Err(Failure::TooLarge(TEXT_MAX));
@@ -124,7 +124,8 @@ impl ModelApi {
         Err(Failure::bad("", why))
     }
 
-    /// The keys of the rows that may answer a conversation, fallbacks included; empty for all. With pictures only those that see.
+    /// Returns the keys of the rows that may answer a conversation, fallbacks included; empty for all. With pictures,
+    /// only those with vision.
     pub(super) fn answering(&self, caller: &Caller, conversation: &Conversation) -> Vec<String> {
         if conversation.pictures().next().is_none() {
             return caller.rows().to_vec();
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn what_is_no_picture_is_refused_with_its_reason() {
         let long = "A".repeat(usize::try_from(MAX_PICTURE_BYTES).unwrap() / 3 * 4 + 8);
-        // A header of a picture of 9,000 by 1 pixels.
+        // The header of a picture of 9,000 by 1 pixels.
         let wide = BASE64.encode(b"GIF89a\x28\x23\x01\x00\x00\x00\x00\x2c");
         for (text, why) in [
             ("https://example.org/cat.png", "not fetched"),

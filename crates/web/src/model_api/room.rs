@@ -1,4 +1,5 @@
-//! What requests under way take: places and memory, of which each holder has a share, so that none can take it from the others.
+//! Bulkheads for requests in progress: bounded concurrency and memory per holder and in total, so that no holder
+//! starves the others.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,19 +11,19 @@ use tokio::time::timeout;
 
 use super::failure::{AGAIN, Failure};
 
-/// KiB of conversations that all requests under way may hold together; each is held a few times over while it is read and sent.
+/// Maximum KiB of conversations of all requests in progress; each is held several times while it is parsed and sent.
 const ALL_KIB: usize = 32 << 10;
-/// KiB that those of one holder may hold.
+/// Maximum KiB of one holder.
 const SHARE_KIB: u32 = 8 << 10;
-/// How long a request waits for the room that it needs.
+/// Timeout of a reservation.
 const WITHIN: Duration = Duration::from_secs(3);
 
-/// The room, and who holds how much of it.
+/// The reservations of each holder.
 pub(super) struct Room {
-    /// One permit for each KiB.
+    /// One permit per KiB.
     all: Arc<Semaphore>,
     holders: Mutex<HashMap<String, Held>>,
-    /// The most requests of one holder at once.
+    /// Maximum concurrent requests of one holder.
     at_once: usize,
 }
 
@@ -32,7 +33,7 @@ struct Held {
     kib: u32,
 }
 
-/// A place and room, given back when it is dropped.
+/// A reservation; released when dropped.
 pub(super) struct Taken {
     room: Arc<Room>,
     holder: String,
@@ -41,21 +42,21 @@ pub(super) struct Taken {
 }
 
 impl Room {
-    /// All of it, free, for so many requests of one holder at once.
+    /// Creates the room, all free, with this maximum of concurrent requests per holder.
     pub fn new(at_once: usize) -> Arc<Self> {
         Arc::new(Self { all: Arc::new(Semaphore::new(ALL_KIB)), holders: Mutex::default(), at_once })
     }
 
-    /// Takes a place and so many KiB for a holder.
+    /// Reserves a request and this many KiB for a holder.
     ///
     /// # Errors
-    /// The holder has its share already, or all is taken for a while.
+    /// The holder has reached its maximum, or the timeout expired.
     pub async fn take(self: &Arc<Self>, holder: &str, kib: u32) -> Result<Taken, Failure> {
         {
             let mut holders = self.holders.lock();
             let held = holders.entry(holder.to_owned()).or_default();
             if held.requests >= self.at_once {
-                let why = format!("this key has {} requests under way; wait for one", self.at_once);
+                let why = format!("this key has {} requests in progress; wait for one", self.at_once);
                 return Err(Failure::OverLimit(why, Some(AGAIN)));
             }
             if held.requests > 0 && held.kib + kib > SHARE_KIB {
@@ -75,10 +76,10 @@ impl Room {
 }
 
 impl Taken {
-    /// Takes room for so many bytes more.
+    /// Reserves this many bytes more.
     ///
     /// # Errors
-    /// The holder has its share already, or all is taken for a while.
+    /// The holder has reached its maximum, or the timeout expired.
     pub async fn grow(&mut self, bytes: usize) -> Result<(), Failure> {
         let kib = u32::try_from(bytes / 1024).unwrap_or(u32::MAX);
         {
@@ -98,7 +99,7 @@ impl Taken {
         Ok(())
     }
 
-    /// Gives back what is not needed after all.
+    /// Releases what is not needed.
     pub fn shrink(&mut self, kib: u32) {
         let spare = self.kib.saturating_sub(kib);
         self.kib -= spare;
@@ -124,7 +125,7 @@ impl Drop for Taken {
 }
 
 fn over_share() -> Failure {
-    let why = format!("the requests of this key that are under way may hold {SHARE_KIB} KiB; wait for one");
+    let why = format!("the requests of this key in progress may hold {SHARE_KIB} KiB; wait for one");
     Failure::OverLimit(why, Some(AGAIN))
 }
 

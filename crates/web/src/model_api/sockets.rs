@@ -1,4 +1,4 @@
-//! The open sockets of programs: each holder has a share of the places.
+//! The open sockets of programs, bounded per holder and in total.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,16 +7,16 @@ use parking_lot::Mutex;
 
 use super::failure::{AGAIN, Failure, TOO_MUCH};
 
-/// The most sockets at once.
+/// Maximum number of sockets.
 const ALL: usize = 128;
-/// The most of one holder.
+/// Maximum number of sockets of one holder.
 const SHARE: usize = 32;
 
-/// How many sockets each holder has open.
+/// The number of open sockets of each holder.
 #[derive(Debug, Default)]
 pub(super) struct Sockets(Mutex<HashMap<String, usize>>);
 
-/// One socket, until it is dropped.
+/// One socket's place; released when dropped.
 #[derive(Debug)]
 pub(super) struct Open {
     sockets: Arc<Sockets>,
@@ -27,7 +27,7 @@ impl Sockets {
     /// Takes a place for a socket of this holder.
     ///
     /// # Errors
-    /// The holder has its share, or all places are taken.
+    /// The holder, or all holders together, reached the maximum.
     pub fn open(self: &Arc<Self>, holder: &str) -> Result<Open, Failure> {
         let mut open = self.0.lock();
         if open.get(holder).is_some_and(|open| *open >= SHARE) {

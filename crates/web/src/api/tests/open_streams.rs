@@ -1,4 +1,4 @@
-//! Answers that are under way when the key that opened them ends.
+//! Responses in progress when the key that opened them is revoked.
 
 use std::convert::Infallible;
 
@@ -28,7 +28,7 @@ impl Keys for Changing {
     }
 }
 
-/// Answers without an end: one that keeps sending, one that says something and waits, one that only waits, and a socket.
+/// Endless responses: one that keeps sending, one that sends once, one that never sends, and a socket.
 pub(super) fn routes() -> Router {
     let word = || Ok::<_, Infallible>("word\n");
     let sends = async move || {
@@ -66,7 +66,7 @@ fn laptop() -> ApiKey {
     }
 }
 
-/// How the key ends.
+/// The change that ends the key's validity.
 type End = fn(&mut (KeyRing, u64));
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! The endpoints of Ollama's embeddings: passed on to the embedding model of a row.
+//! Ollama's endpoints for embeddings, forwarded to the embedding model of a row.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::model_api::{ModelApi, body};
 use domain::api_key::Caller;
 use domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 
-/// The body of a request for vectors of one text or more.
+/// The body of a request for the embeddings of one or more texts.
 #[derive(Debug, Deserialize)]
 struct EmbedRequest {
     model: Option<String>,
@@ -27,7 +27,7 @@ struct EmbedRequest {
     dimensions: Option<u32>,
 }
 
-/// The body of a request to the older endpoint, for the vector of one text.
+/// The body of a request to the older endpoint, for the embedding of one text.
 #[derive(Debug, Deserialize)]
 struct EmbedOneRequest {
     model: Option<String>,
@@ -83,13 +83,13 @@ pub(super) async fn embed(
             prompt_eval_count,
         })
     };
-    let not_written = || Failure::Internal("the vectors were not written".to_owned());
+    let not_written = || Failure::Internal("the embeddings could not be serialized".to_owned());
     let text = tokio::task::spawn_blocking(write).await.map_err(|_| not_written())?.map_err(|_| not_written())?;
     room.grow(text.len()).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], held(Bytes::from(text), room)).into_response())
 }
 
-/// The vectors of texts, and the name of the model that made them.
+/// Returns the embeddings of texts, and the name of the model.
 async fn vectors(
     api: &ModelApi,
     caller: &Caller,
@@ -99,7 +99,7 @@ async fn vectors(
 ) -> Result<(Embeddings, String), Failure> {
     ModelApi::opens(caller)?;
     let (row, name) = named(api, caller, model)?;
-    // Clients ask so whether the model is there.
+    // Clients check that the model exists with an empty request.
     if texts.is_empty() {
         return Ok((Embeddings::default(), name));
     }
@@ -107,7 +107,7 @@ async fn vectors(
     Ok((api.embed(caller, row, EmbeddingRequest { inputs, dimensions }).await?, name))
 }
 
-/// `POST /api/embeddings`, which older clients ask.
+/// `POST /api/embeddings`, for older clients.
 pub(super) async fn embed_one(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,

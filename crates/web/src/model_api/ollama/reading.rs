@@ -1,4 +1,4 @@
-//! Requests as they come, and the conversation in them.
+//! Parses requests into conversations.
 
 use std::collections::BTreeMap;
 
@@ -12,35 +12,34 @@ use crate::model_api::pictures::{self, WirePicture};
 use domain::completion::{AnswerForm, Role, Sampling, ToolCall};
 use domain::given::{Conversation, Message};
 
-/// Parameters that are not forwarded and that do not change the answer.
+/// Parameters that are ignored and do not change the answer.
 const WITHOUT_EFFECT: [&str; 3] = ["keep_alive", "shift", "truncate"];
-/// The same among the options: sizes and layers of a model that runs elsewhere.
+/// Options of this kind: sizes and layers for a local model.
 const OPTIONS_WITHOUT_EFFECT: [&str; 7] =
     ["main_gpu", "num_batch", "num_ctx", "num_gpu", "num_keep", "num_thread", "use_mmap"];
 
-/// How an answer is written.
+/// The format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Style {
-    /// As a message.
+    /// A message.
     Chat,
-    /// As text alone.
+    /// Plain text.
     Generate,
 }
 
-/// A request that was understood.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// None where nothing is asked, but whether the model is there.
+    /// `None` if the request only checks that the model is available.
     pub conversation: Option<Conversation>,
     pub style: Style,
     pub model: Option<String>,
-    /// The answer is wanted as it grows.
+    /// True if the answer is streamed.
     pub stream: bool,
-    /// The parts of the request that were left out.
+    /// The ignored parts of the request.
     pub ignored: Ignored,
 }
 
-/// The body of a request to chat.
 #[derive(Debug, Deserialize)]
 pub(super) struct ChatRequest {
     model: Option<String>,
@@ -52,7 +51,7 @@ pub(super) struct ChatRequest {
     how: How,
 }
 
-/// The body of a request to go on with a text.
+/// The body of a request to continue a text.
 #[derive(Debug, Deserialize)]
 pub(super) struct GenerateRequest {
     model: Option<String>,
@@ -68,14 +67,14 @@ pub(super) struct GenerateRequest {
     how: How,
 }
 
-/// The body of a question about a model.
+/// The body of a request for a model's details.
 #[derive(Debug, Deserialize)]
 pub(super) struct ShowRequest {
     model: Option<String>,
     name: Option<String>,
 }
 
-/// How the answer is wanted.
+/// The options for the answer.
 #[derive(Debug, Deserialize)]
 struct How {
     #[serde(default)]
@@ -88,7 +87,7 @@ struct How {
     others: BTreeMap<String, Value>,
 }
 
-/// What is heard of a client's options; others are left out.
+/// The supported options; others are ignored.
 #[derive(Debug, Default, Deserialize)]
 struct Settings {
     temperature: Option<Number>,
@@ -121,11 +120,11 @@ struct WireCall {
     function: WireCalled,
 }
 
-/// A call whose result did not come yet.
+/// A call without a result so far.
 struct Open {
-    /// The id that we gave it.
+    /// The generated id.
     id: String,
-    /// The id that the client gave it, if any.
+    /// The client's id, if any.
     own: Option<String>,
     name: String,
 }
@@ -144,10 +143,10 @@ impl ShowRequest {
 }
 
 impl ChatRequest {
-    /// The conversation.
+    /// Parses the conversation.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The invalid field and its problem.
     pub fn read(self) -> Result<Asked, Failure> {
         if self.messages.len() > MESSAGES_MAX {
             return Err(Failure::bad("messages", format!("send at most {MESSAGES_MAX} messages")));
@@ -169,13 +168,13 @@ impl ChatRequest {
 }
 
 impl GenerateRequest {
-    /// The conversation.
+    /// Parses the conversation.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The invalid field and its problem.
     pub fn read(self) -> Result<Asked, Failure> {
         if !self.suffix.is_empty() {
-            return Err(Failure::bad("suffix", "text is not filled in between two ends here; leave it out"));
+            return Err(Failure::bad("suffix", "filling in text before a suffix is not supported; leave it out"));
         }
         let pictures = pictures::read(self.images.unwrap_or_default(), "images")?;
         let system = (!self.system.is_empty()).then(|| Message::new(Role::System, self.system));
@@ -207,7 +206,7 @@ impl How {
         if stop.len() > STOPS_MAX || stop.iter().any(String::is_empty) {
             return Err(Failure::bad("options.stop", format!("send at most {STOPS_MAX} texts, none of them empty")));
         }
-        // A number below 1 asks for no bound.
+        // A number below 1 means no limit.
         let max_tokens = num_predict.filter(|most| *most > 0).map(|most| u32::try_from(most).unwrap_or(u32::MAX));
         Ok((form, Sampling { temperature, top_p, max_tokens, stop }))
     }
@@ -239,12 +238,12 @@ impl WireMessage {
             message.calls.push(ToolCall { id, name, arguments });
         }
         if role == Role::Tool {
-            // Most calls have no ids here: a result names its tool, or comes in the order of the calls.
+            // Most calls have no ids in this format: a result names its tool, or follows the order of the calls.
             let named = |call: &Open| self.tool_call_id.is_some() && call.own == self.tool_call_id;
             let of_tool = |call: &Open| Some(&call.name) == self.tool_name.as_ref();
             let position = open.iter().position(named).or_else(|| open.iter().position(of_tool));
             if open.is_empty() {
-                let why = "there is no call before it that this could be the result of";
+                let why = "no earlier call matches this result";
                 return Err(Failure::bad(&place("role"), why));
             }
             message.result_of = Some(open.remove(position.unwrap_or(0)).id);

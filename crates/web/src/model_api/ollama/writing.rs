@@ -1,4 +1,4 @@
-//! Answers as JSON, one object or one a line.
+//! Formats answers as one JSON object, or as one object per line.
 
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
@@ -12,28 +12,27 @@ use domain::completion::ToolCall;
 use domain::ids::Timestamp;
 use domain::model::{Row, ToolMode};
 
-/// Writes one answer.
 pub(super) struct Writer {
     pub style: Style,
-    /// The name that the client asked for.
+    /// The model's name in the request.
     pub model: String,
     pub begun: Instant,
 }
 
 impl Writer {
-    /// One line, or the beginning of one.
+    /// Returns a line with this part of the text.
     pub fn line(&self, text: &str, now: Timestamp, done: bool) -> Value {
         let mut line = json!({"model": self.model, "created_at": told(now), "done": done});
         self.style.put(&mut line, text);
         line
     }
 
-    /// The answer in one piece.
+    /// Returns the complete answer.
     pub fn whole(&self, answered: &Answered, now: Timestamp) -> Value {
         self.last(&answered.text, answered, now)
     }
 
-    /// What one step becomes.
+    /// Returns the lines for one event.
     pub fn lines(&self, progress: &Progress, now: Timestamp) -> Vec<Value> {
         match progress {
             Progress::Text(text) => vec![self.line(text, now, false)],
@@ -47,7 +46,7 @@ impl Writer {
 
     fn last(&self, text: &str, answered: &Answered, now: Timestamp) -> Value {
         let mut line = self.line(text, now, true);
-        // This wire has no way to tell half of a call.
+        // This format cannot express a partial call.
         let whole = answered.end != AnswerEnd::CutOff;
         let took = u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX);
         if !answered.calls.is_empty() && self.style == Style::Chat {
@@ -90,10 +89,10 @@ fn details() -> Value {
     })
 }
 
-/// The list of models. `running`: as that of the loaded ones.
+/// Returns the list of models. `running`: in the format of loaded models.
 pub(super) fn models(names: &[String], now: Timestamp, running: bool) -> Value {
     let model = |name: &String| {
-        // Clients cut their shown ids out of it.
+        // Clients derive their displayed ids from it.
         let digest: [u8; 32] = Sha256::digest(name.as_bytes()).into();
         let digest = digest.map(|byte| format!("{byte:02x}")).concat();
         let mut model = json!({"name": name, "model": name, "size": 0, "digest": digest, "details": details()});
@@ -108,7 +107,7 @@ pub(super) fn models(names: &[String], now: Timestamp, running: bool) -> Value {
     json!({"models": names.iter().map(model).collect::<Vec<_>>()})
 }
 
-/// One model.
+/// Returns the details of a model.
 pub(super) fn shown(row: &Row, now: Timestamp) -> Value {
     let tools = (row.tools != ToolMode::Off).then_some("tools");
     let vision = row.vision.then_some("vision");
@@ -120,7 +119,6 @@ pub(super) fn shown(row: &Row, now: Timestamp) -> Value {
     })
 }
 
-/// A failure.
 pub(super) fn error(failure: &Failure) -> Value {
     json!({"error": failure.text()})
 }

@@ -1,4 +1,4 @@
-//! The endpoint of OpenAI's embeddings: passed on to the embedding model of a row.
+//! OpenAI's endpoint for embeddings, forwarded to the embedding model of a row.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -21,18 +21,16 @@ use crate::model_api::{LATEST, ModelApi, OWN_MODEL, body};
 use domain::api_key::Caller;
 use domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 
-/// The most inputs of a request.
+/// Maximum number of inputs of a request.
 const INPUTS_MAX: usize = 1_000;
 
-/// Bytes of an answer that are handed on at once.
+/// Size of a body chunk, in bytes.
 const PIECE: usize = 64 * 1024;
 
-/// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     Router::new().route("/v1/embeddings", post(embed))
 }
 
-/// The body of a request.
 #[derive(Debug, Deserialize)]
 struct EmbeddingsBody {
     model: Option<String>,
@@ -51,14 +49,14 @@ enum Input {
     Tokens(Vec<Vec<u32>>),
 }
 
-/// How vectors are written.
+/// The format of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Encoding {
     /// Lists of numbers.
     #[default]
     Float,
-    /// The bytes of numbers of single precision, the lowest first.
+    /// Little-endian single-precision numbers.
     Base64,
 }
 
@@ -102,10 +100,10 @@ impl Input {
     }
 }
 
-/// The inputs if they are within their bounds.
+/// Checks the bounds of the inputs.
 ///
 /// # Errors
-/// They are too many, none, or one is empty.
+/// There are too many inputs, none, or an empty one.
 pub(in crate::model_api) fn within(inputs: Inputs) -> Result<Inputs, Failure> {
     let has_empty = match &inputs {
         Inputs::Texts(texts) => texts.iter().any(String::is_empty),
@@ -130,13 +128,13 @@ async fn embed(
     let (row, name) = named(&api, &caller, model.as_deref())?;
     let made = api.embed(&caller, row, request).await?;
     let write = move || written(&made, &name, encoding_format);
-    let gone = |_| Failure::Internal("the vectors were not written".to_owned());
+    let gone = |_| Failure::Internal("the embeddings could not be serialized".to_owned());
     let text = tokio::task::spawn_blocking(write).await.map_err(gone)??;
     room.grow(text.len()).await?;
     Ok(([(header::CONTENT_TYPE, "application/json")], held(Bytes::from(text), room)).into_response())
 }
 
-/// A body that gives its room back when all of it was taken to be sent.
+/// Returns a body that holds its memory reservation until all of it is sent.
 pub(in crate::model_api) fn held(text: Bytes, room: Taken) -> Body {
     Body::from_stream(stream::unfold((text, room), |(mut left, room)| async {
         let piece = left.split_to(left.len().min(PIECE));
@@ -144,7 +142,7 @@ pub(in crate::model_api) fn held(text: Bytes, room: Taken) -> Body {
     }))
 }
 
-/// The row whose embedding model is meant, by its own name or by that of the row, and the name of that model.
+/// Returns the row with this name or with an embedding model of this name, and the name of that model.
 pub(in crate::model_api) fn named(
     api: &ModelApi,
     caller: &Caller,
@@ -181,5 +179,5 @@ fn written(made: &Embeddings, model: &str, encoding: Encoding) -> Result<String,
     let tokens = made.usage.prompt;
     let usage = Tokens { prompt_tokens: tokens, total_tokens: tokens };
     let list = List { object: "list", data: entries.collect(), model, usage };
-    serde_json::to_string(&list).map_err(|_| Failure::Internal("the vectors cannot be written".to_owned()))
+    serde_json::to_string(&list).map_err(|_| Failure::Internal("the embeddings cannot be serialized".to_owned()))
 }

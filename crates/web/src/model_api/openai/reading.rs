@@ -1,4 +1,4 @@
-//! Requests as they come, and the conversation in them.
+//! Parses requests into conversations.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use crate::model_api::pictures::{self, WirePicture};
 use domain::completion::{AnswerForm, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 use domain::given::{Conversation, Message};
 
-/// The most messages of a conversation.
+/// Maximum number of messages of a conversation.
 pub(in crate::model_api) const MESSAGES_MAX: usize = 1_000;
-/// The most tools that a client brings.
+/// Maximum number of a client's tools.
 pub(in crate::model_api) const TOOLS_MAX: usize = 128;
-/// The longest name of a tool, in bytes.
+/// Maximum length of a tool's name, in bytes.
 const NAME_MAX: usize = 64;
-/// The type of the tools that are taken.
+/// The only supported type of tools.
 pub(super) const FUNCTION: &str = "function";
 pub(in crate::model_api) const ONLY_USERS: &str = "pictures are taken in messages of role user alone";
-/// The most texts at which an answer ends.
+/// Maximum number of stop sequences.
 pub(in crate::model_api) const STOPS_MAX: usize = 4;
-/// Parameters that are not forwarded and that do not change the answer: notes of the client, and what only a provider's cache or price
-/// depends on. All other parameters that are not forwarded are named.
+/// Parameters that are ignored and do not change the answer: client metadata, and what affects only a provider's cache
+/// or price. All other unsupported parameters are reported.
 const WITHOUT_EFFECT: [&str; 8] = [
     "metadata",
     "prompt_cache_key",
@@ -36,7 +36,6 @@ const WITHOUT_EFFECT: [&str; 8] = [
     "user",
 ];
 
-/// The body of a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct ChatRequest {
     model: Option<String>,
@@ -100,7 +99,7 @@ pub(super) struct Part {
     refusal: Option<String>,
     #[serde(default)]
     image_url: Option<WirePicture>,
-    /// The level of detail of a picture, where a response's request has it.
+    /// The level of detail of a picture, in the format of responses.
     #[serde(default)]
     detail: Option<String>,
 }
@@ -122,7 +121,7 @@ struct WireCalled {
 pub(in crate::model_api) struct WireTool {
     #[serde(rename = "type", default = "function")]
     kind: String,
-    /// The function; other types of tools may have a value of another form here.
+    /// The function; tools of other types may have another value here.
     function: Option<Value>,
 }
 
@@ -160,23 +159,23 @@ pub(super) struct WireSchema {
     pub schema: Option<Value>,
 }
 
-/// A request that was understood.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) struct Asked {
     pub conversation: Conversation,
-    /// The answer is wanted as it grows.
+    /// True if the answer is streamed.
     pub stream: bool,
-    /// Its stream ends with the tokens that it took.
+    /// True if the stream ends with the usage.
     pub usage: bool,
-    /// The parts of the request that were left out.
+    /// The ignored parts of the request.
     pub ignored: Ignored,
 }
 
 impl ChatRequest {
-    /// The conversation.
+    /// Parses the conversation.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The invalid field and its problem.
     pub fn read(self) -> Result<Asked, Failure> {
         if self.n.is_some_and(|n| n != 1) {
             return Err(Failure::bad("n", "only one answer is given; leave it out or send 1"));
@@ -220,7 +219,7 @@ impl ChatRequest {
     }
 }
 
-/// How an answer is sampled. `limit` is the name of the bound on its tokens.
+/// Parses the sampling parameters. `limit` is the name of the token limit.
 pub(super) fn sampling(
     temperature: Option<Number>,
     top_p: Option<Number>,
@@ -274,10 +273,10 @@ impl WireMessage {
 }
 
 impl Content {
-    /// The text in it, whose parts are of these types, and its pictures.
+    /// Returns the text, whose parts have these types, and the pictures.
     ///
     /// # Errors
-    /// A part is of another type, or a picture that cannot be used.
+    /// A part has another type, or a picture is invalid.
     pub fn read(self, kinds: &[&str], place: &str, ignored: &mut Ignored) -> Result<(String, Vec<Picture>), Failure> {
         let parts = match self {
             Self::Text(text) => return Ok((text, Vec::new())),
@@ -307,10 +306,10 @@ impl Content {
         Ok((texts.join("\n"), pictures::read(given, place)?))
     }
 
-    /// The text in it where no pictures are taken.
+    /// Returns the text of a field without pictures.
     ///
     /// # Errors
-    /// A part is of another type.
+    /// A part has another type.
     pub fn text(self, kinds: &[&str], place: &str) -> Result<String, Failure> {
         match self.read(kinds, place, &mut Ignored::default())? {
             (text, pictures) if pictures.is_empty() => Ok(text),
@@ -326,7 +325,6 @@ impl WireCall {
     }
 }
 
-/// The tools that a client brings, as far as they may be used.
 pub(in crate::model_api) fn tools(
     wire: Vec<WireTool>,
     choice: Option<&Value>,
@@ -340,7 +338,6 @@ pub(in crate::model_api) fn tools(
     chosen(tools, choice)
 }
 
-/// So many tools are not too many.
 pub(super) fn at_most(tools: usize) -> Result<(), Failure> {
     if tools > TOOLS_MAX {
         return Err(Failure::bad("tools", format!("send at most {TOOLS_MAX}")));
@@ -348,7 +345,7 @@ pub(super) fn at_most(tools: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The tools as far as this choice lets them be called.
+/// Returns the tools that this choice allows.
 pub(super) fn chosen(
     tools: Vec<Arc<ToolSpec>>,
     choice: Option<&Value>,
@@ -369,12 +366,13 @@ pub(super) fn chosen(
     }
 }
 
-/// The name of the function that a choice, or an entry of one, names.
+/// Returns the name of the function in a choice, or in an entry of one.
 fn named(choice: &Value) -> Option<&str> {
     choice.get("function").unwrap_or(choice).get("name")?.as_str()
 }
 
-/// The tools that a choice of type `allowed_tools` allows, in the form of either endpoint, and whether one of them has to be called.
+/// Returns the tools that a choice of type `allowed_tools` allows, in either endpoint's format, and whether a call is
+/// required.
 fn allowed_of(tools: Vec<Arc<ToolSpec>>, choice: &Value) -> Result<(Vec<Arc<ToolSpec>>, ToolChoice), Failure> {
     let place = |what: &str| format!("tool_choice.{what}");
     let inside = choice.get("allowed_tools").unwrap_or(choice);
@@ -392,7 +390,7 @@ fn allowed_of(tools: Vec<Arc<ToolSpec>>, choice: &Value) -> Result<(Vec<Arc<Tool
 }
 
 impl WireTool {
-    /// The tool; none if it is of a type that is left out, which is noted.
+    /// Returns the tool; `None` for an ignored type, which is recorded.
     fn read(self, at: usize, ignored: &mut Ignored) -> Result<Option<Arc<ToolSpec>>, Failure> {
         let place = format!("tools[{at}].function");
         if self.kind != FUNCTION {
@@ -407,10 +405,10 @@ impl WireTool {
 }
 
 impl WireFunction {
-    /// The tool, which stands at this place of the request.
+    /// Returns the tool at this place of the request.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Its problem.
     pub fn read(self, place: &str, ignored: &mut Ignored) -> Result<Arc<ToolSpec>, Failure> {
         let Self { name, description, parameters, strict } = self;
         if strict == Some(true) {
@@ -444,7 +442,7 @@ impl WireForm {
 }
 
 impl WireSchema {
-    /// The form that it describes.
+    /// Returns the form that it describes.
     pub fn form(self) -> AnswerForm {
         let Self { name, description, strict, schema } = self;
         let schema = schema.unwrap_or_else(|| json!({"type": "object"}));
@@ -452,7 +450,7 @@ impl WireSchema {
     }
 }
 
-/// Any object.
+/// The form of any JSON object.
 pub(in crate::model_api) fn json_object() -> AnswerForm {
     AnswerForm { name: "answer".to_owned(), description: None, strict: None, schema: json!({"type": "object"}) }
 }

@@ -1,4 +1,4 @@
-//! The endpoints of OpenAI's responses: a conversation that the client goes on with by naming the response before.
+//! OpenAI's Responses API: a client continues a conversation by naming the previous response.
 
 mod near;
 mod reading;
@@ -36,13 +36,12 @@ use domain::completion::{Role, Sampling, ToolChoice, WrittenJson};
 use domain::given::{Conversation, Message};
 use domain::model::Row;
 
-/// The temperature of providers where none is sent.
+/// The providers' default temperature.
 const USUAL_TEMPERATURE: u64 = 1;
-/// What a model is told that shall compact a conversation.
+/// The instruction to compact a conversation.
 const COMPACT: &str = "Write a summary of this conversation for a reader who will go on with it and sees nothing else of it. Keep \
     names, numbers, decisions, open questions and results of tools. Write the summary alone.";
 
-/// The routes.
 pub(super) fn routes() -> Router<Arc<ModelApi>> {
     Router::new()
         .route("/v1/responses", post(create).get(socket::open))
@@ -73,7 +72,6 @@ async fn create(
     Ok(ignored.warn(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()))
 }
 
-/// A request that was understood, with all that was said before it.
 struct Prepared {
     conversation: Conversation,
     row: Row,
@@ -82,13 +80,13 @@ struct Prepared {
     stream: bool,
     store: bool,
     ignored: Ignored,
-    /// What this request says; empty unless the response is kept.
+    /// The messages of this request; empty if the response is not stored.
     said: Vec<Message>,
-    /// All that was said so far, where the connection keeps it.
+    /// All messages so far, if the connection caches them.
     all: Option<Vec<Message>>,
 }
 
-/// A response under way.
+/// A response in progress.
 struct Begun {
     asking: Asking,
     writer: Writer,
@@ -96,7 +94,7 @@ struct Begun {
     all: Option<Vec<Message>>,
 }
 
-/// Reads a request, and what was said before it: `near` is what its connection keeps of the last response.
+/// Parses a request and loads the earlier messages: `near` is the connection's cache of its last response.
 async fn prepare(
     api: &ModelApi,
     caller: &Caller,
@@ -133,7 +131,6 @@ impl Prepared {
         Writer { id, created, model, echo, sequence: 0, text: String::new(), begun: false, clock }
     }
 
-    /// Hands the request in.
     async fn begin(mut self, api: &Arc<ModelApi>, caller: &Caller, room: Taken) -> Result<Begun, Failure> {
         let asking = api.ask(caller, std::mem::take(&mut self.conversation), room).await?;
         let (holder, previous) = (holder(caller), self.previous.take());
@@ -145,14 +142,14 @@ impl Prepared {
     }
 }
 
-/// The temperature that an answer is sampled with, as far as it is known here: providers use 1 where none is sent.
+/// Returns the sampling temperature, as far as it is known here.
 fn temperature(row: &Row, sampling: &Sampling) -> Number {
     let own = || row.temperature.and_then(Number::from_f64);
     let sent = if row.fixed_temperature { None } else { sampling.temperature.clone().or_else(own) };
     sent.unwrap_or_else(|| USUAL_TEMPERATURE.into())
 }
 
-/// Has a row write a summary of a conversation, which a client may send in the place of all that was said.
+/// Asks a row for a summary, which a client may send in place of the conversation.
 async fn compact(
     State(api): State<Arc<ModelApi>>,
     Extension(caller): Extension<Caller>,
@@ -178,7 +175,7 @@ async fn compact(
     let mut asking = api.ask(&caller, conversation, room).await?;
     let answered = asking.whole().await?;
     if answered.text.is_empty() {
-        return Err(Failure::Model("the model wrote no summary".to_owned()).into());
+        return Err(Failure::Model("the model returned no summary".to_owned()).into());
     }
     Ok(Json(writing::compaction(&format!("resp_{}", asking.id()), created, &answered)))
 }
@@ -203,8 +200,8 @@ async fn delete(
     Ok(Json(writing::deleted(&id)))
 }
 
-/// Puts what was said in the place of the items that only name it. Gives the bytes of that. A name is short and what it stands for is
-/// long, so both are bounded before anything is copied; each response is read once.
+/// Replaces item references by the referenced content, and returns its size in bytes. References are short and their
+/// content is long, so both are bounded before anything is copied; each response is read once.
 async fn recall(api: &ModelApi, holder: &str, request: &mut CreateRequest) -> Result<usize, Failure> {
     let (mut bytes, mut read): (usize, HashMap<String, Message>) = (0, HashMap::new());
     for (count, item) in request.references().enumerate() {
@@ -231,7 +228,7 @@ async fn recall(api: &ModelApi, holder: &str, request: &mut CreateRequest) -> Re
     Ok(bytes)
 }
 
-/// The response that an item is of, by the item's name, and the number of a call in it.
+/// Splits an item's id into the id of its response and the number of a call in it.
 fn part_of(item: &str) -> Option<(String, Option<usize>)> {
     if let Some(response) = item.strip_prefix("msg_") {
         return Some((format!("resp_{response}"), None));
@@ -240,7 +237,7 @@ fn part_of(item: &str) -> Option<(String, Option<usize>)> {
     Some((format!("resp_{response}"), Some(number.parse().ok()?)))
 }
 
-/// Whose responses they are: a key that is made anew under a name has none of the one before.
+/// Returns the owner of responses: a new key of the same name does not see those of the old one.
 fn holder(caller: &Caller) -> String {
     match caller {
         Caller::Local => caller.name().to_owned(),
@@ -248,7 +245,7 @@ fn holder(caller: &Caller) -> String {
     }
 }
 
-/// Where a response is kept once it is whole.
+/// The destination of a response when it is complete.
 struct Shelf {
     api: Arc<ModelApi>,
     holder: String,
@@ -261,14 +258,14 @@ impl Shelf {
         let Self { api, holder, previous, mut said } = self;
         said.push(writer.said(answered));
         let mut response = response.clone();
-        // They may be long, stand in every request again, and would take the room of what was said.
+        // Clients send these with every request, and they would use up the quota of stored conversations.
         (response["instructions"], response["tools"]) = (Value::Null, Value::Array(Vec::new()));
         let kept = Kept { previous, said, response: WrittenJson::new(&response) };
         api.responses.keep(&holder, &writer.id, &kept).await;
     }
 }
 
-/// Where a stream is.
+/// The state of a stream.
 struct Streamed {
     asking: Asking,
     writer: Writer,
@@ -277,7 +274,7 @@ struct Streamed {
     over: bool,
 }
 
-/// The events as they come. The last one is given when the response can be gone on from.
+/// Returns the events of the response. The last one is sent when the response can be continued from.
 fn streamed(
     asking: Asking,
     writer: Writer,

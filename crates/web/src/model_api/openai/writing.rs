@@ -1,4 +1,4 @@
-//! Answers as JSON.
+//! Formats answers.
 
 use axum::http::StatusCode;
 use serde_json::{Value, json};
@@ -8,19 +8,18 @@ use crate::model_api::failure::Failure;
 use domain::answer_end::AnswerEnd;
 use domain::completion::{ToolCall, Usage};
 
-/// Writes one answer.
 pub(super) struct Writer {
     pub id: String,
     /// Seconds since the Unix epoch.
     pub created: u64,
-    /// The row that was asked.
+    /// The requested row.
     pub model: String,
-    /// A stream ends with the tokens that it took.
+    /// True if the stream ends with the usage.
     pub usage: bool,
 }
 
 impl Writer {
-    /// The answer in one piece.
+    /// Returns the complete answer.
     pub fn whole(&self, answered: &Answered) -> Value {
         let Answered { text, calls, .. } = answered;
         let refused = answered.end == AnswerEnd::Refused;
@@ -41,12 +40,12 @@ impl Writer {
         })
     }
 
-    /// The first chunk.
+    /// Returns the first chunk.
     pub fn role(&self) -> Value {
         self.chunk(&json!({"role": "assistant", "content": ""}), &Value::Null)
     }
 
-    /// What one step becomes.
+    /// Returns the chunks for one step.
     pub fn chunks(&self, progress: &Progress) -> Vec<Value> {
         match progress {
             Progress::Text(text) => vec![self.text(text)],
@@ -123,17 +122,14 @@ fn tokens(usage: &Usage) -> Value {
     })
 }
 
-/// The list of models.
 pub(super) fn models<'a>(names: impl Iterator<Item = &'a str>) -> Value {
     json!({"object": "list", "data": names.map(model).collect::<Vec<_>>()})
 }
 
-/// One model.
 pub(super) fn model(name: &str) -> Value {
     json!({"id": name, "object": "model", "created": 0, "owned_by": "staffai"})
 }
 
-/// A failure.
 pub(super) fn error(failure: &Failure) -> Value {
     let (kind, code) = match failure {
         Failure::NotLetIn(status, _) if status.as_u16() == 401 => ("invalid_request_error", Some("invalid_api_key")),

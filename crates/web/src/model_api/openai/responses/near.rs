@@ -1,10 +1,11 @@
-//! What a socket keeps of its last response, so that the next request goes on from it without the store, also where nothing is kept there.
+//! A socket's cache of its last response: the next request continues from it without the store, even if responses are
+//! not stored.
 
 use crate::model_api::failure::Failure;
 use crate::model_api::kept::gone_on;
 use domain::given::Message;
 
-/// The longest conversation that a socket keeps, in bytes. A longer one is read from the store, where it is kept.
+/// Maximum size of a cached conversation, in bytes. Longer ones are read from the store.
 const NEAR_BYTES: usize = 1024 * 1024;
 
 /// The last response of a socket.
@@ -19,23 +20,23 @@ struct Last {
 }
 
 impl Near {
-    /// Keeps all that was said up to a response, in the place of the one before.
+    /// Replaces the cache by all messages up to a response.
     pub fn keep(&mut self, id: &str, said: Vec<Message>) {
         let bytes = said.iter().map(Message::bytes).sum();
         self.0 = (bytes <= NEAR_BYTES).then(|| Last { id: id.to_owned(), said, bytes });
     }
 
-    /// All that was said up to this response, and its bytes. None if it is not the last one.
+    /// Returns all messages up to this response, and their size in bytes; `None` on a cache miss.
     ///
     /// # Errors
-    /// It has too many messages to be gone on from.
+    /// There are too many messages to continue.
     pub fn said(&self, id: &str) -> Result<Option<(Vec<Message>, usize)>, Failure> {
         let Some(last) = self.0.as_ref().filter(|last| last.id == id) else { return Ok(None) };
         gone_on(last.said.len())?;
         Ok(Some((last.said.clone(), last.bytes)))
     }
 
-    /// Forgets this response: a request that went on from it failed.
+    /// Evicts this response: a request that continued from it failed.
     pub fn forget(&mut self, id: Option<&str>) {
         if id.is_some_and(|id| self.0.as_ref().is_some_and(|last| last.id == id)) {
             self.0 = None;

@@ -1,4 +1,4 @@
-//! Requests for a response as they come, and what is said in them.
+//! Parses requests of the Responses API.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,31 +16,30 @@ use crate::model_api::openai::reading::{
 use domain::completion::{AnswerForm, Role, ToolCall, ToolSpec};
 use domain::given::{Conversation, Message};
 
-/// The most entries of what a client notes beside a response, and the longest of their names and values in bytes.
+/// Maximum number of metadata entries, and maximum lengths of their names and values, in bytes.
 const METADATA_MAX: usize = 16;
 const METADATA_NAME_MAX: usize = 64;
 const METADATA_VALUE_MAX: usize = 2_048;
-/// The longest name of an event, of a stream or of a type, in bytes.
+/// Maximum length of the name of an event, a stream or a type, in bytes.
 const STREAM_ID_MAX: usize = 128;
-/// The type of items that only name what was said before.
+/// The type of items that refer to earlier content.
 const REFERENCE: &str = "item_reference";
-/// The types of parts that are text.
+/// The types of text parts.
 const TEXTS: [&str; 3] = ["input_text", "output_text", "text"];
-/// Parameters that are not forwarded and that do not change the answer.
+/// Parameters that are ignored and do not change the answer.
 const WITHOUT_EFFECT: [&str; 6] =
     ["client_metadata", "prompt_cache_options", "prompt_cache_retention", "service_tier", "stream_options", "user"];
-/// What the name of a compacted conversation begins with in the field that clients hand back unread.
+/// The prefix of a compacted conversation in the opaque field that clients send back.
 const COMPACTED: &str = "staffai1.";
-/// What stands before the summary of a compacted conversation.
+/// The heading of the summary of a compacted conversation.
 const SUMMARY: &str = "Summary of the conversation so far:";
-/// Parameters without which the answer would be another one.
+/// Parameters that cannot be ignored without changing the answer.
 const REFUSED: [(&str, &str); 3] = [
-    ("background", "is not done here; leave it out and read the response, or its stream"),
-    ("conversation", "is not known here; send previous_response_id"),
-    ("prompt", "is not known here; send instructions and input"),
+    ("background", "is not supported; leave it out and read the response, or its stream"),
+    ("conversation", "is not supported; send previous_response_id"),
+    ("prompt", "is not supported; send instructions and input"),
 ];
 
-/// The body of a request.
 #[derive(Debug, Deserialize)]
 pub(super) struct CreateRequest {
     model: Option<String>,
@@ -59,19 +58,19 @@ pub(super) struct CreateRequest {
     tool_choice: Option<Value>,
     prompt_cache_key: Option<String>,
     safety_identifier: Option<String>,
-    /// The conversation is only prepared: the next response goes on from it.
+    /// True if the conversation is only prepared: the next response continues from it.
     #[serde(skip)]
     pub warms_up: bool,
     #[serde(flatten)]
     others: BTreeMap<String, Value>,
 }
 
-/// What is said of a request beside its body, where many requests come over one socket.
+/// The fields of a socket's event beside the request.
 #[derive(Debug)]
 pub(super) struct EventHead {
     /// The type of the event.
     pub kind: Option<String>,
-    /// The name that its answer's events repeat.
+    /// The name that the events of the response repeat.
     pub stream_id: Option<String>,
 }
 
@@ -91,12 +90,12 @@ enum Input {
     Items(Vec<Item>),
 }
 
-/// One thing that was said.
+/// One item of the conversation.
 #[derive(Debug, Deserialize)]
 pub(super) struct Item {
     #[serde(rename = "type")]
     kind: Option<String>,
-    /// Its name, where a response gave it one.
+    /// Its id, if a response assigned one.
     pub id: Option<String>,
     role: Option<String>,
     content: Option<Content>,
@@ -114,7 +113,7 @@ struct TextOptions {
     verbosity: Value,
 }
 
-/// The form of the answer.
+/// The format of the answer.
 #[derive(Debug, Deserialize)]
 struct Format {
     #[serde(rename = "type")]
@@ -125,7 +124,7 @@ struct Format {
     schema: Option<Value>,
 }
 
-/// A tool: a function, or one of a type that is left out, whose other fields are not read.
+/// A tool: a function, or one of an ignored type, whose other fields are not read.
 #[derive(Debug, Deserialize)]
 struct Tool {
     #[serde(rename = "type")]
@@ -134,24 +133,24 @@ struct Tool {
     fields: Map<String, Value>,
 }
 
-/// A request that was understood.
+/// A parsed request.
 #[derive(Debug)]
 pub(super) struct Asked {
-    /// What this request says, without its instructions.
+    /// The messages of this request, without its instructions.
     pub conversation: Conversation,
-    /// The response that it goes on from.
+    /// The response that it continues from.
     pub previous: Option<String>,
-    /// The answer is wanted as it grows.
+    /// True if the answer is streamed.
     pub stream: bool,
-    /// The response is kept.
+    /// True if the response is stored.
     pub store: bool,
-    /// The parts of the request that were left out.
+    /// The ignored parts of the request.
     pub ignored: Ignored,
-    /// What a response repeats of its request.
+    /// The fields that the response repeats.
     pub echo: Echo,
 }
 
-/// What a response repeats of its request. The public Open Responses specification requires each of these fields.
+/// The fields of a request that the response repeats. The public Open Responses specification requires each of them.
 #[derive(Debug, Serialize)]
 pub(super) struct Echo {
     pub instructions: Option<String>,
@@ -168,11 +167,11 @@ pub(super) struct Echo {
     safety_identifier: Option<String>,
 }
 
-/// The share of tokens that is sampled from where a request names none.
+/// The default of `top_p`.
 const WHOLE: u64 = 1;
 
 impl CreateRequest {
-    /// Takes out what only an event of a socket has. A socket streams in any case, so what asks for that says nothing.
+    /// Removes the fields of a socket's event. Sockets always stream, so `stream` is removed as well.
     pub fn take_head(&mut self) -> EventHead {
         let mut text = |name: &str| match self.others.remove(name) {
             Some(Value::String(text)) if text.len() <= STREAM_ID_MAX => Some(text),
@@ -186,12 +185,12 @@ impl CreateRequest {
         head
     }
 
-    /// The response that it goes on from.
+    /// Returns the id of the response that it continues from.
     pub fn previous(&self) -> Option<&str> {
         self.previous_response_id.as_deref()
     }
 
-    /// Items that only name what a response said before.
+    /// Returns the items that refer to earlier content.
     pub fn references(&mut self) -> impl Iterator<Item = &mut Item> {
         let items = match &mut self.input {
             Some(Input::Items(items)) => items.as_mut_slice(),
@@ -200,10 +199,10 @@ impl CreateRequest {
         items.iter_mut().filter(|item| item.kind.as_deref() == Some(REFERENCE))
     }
 
-    /// What is asked.
+    /// Parses the request.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The invalid field and its problem.
     pub fn read(self) -> Result<Asked, Failure> {
         for (name, why) in REFUSED {
             if self.others.get(name).is_some_and(asks) {
@@ -263,10 +262,10 @@ impl CreateRequest {
 }
 
 impl CompactRequest {
-    /// What was said.
+    /// Parses the messages.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The invalid field and its problem.
     pub fn messages(&mut self) -> Result<Vec<Message>, Failure> {
         if self.model.is_none() {
             return Err(Failure::bad("model", "is missing"));
@@ -287,7 +286,7 @@ fn says_nothing(input: Option<&Input>) -> bool {
     }
 }
 
-/// The functions among the tools, and the same as a response repeats them. Tools of other types are left out.
+/// Returns the functions among the tools, and their form in a response. Other types are ignored.
 fn functions(tools: Vec<Tool>, ignored: &mut Ignored) -> Result<(Vec<Arc<ToolSpec>>, Vec<Value>), Failure> {
     at_most(tools.len())?;
     let (mut read, mut written) = (Vec::new(), Vec::new());
@@ -311,12 +310,11 @@ fn functions(tools: Vec<Tool>, ignored: &mut Ignored) -> Result<(Vec<Arc<ToolSpe
     Ok((read, written))
 }
 
-/// The field of a compacted conversation that clients hand back unread.
+/// Encodes a compacted conversation for the opaque field.
 pub(super) fn compacted(summary: &str) -> String {
     format!("{COMPACTED}{}", STANDARD.encode(summary))
 }
 
-/// The summary in that field.
 fn summary(field: &str) -> Option<String> {
     String::from_utf8(STANDARD.decode(field.strip_prefix(COMPACTED)?).ok()?).ok()
 }
@@ -341,7 +339,7 @@ impl Input {
     }
 }
 
-/// A part of what the model said in a response.
+/// A part of the model's messages in a response.
 #[derive(Clone, Copy)]
 pub(super) enum Recalled<'a> {
     Text(&'a str),
@@ -349,7 +347,7 @@ pub(super) enum Recalled<'a> {
 }
 
 impl<'a> Recalled<'a> {
-    /// The text, or the call of this number. None when there is no such call.
+    /// Returns the text, or the call of this number if it exists.
     pub fn of(said: &'a Message, call: Option<usize>) -> Option<Self> {
         match call {
             None => Some(Self::Text(&said.text)),
@@ -357,7 +355,7 @@ impl<'a> Recalled<'a> {
         }
     }
 
-    /// The bytes that it takes when it is copied.
+    /// Returns the bytes that a copy takes.
     pub const fn bytes(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
@@ -367,7 +365,7 @@ impl<'a> Recalled<'a> {
 }
 
 impl Item {
-    /// Becomes what the model said in a response.
+    /// Replaces the reference by the referenced part.
     pub fn recall(&mut self, part: Recalled<'_>) {
         match part {
             Recalled::Text(text) => {
@@ -382,7 +380,7 @@ impl Item {
         }
     }
 
-    /// Adds what it says.
+    /// Adds its messages.
     fn read(self, at: usize, messages: &mut Vec<Message>, ignored: &mut Ignored) -> Result<(), Failure> {
         let place = |what: &str| format!("input[{at}].{what}");
         let missing = |what: &str| Failure::bad(&place(what), "is missing");
@@ -415,7 +413,7 @@ impl Item {
                     arguments: self.arguments.unwrap_or_default(),
                 };
                 match messages.last_mut() {
-                    // Calls that were made together are one message, with the text before them.
+                    // Parallel calls form one message, together with the text before them.
                     Some(last) if last.role == Role::Assistant => last.calls.push(call),
                     _ => messages.push(Message { calls: vec![call], ..Message::new(Role::Assistant, "") }),
                 }
@@ -425,7 +423,7 @@ impl Item {
                 let call = self.call_id.ok_or_else(|| missing("call_id"))?;
                 messages.push(Message { result_of: Some(call), ..Message::new(Role::Tool, output) });
             }
-            // Thoughts are told to no model again.
+            // Reasoning is not sent to models again.
             "reasoning" => {}
             kind => return Err(Failure::bad(&place("type"), format!("items of type {kind:?} are not taken"))),
         }
@@ -438,7 +436,7 @@ impl Format {
         Self { kind: "text".to_owned(), name: None, description: None, strict: None, schema: None }
     }
 
-    /// The same as a response repeats it.
+    /// Returns its form in a response.
     fn told(&self) -> Value {
         let Self { kind, name, description, strict, schema } = self;
         if kind != "json_schema" {

@@ -1,5 +1,6 @@
-//! Responses over one WebSocket, as `developers.openai.com/api/docs/guides/websocket-mode` has it: each `response.create` is answered with
-//! the events of a stream, one response at a time. A request that names the last response of its socket goes on from it in memory.
+//! The Responses API over a WebSocket, after `developers.openai.com/api/docs/guides/websocket-mode`: each
+//! `response.create` is answered with the events of a stream, one response at a time. A request that names the last
+//! response of its socket continues from memory.
 
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
@@ -29,25 +30,25 @@ use crate::model_api::room::Taken;
 use crate::model_api::sockets::Open;
 use domain::api_key::Caller;
 
-/// The longest message, in bytes. What is longer, such as a conversation with pictures, is sent by POST.
+/// Maximum size of a message, in bytes. Longer ones, such as conversations with pictures, are sent by POST.
 const MESSAGE_MAX: usize = BODY_MAX;
-/// The most requests of one socket that wait for the one before them.
+/// Maximum number of queued requests of one socket.
 const WAITING_MAX: usize = 8;
-/// How long a socket may be open; clients open another one then.
+/// Maximum age of a socket; clients then open another one.
 const LIFE: Duration = Duration::from_secs(60 * 60);
-/// How long a socket may be without a request.
+/// Idle timeout: the longest time without a request.
 const IDLE: Duration = Duration::from_secs(10 * 60);
-/// How often a client is asked whether it is there.
+/// Interval of pings.
 const PING_EVERY: Duration = Duration::from_secs(30);
-/// A client that says nothing for so long, not even that it is there, is gone.
+/// Time without any frame from the client after which it counts as gone.
 const SILENT: Duration = Duration::from_secs(90);
-/// How long a client may take to read one event.
+/// Timeout of sending one event.
 const SEND_WITHIN: Duration = Duration::from_secs(30);
-/// How long a client may take to answer the close.
+/// Timeout of the closing handshake.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
-/// How long a failure may take to come before the response is told as begun.
+/// The longest time to await a failure before the response is reported as begun.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
-/// The only type of event that is taken.
+/// The only supported type of event.
 const CREATE: &str = "response.create";
 
 /// Opens a socket for the holder of a key.
@@ -67,13 +68,12 @@ pub(super) async fn open(
         Ok(place) => place,
         Err(failure) => return Refusal(failure).into_response(),
     };
-    // It is cancelled when the program stops.
+    // Cancelled at shutdown.
     let ended = ended.map(|Extension(ended)| ended).unwrap_or_default();
     let upgrade = upgrade.max_message_size(MESSAGE_MAX).max_frame_size(MESSAGE_MAX);
     upgrade.on_upgrade(move |socket| Session::new(socket, api, caller, place).serve(ended))
 }
 
-/// One socket.
 struct Session {
     socket: WebSocket,
     api: Arc<ModelApi>,
@@ -81,22 +81,22 @@ struct Session {
     near: Near,
     waiting: VecDeque<Waiting>,
     opened: Instant,
-    /// The last sign of life of the client.
+    /// The time of the client's last frame.
     heard: Instant,
-    /// The last response was over, or the socket opened.
+    /// The end of the last response, or the opening of the socket.
     rested: Instant,
     pinged: Instant,
     _place: Open,
 }
 
-/// A request that is answered in its turn.
+/// A queued request.
 struct Waiting {
     request: CreateRequest,
     stream_id: Option<String>,
     room: Taken,
 }
 
-/// The socket is over.
+/// The connection is lost.
 struct Gone;
 
 impl Session {
@@ -106,7 +106,7 @@ impl Session {
         Self { socket, api, caller, near, waiting, opened: now, heard: now, rested: now, pinged: now, _place: place }
     }
 
-    /// Answers requests until either side ends the socket.
+    /// Answers requests until either side closes the socket.
     async fn serve(mut self, ended: CancellationToken) {
         while let Ok(Some(next)) = self.next(&ended).await {
             if self.answer(next).await.is_err() {
@@ -116,7 +116,7 @@ impl Session {
         }
     }
 
-    /// The next request. None when the socket was closed in order.
+    /// Returns the next request; `None` after a clean close.
     async fn next(&mut self, ended: &CancellationToken) -> Result<Option<Waiting>, Gone> {
         loop {
             if let Some(next) = self.waiting.pop_front() {
@@ -143,7 +143,7 @@ impl Session {
         }
     }
 
-    /// Takes what the client sent.
+    /// Processes a frame of the client.
     async fn hear(&mut self, frame: Option<Result<Frame, axum::Error>>) -> Result<(), Gone> {
         self.heard = Instant::now();
         let bytes = match frame {
@@ -152,7 +152,7 @@ impl Session {
             Some(Ok(Frame::Ping(_) | Frame::Pong(_))) => return Ok(()),
             Some(Ok(Frame::Close(_))) | None => return Err(Gone),
             Some(Err(error)) => {
-                // The library has no other word for a message that is longer than what is taken.
+                // The library reports a message that is too long only by this text.
                 if error.to_string().contains("too long") {
                     let why = format!("a message may have {MESSAGE_MAX} bytes; send longer ones by POST");
                     let _ = self.close(close_code::SIZE, &why).await;
@@ -161,7 +161,7 @@ impl Session {
             }
         };
         if self.waiting.len() >= WAITING_MAX {
-            let why = format!("{WAITING_MAX} requests of this socket wait already; wait for an answer");
+            let why = format!("{WAITING_MAX} requests of this socket are queued already; wait for an answer");
             return self.fail(&Failure::OverLimit(why, None), None).await;
         }
         let room = match self.api.room.take(self.caller.name(), kib(bytes.len())).await {
@@ -174,14 +174,14 @@ impl Session {
         };
         let EventHead { kind, stream_id } = request.take_head();
         if kind.as_deref() != Some(CREATE) {
-            let failure = Failure::bad("type", format!("must be {CREATE}; nothing else is done here"));
+            let failure = Failure::bad("type", format!("must be {CREATE}; other types are not supported"));
             return self.fail(&failure, stream_id.as_deref()).await;
         }
         self.waiting.push_back(Waiting { request, stream_id, room });
         Ok(())
     }
 
-    /// Answers one request. Going away cancels its turn.
+    /// Answers one request. A disconnect cancels its turn.
     async fn answer(&mut self, next: Waiting) -> Result<(), Gone> {
         let Waiting { request, stream_id, mut room } = next;
         let (previous, warms_up) = (request.previous().map(str::to_owned), request.warms_up);
@@ -205,7 +205,7 @@ impl Session {
         }
     }
 
-    /// Keeps a conversation that the next request goes on from.
+    /// Caches a conversation that the next request continues from.
     async fn warm_up(&mut self, mut prepared: Prepared, stream_id: Option<&str>) -> Answered {
         if let Err(failure) = self.api.check_size(&self.caller, &prepared.conversation) {
             return ControlFlow::Break(Ok(failure));
@@ -217,7 +217,7 @@ impl Session {
         self.give(events, stream_id).await
     }
 
-    /// Gives the events of a response as they come. A failure before the first of them is an error of the socket.
+    /// Sends the events of a response. A failure before the first one is an error event of the socket.
     async fn stream(&mut self, begun: Begun, stream_id: Option<&str>) -> Answered {
         let Begun { mut asking, mut writer, mut shelf, mut all } = begun;
         let (mut told, head) = (false, Instant::now() + HEAD_WITHIN);
@@ -278,7 +278,6 @@ impl Session {
         ControlFlow::Continue(())
     }
 
-    /// Tells why there is no response.
     async fn fail(&mut self, failure: &Failure, stream_id: Option<&str>) -> Result<(), Gone> {
         let mut event = error(failure);
         (event["type"], event["status"]) = ("error".into(), failure.status().as_u16().into());
@@ -305,7 +304,7 @@ impl Session {
         }
     }
 
-    /// The time of the next ping, or of the end if the client stays silent.
+    /// Returns the time of the next ping, or of the timeout of a silent client.
     fn due(&self) -> Instant {
         (self.pinged + PING_EVERY).min(self.heard + SILENT)
     }
@@ -318,8 +317,8 @@ impl Session {
         self.put(Frame::Ping(axum::body::Bytes::new())).await
     }
 
-    /// Closes the socket, and reads up to the client's own close: what the client still sends would reset the connection, and with it
-    /// what the client has not read yet.
+    /// Closes the socket, and reads until the client's close: unread data from the client would reset the connection
+    /// and discard what it has not read yet.
     async fn close(&mut self, code: u16, reason: &str) -> Result<Option<Waiting>, Gone> {
         self.put(Frame::Close(Some(CloseFrame { code, reason: reason.into() }))).await?;
         let closed = async { while let Some(Ok(_)) = self.socket.recv().await {} };
@@ -328,7 +327,7 @@ impl Session {
     }
 }
 
-/// A request was answered; or it was not, for a failure that its client is still to be told, or because the socket is over.
+/// The result of a request: answered, or a failure that is still to be sent, or a lost connection.
 type Answered = ControlFlow<Result<Failure, Gone>>;
 
 const fn flow(done: Result<(), Gone>) -> Answered {

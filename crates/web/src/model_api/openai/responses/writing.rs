@@ -1,4 +1,4 @@
-//! Responses as JSON: in one piece, and as the events of a stream.
+//! Formats responses: complete, and as events of a stream.
 
 use std::sync::Arc;
 
@@ -13,46 +13,45 @@ use domain::completion::{Role, ToolCall, Usage};
 use domain::given::Message;
 use ports::Clock;
 
-/// Writes one response.
 pub(super) struct Writer {
     /// The id of the response.
     pub id: String,
     /// Seconds since the Unix epoch.
     pub created: u64,
-    /// The row that was asked.
+    /// The requested row.
     pub model: String,
-    /// What is repeated of the request.
+    /// The repeated fields of the request.
     pub echo: Echo,
     /// The number of the next event.
     pub sequence: u64,
-    /// The text that was given.
+    /// The text that was sent.
     pub text: String,
-    /// The message with it was begun.
+    /// True if its message was begun.
     pub begun: bool,
-    /// Says when the response is whole.
+    /// The clock for the time of completion.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Writer {
-    /// The response in one piece.
+    /// Returns the complete response.
     pub fn whole(&self, answered: &Answered) -> Value {
         self.response(answered, &answered.text)
     }
 
-    /// What the model said in it, as it is told again when the conversation goes on.
+    /// Returns the model's message for a continued conversation.
     pub fn said(&self, answered: &Answered) -> Message {
         let text = if self.begun { self.text.clone() } else { answered.text.clone() };
         Message { calls: answered.calls.clone(), ..Message::new(Role::Assistant, text) }
     }
 
-    /// The first events.
+    /// Returns the first events.
     pub fn created(&mut self) -> Vec<Value> {
         let response = self.frame("in_progress");
         let events = ["response.created", "response.in_progress"];
         events.map(|kind| self.event(kind, json!({"response": response}))).into()
     }
 
-    /// The events of a request that only prepares the conversation: its response holds nothing.
+    /// Returns the events of a request that only prepares the conversation: its response is empty.
     pub fn warmed_up(&mut self) -> Vec<Value> {
         let mut events = self.created();
         let mut response = self.frame("completed");
@@ -62,7 +61,7 @@ impl Writer {
         events
     }
 
-    /// What one step becomes.
+    /// Returns the events for one step.
     pub fn events(&mut self, progress: &Progress) -> Vec<Value> {
         let mut events = Vec::new();
         match progress {
@@ -77,7 +76,6 @@ impl Writer {
         events
     }
 
-    /// Gives more of the text.
     fn grow(&mut self, text: &str, events: &mut Vec<Value>) {
         let item = self.message_id();
         if !self.begun {
@@ -93,7 +91,6 @@ impl Writer {
         events.push(self.event("response.output_text.delta", delta));
     }
 
-    /// Gives what is left, and ends.
     fn end(&mut self, answered: &Answered, events: &mut Vec<Value>) {
         if answered.end == AnswerEnd::Refused && !self.begun {
             self.refuse(answered, events);
@@ -134,7 +131,7 @@ impl Writer {
         events.push(self.event(kind, json!({"response": response})));
     }
 
-    /// Gives a refusal, which comes whole, and ends.
+    /// Sends a refusal, which is always complete, and ends.
     fn refuse(&mut self, answered: &Answered, events: &mut Vec<Value>) {
         let (item, refusal) = (self.message_id(), answered.text.as_str());
         let response = self.response(answered, refusal);
@@ -183,7 +180,7 @@ impl Writer {
         response
     }
 
-    /// A response without its output.
+    /// Returns a response without its output.
     fn frame(&self, status: &str) -> Value {
         let mut response = json!(self.echo);
         let own = json!({
@@ -230,7 +227,7 @@ impl Writer {
     }
 }
 
-/// Why an answer is incomplete.
+/// Returns the reason of an incomplete answer.
 const fn reason(answered: &Answered) -> Option<&'static str> {
     match answered.end {
         AnswerEnd::CutOff => Some("max_output_tokens"),
@@ -254,7 +251,7 @@ fn called(id: &str, call: &ToolCall) -> Value {
     })
 }
 
-/// A compacted conversation: one item that stands for all that was said.
+/// Formats a compacted conversation: one item that stands for all messages.
 pub(super) fn compaction(id: &str, created: u64, answered: &Answered) -> Value {
     let item = json!({
         "id": id.replacen("resp_", "cmp_", 1), "type": "compaction", "encrypted_content": compacted(&answered.text),
@@ -275,7 +272,7 @@ fn tokens(usage: &Usage) -> Value {
     })
 }
 
-/// A failure within a response: the words of this wire know few codes.
+/// Formats a failure within a response, mapped to the few codes of this API.
 fn failed(failure: &Failure) -> Value {
     let code = match failure {
         Failure::OverLimit(..) | Failure::UpstreamLimit(_) => "rate_limit_exceeded",
@@ -285,7 +282,7 @@ fn failed(failure: &Failure) -> Value {
     json!({"code": code, "message": error(failure)["error"]["message"]})
 }
 
-/// A response that was removed.
+/// Formats the confirmation of a removed response.
 pub(super) fn deleted(id: &str) -> Value {
     json!({"id": id, "object": "response", "deleted": true})
 }

@@ -1,4 +1,4 @@
-//! The times of a socket, over a connection in memory, so that time passes only while both sides wait.
+//! The timeouts of a socket, over a connection in memory, so that time passes only while both sides wait.
 
 use async_trait::async_trait;
 use axum::Router;
@@ -22,7 +22,7 @@ use domain::incoming::Incoming;
 use ports::testing::{FixedDice, ManualClock, MemoryStore, ScriptedModels};
 use ports::{Batch, EmbeddingAsk, Intake, Metering, Models, ModelsInForce, NotAccepted, NotEmbedded, TurnEventLog};
 
-/// A program that is asked for nothing but the names of its models.
+/// A program that serves only the names of its models.
 struct Unasked(Arc<ScriptedModels>);
 
 impl ModelsInForce for Unasked {
@@ -67,7 +67,7 @@ impl Metering for Unasked {
     }
 }
 
-/// A client's end of a socket, and the time at which the other end is over.
+/// A client's end of a socket, and the time at which the server's end is over.
 struct Client {
     socket: WebSocketStream<DuplexStream>,
     over: oneshot::Receiver<Instant>,
@@ -105,13 +105,13 @@ impl Client {
         Self { socket, over, opened: Instant::now(), stop }
     }
 
-    /// Asks for a response by a model that there is not.
+    /// Requests a response by an unknown model.
     async fn asks(&mut self) {
         let event = json!({"type": CREATE, "model": "unknown", "input": "hello"});
         self.socket.send(Message::text(event.to_string())).await.unwrap();
     }
 
-    /// Reads up to the end, and gives the messages and the reason of the close. Reading answers pings and the close.
+    /// Reads to the end, and returns the messages and the reason of the close. Reading answers pings and the close.
     async fn reads(&mut self) -> (Vec<Value>, Option<(u16, String)>) {
         let (mut events, mut closed) = (Vec::new(), None);
         while let Some(Ok(message)) = self.socket.next().await {
@@ -124,7 +124,7 @@ impl Client {
         (events, closed)
     }
 
-    /// How long the socket was open, in seconds.
+    /// Returns the time that the socket was open, in seconds.
     async fn lasted(self) -> u64 {
         (self.over.await.unwrap() - self.opened).as_secs()
     }
@@ -142,7 +142,7 @@ async fn a_socket_without_a_request_is_closed_after_ten_minutes_although_its_cli
 async fn a_client_without_a_sign_of_life_is_gone_after_ninety_seconds() {
     let client = Client::open().await;
     assert_eq!(client.lasted().await, 90);
-    // The last sign counts, not the last ping.
+    // The last frame counts, not the last ping.
     let mut client = Client::open().await;
     tokio::time::sleep(Duration::from_secs(50)).await;
     client.socket.send(Message::Pong(axum::body::Bytes::new())).await.unwrap();
