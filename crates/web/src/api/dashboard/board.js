@@ -1,5 +1,5 @@
-// The board: how the program is, who lives in it, what its last turns took, and what was spent. One component for the page
-// of its own and for pages that show it beside other things.
+// The board: the state of the program, its actors, the last turns and the costs. One component for the dashboard and
+// for the playground's page.
 
 import { detailOf } from "./detail.js";
 import { ago, duration, make, rove, set } from "./dom.js";
@@ -12,39 +12,40 @@ import { STRETCHES, turnsView } from "./turns.js";
 import { useOf } from "./use.js";
 
 const PERIOD = 1000;
-/** Where the tree is read: there may be many thousands of one kind. */
+/** Source of the tree, with a bounded number of children of each kind. */
 const TREE = `/api/v1/tree?children=${CHILDREN}`;
-/** After a strike the tree is looked at so often, for so long; each sixth look is at everything. */
+/** After a strike the tree is polled at this interval, for this time; every sixth poll reads everything. */
 const HASTE = 150;
 const HASTE_MS = 7000;
 const FOLLOWING = 300;
 const WHOLE = 6;
-/** While the program is away it is asked ever more seldom, up to this. */
+/** Maximum of the exponential backoff while the program is away. */
 const AWAY_MS = 15_000;
 const AWAY_FIRST_MS = 500;
-/** Counters and parts change seldom. */
+/** Counters and parts are polled more rarely. */
 const SELDOM = 4;
 const PATIENCE = 4000;
-/** How far lines reach. */
+/** Time span of the sparklines. */
 const SPAN_MS = 600_000;
 const SHORT_MS = 30_000;
-/** How long it is told that the program was away. */
+/** Time for which a past outage is shown. */
 const TOLD_MS = 10_000;
-/** Turns that are shown at first, in one column and in two, and at most. */
+/** Turns shown initially, in one column and in two, and the maximum. */
 const FEWEST = 6;
 const FEW = 12;
 const TWO_COLUMNS = 860;
 const MANY = 200;
 const NO_TURN = "No turn yet. Mention the bot and watch it here.";
-/** How turns end, or that one did not. */
+/** The outcomes of turns; open ones have none yet. */
 const OUTCOMES = ["open", "replied", "hinted", "refused", "dropped", "apologised", "failed", "cancelled"];
 const FAILURES = { TimeoutError: "does not answer", KeyError: "needs a key", AwayError: "away" };
-const REMEDIES = { KeyError: "load the page again to give it", AwayError: "the bot's process is started again" };
+const REMEDIES = { KeyError: "reload the page to enter it", AwayError: "the bot's process is being restarted" };
 const WORDS = { ready: "ready", degraded: "degraded", standby: "standby", starting: "starting", draining: "draining", down: "down" };
 
 /**
- * Builds the board in `root` and keeps it up to date. `nameOf(id)` may name what an id stands for, `told(readiness)` hears
- * how the program is, `summed(total)` what the tree sums up to, `followed(turns)` the newest turns; `menu(node)` may give what opens below an actor. None is needed. What it returns can show that an actor was struck.
+ * Builds the board in `root` and keeps it up to date. All callbacks are optional: `nameOf(id)` returns the name for an
+ * id, `told(readiness)` receives the readiness, `summed(total)` the totals of the tree, `followed(turns)` the newest
+ * turns; `menu(node)` returns an element shown below an actor. The result has a method that marks an actor as struck.
  */
 export function mountBoard(root, { nameOf = () => undefined, told = () => {}, summed = () => {}, followed = () => {}, menu } = {}) {
   const board = build(root);
@@ -83,7 +84,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   again();
   const hurry = () => {
     board.haste = performance.now() + HASTE_MS;
-    // A look that is under way goes on by itself.
+    // A poll in progress schedules the next one itself.
     if (board.timer === null) return;
     clearTimeout(board.timer);
     again();
@@ -94,9 +95,9 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
       board.tree.wound(node, word, kind);
       hurry();
     },
-    /** Something was said, or the way to the program is open again: there is something to be seen soon. */
+    /** Polls soon: a message was sent, or the connection was restored. */
     expect: hurry,
-    /** Opens the path of the turn that answers a message; tells whether it is known. */
+    /** Opens the path of the turn that answers a message; returns true if the turn is known. */
     openTurn: async (message) => {
       if (board.turns.open(message)) return true;
       board.many = true;
@@ -104,7 +105,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
       await look(board);
       return board.turns.open(message);
     },
-    /** The whole program was ended. */
+    /** The whole program was killed. */
     killed: () => {
       board.travel.now();
       lost(board, "killed", REMEDIES.AwayError);
@@ -113,7 +114,7 @@ export function mountBoard(root, { nameOf = () => undefined, told = () => {}, su
   };
 }
 
-/** How long until the next look. What is under way is followed more closely. */
+/** Time until the next poll; shorter while turns are in progress. */
 function pauseOf(board) {
   if (board.gone) {
     board.patience = Math.min(AWAY_MS, board.patience * 2);
@@ -154,11 +155,11 @@ function build(root) {
   const parts = make("ul", "parts");
   const key = make("p", "key", ...STRETCHES.map(([kind, label, title]) => entry(kind, label, title)), entry("visible", "first words", "from here on members can read along"));
   state.title = "ready, or degraded when it answers although the store, a model or a tool server is down; down when no shard is connected";
-  const tree = section("Supervision tree", "who exists, who watches whom, and how each is; click an actor for its history", [], treeBox, legend());
+  const tree = section("Supervision tree", "all actors, their supervisors and their states; click an actor for its history", [], treeBox, legend());
   const turns = section("Last turns", "each bar is a turn, from its acceptance to the last part of its answer; click one for its path", [], find, key, axis, none, turnList, all);
-  const about = section("Parts", "what readiness looks at: doors, shards, models, the store, tool servers", [], parts);
-  const money = section("Limits and costs", "how much of each bound is in use, and what models took", [], meters, spent);
-  // Where there is one column only, what happens now comes first.
+  const about = section("Parts", "the parts that readiness depends on: doors, shards, models, the store, tool servers", [], parts);
+  const money = section("Limits and costs", "the use of each limit, and the usage of models", [], meters, spent);
+  // In one column, current events come first.
   [turns, tree, money, about].forEach((one, n) => one.element.style.setProperty("--place", n));
   const left = make("div", "column-of-parts", tree.element, about.element);
   const right = make("div", "column-of-parts", turns.element, money.element);
@@ -178,9 +179,9 @@ function legend() {
   const entries = [
     [make("i", "dot good"), "running", "the actor handles its messages"],
     [make("i", "dot busy"), "starting", "it starts, waits for its restart, or hangs in a handler"],
-    [make("i", "dot bad"), "failed", "it failed or stopped; its supervisor starts it again"],
-    [make("i", "chip depth", "n"), "waiting", "messages that wait in its mailbox"],
-    [make("i", "chip again", "↻ n"), "restarts", "how often its supervisor started it again after a failure"],
+    [make("i", "dot bad"), "failed", "it failed or stopped; its supervisor restarts it"],
+    [make("i", "chip depth", "n"), "waiting", "messages in its mailbox"],
+    [make("i", "chip again", "↻ n"), "restarts", "restarts by its supervisor after failures"],
     [make("i", "figure", "n"), "handled", "messages and events from outside that it handled, over all restarts"],
   ];
   const footer = make("p", "legend", ...entries.map(([sign, word, title]) => {
@@ -216,7 +217,7 @@ async function look(board) {
   }
 }
 
-/** The turns that are searched for; null where none are. */
+/** The turns that match the search; null without a search. */
 async function readFound(board) {
   const wanted = board.find.value.trim();
   if (!wanted) return null;
@@ -224,7 +225,7 @@ async function readFound(board) {
   return read(`/api/v1/turns?${new URLSearchParams({ ...by, limit: MANY })}`);
 }
 
-/** Nothing is known of the program any more: what was known last stays in sight, in other colours. */
+/** The program is unreachable: the last known state stays visible in other colours. */
 function lost(board, what, note) {
   board.round = 0;
   board.gone ||= performance.now();
@@ -237,13 +238,13 @@ function lost(board, what, note) {
 function returned(board) {
   board.root.classList.remove("stale");
   if (!board.gone) return;
-  // Another life numbers its turns anew.
+  // A new process numbers its turns from the beginning.
   board.dots.forget();
   board.back = { took: performance.now() - board.gone, until: performance.now() + TOLD_MS };
   board.gone = 0;
 }
 
-/** Between two looks at everything. What cannot be read now is the next look's matter. */
+/** Polls the tree alone. A failure is left to the next full poll. */
 async function lookAtTree(board) {
   const tree = await read(TREE).catch(() => null);
   if (!tree) return;
@@ -251,9 +252,9 @@ async function lookAtTree(board) {
   if (!board.travel.sample()) showTree(board, tree);
 }
 
-/** What was sampled since the last look, when it is time. */
+/** Reads the samples since the last poll, if they are due. */
 async function readSamples(board) {
-  // The clock of this machine may be another one than the program's.
+  // The clocks of this machine and of the program may differ.
   if (board.sampled && performance.now() - board.sampled < board.past.every()) return;
   board.sampled = performance.now();
   for (let more = true; more;) {
@@ -263,14 +264,14 @@ async function readSamples(board) {
   }
 }
 
-/** What lines reach over: as far as is known, ten minutes at most. */
+/** Time range of the sparklines: as far as samples reach, at most ten minutes. */
 function span(board) {
   const to = board.past.newest();
   const oldest = board.past.all()[0]?.at ?? to;
   return { from: Math.min(to - SHORT_MS, Math.max(to - SPAN_MS, oldest)), to, every: board.past.every() };
 }
 
-/** Another moment is looked at. Turns of then may be older than those that are shown now. */
+/** Shows another moment. Its turns may be older than those shown now. */
 async function travelled(board) {
   if (board.travel.sample() && !board.allTurns) {
     board.allTurns = true;
@@ -281,7 +282,7 @@ async function travelled(board) {
   showMoment(board);
 }
 
-/** The tree, the turns and the tiles, now or at the moment that is looked at. */
+/** Draws the tree, the turns and the tiles of now or of the selected moment. */
 function showMoment(board) {
   if (!board.liveTree) return;
   board.travel.show(board.past, span(board));
@@ -336,7 +337,7 @@ function showState(board, readiness) {
     const row = make("li", "", make("i", `dot ${good ? "good" : "bad"}`), make("span", "name", name),
       part.restarts ? make("span", "chip again", `↻ ${part.restarts}`) : "",
       make("span", "since", `${part.status} for ${ago(Math.max(0, now - Date.parse(part.since)))}`));
-    row.title = "how this part is and for how long; ↻ says how often it was lost and came back";
+    row.title = "the state of this part and since when; ↻ counts how often it recovered";
     if (part.last_error) row.append(make("span", good ? "error past" : "error", `${good ? "last error: " : ""}${part.last_error}`));
     return row;
   }));
@@ -344,7 +345,7 @@ function showState(board, readiness) {
 
 function showTree(board, root, still = false) {
   const total = board.tree.show(root, still);
-  // Actors that are gone take their own counts along; the metric keeps them.
+  // Removed actors take their counts with them; the metric keeps them.
   const restarts = still ? total.restarts : Math.max(total.restarts, counters(board.metrics ?? "").staffai_actor_restarts_total ?? 0);
   board.treeSum.textContent = `${total.nodes} actors, ${restarts} ${restarts === 1 ? "restart" : "restarts"}, ${total.mailbox} waiting`;
   if (!still) board.summed(total);
@@ -355,7 +356,7 @@ function showTurns(board, { turns, accepted }) {
   const found = turns.length;
   if (!board.many) turns = turns.slice(0, few);
   board.none.hidden = turns.length > 0;
-  board.none.textContent = board.found ? "No turn of the last 200 is like this." : NO_TURN;
+  board.none.textContent = board.found ? "None of the last 200 turns matches." : NO_TURN;
   const all = board.found ? found : Math.max(found, accepted);
   board.all.hidden = all <= few;
   board.turnSum.textContent = turns.length ? `${turns.length} of ${all}` : "";

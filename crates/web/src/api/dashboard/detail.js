@@ -1,13 +1,13 @@
-// One actor in detail: how it is, how it went, its last failures, and its row of the tree.
+// One actor in detail: its state, its history, its last failures, and its row of the tree.
 
 import { ago, duration, make, short } from "./dom.js";
 import { rises } from "./past.js";
 import { draw, spark } from "./spark.js";
 
 const PATIENCE = 4000;
-/** Each line: its name, the field of a sample, whether that is a counter, and how a value is said. */
+/** Each sparkline: its name, the field of a sample, true for a counter, and the formatter. */
 const LINES = [
-  ["mailbox", "mailbox", false, String, "messages that wait"],
+  ["mailbox", "mailbox", false, String, "messages in its mailbox"],
   ["restarts", "restarts", true, String, "restarts, from sample to sample"],
   ["p50", "p50", false, micros, "how long its handler usually runs: the median between two samples"],
   ["p99", "p99", false, micros, "how long its handler runs: 99 of 100 take no longer"],
@@ -17,7 +17,7 @@ function micros(value) {
   return value < 1000 ? `${value} µs` : duration(value / 1000);
 }
 
-/** Makes the detail of an actor. `past` has the samples. */
+/** Creates the detail of an actor. `past` has the samples. */
 export function detailOf(path, past) {
   const lines = LINES.map(([name, , , , title]) => {
     const parts = { line: spark("of-actor"), most: make("span", "most", "") };
@@ -26,19 +26,19 @@ export function detailOf(path, past) {
     return { row, ...parts };
   });
   const role = make("p", "role");
-  const shared = make("p", "shared", "Together with all of its kind:");
+  const shared = make("p", "shared", "For all actors of this kind:");
   shared.hidden = true;
   const facts = make("p", "facts");
   const failures = make("div", "failures");
   const law = make("dl", "law");
   law.title = "its row of the supervision tree";
   failures.title = "its last failures, the newest first";
-  facts.title = "its state, what waits in its mailbox, what it handled, and how often it was started again";
+  facts.title = "its state, its mailbox, the messages it handled, and its restarts";
   const element = make("div", "detail", role, facts, shared, make("div", "sparks", ...lines.map(({ row }) => row)), failures, law);
   const view = { path, past, lines, role, shared, facts, failures, law, known: null };
   return {
     element,
-    /** Reads and draws it; `sample` is the moment that is looked at, none for now. */
+    /** Reads and draws it; `sample` is the selected moment, undefined for now. */
     show: async (span, sample) => {
       drawLines(view, span);
       if (!sample) view.known = await read(path).catch(() => view.known);
@@ -68,7 +68,7 @@ function drawFacts({ path, known, role, facts, failures, law }, sample) {
   else if (known) {
     const busy = known.handling_ms > 0 ? `, at one message for ${duration(known.handling_ms)}` : "";
     facts.textContent = `${known.state} for ${ago(known.for_s * 1000)}${busy}, ${known.mailbox} waiting, ${short(known.handled)} handled, ${known.restarts} ${known.restarts === 1 ? "restart" : "restarts"}`;
-  } else facts.textContent = "It is not there any more.";
+  } else facts.textContent = "It no longer exists.";
   const seen = (known?.failures ?? []).filter((failure) => !sample || Date.parse(failure.at) <= sample.at);
   failures.replaceChildren(...(seen.length ? seen.map(failureLine) : [make("p", "", "It has not failed.")]));
   const rules = known?.row ? [

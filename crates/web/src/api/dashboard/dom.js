@@ -1,6 +1,6 @@
-// Small helpers to draw with. Everything is set as text, never as markup.
+// Drawing helpers. All content is set as text, never as markup.
 
-/** Makes an element with a class and children, which may be texts. */
+/** Creates an element with a class and children, which may be strings. */
 export function make(tag, classes = "", ...children) {
   const element = document.createElement(tag);
   if (classes) element.className = classes;
@@ -9,8 +9,8 @@ export function make(tag, classes = "", ...children) {
 }
 
 /**
- * One stop of the Tab key for many: of what `selector` names in `box`, now or later, one is reached by Tab, and the others from there by
- * arrows, Home and End.
+ * A roving tabindex: Tab reaches one of the elements that `selector` matches in `box`, now or later; arrows, Home and
+ * End reach the others.
  */
 export function rove(box, selector) {
   let stop = null;
@@ -39,33 +39,33 @@ export function rove(box, selector) {
   settle();
 }
 
-/** Sets a text, and hides the element when there is none. Nothing is touched when nothing changed. */
+/** Sets a text, and hides the element if the text is empty. Does nothing if nothing changed. */
 export function set(element, text) {
   if (element.textContent !== text) element.textContent = text;
   element.hidden = text === "";
 }
 
-/** Plays a mark from its beginning, also when the last one has not ended. */
+/** Restarts an animation, also if the last one has not ended. */
 export function mark(element, name) {
   element.classList.remove("born", "restarted", "changed", "worked");
   void element.offsetWidth;
   element.classList.add(name);
 }
 
-/** A count in few characters. */
+/** Formats a count in few characters. */
 export function short(number) {
   if (number < 1000) return String(number);
   return number < 1_000_000 ? `${(number / 1000).toFixed(1)}k` : `${(number / 1_000_000).toFixed(1)}M`;
 }
 
-/** Milliseconds as people say them. */
+/** Formats milliseconds as a rounded duration. */
 export function duration(ms) {
   if (ms < 1000) return `${Math.round(ms)} ms`;
   if (ms < 10_000) return `${(ms / 1000).toFixed(2)} s`;
   return ms < 60_000 ? `${(ms / 1000).toFixed(1)} s` : ago(ms);
 }
 
-/** Milliseconds in one or two whole units. */
+/** Formats milliseconds in one or two whole units. */
 export function ago(ms) {
   const seconds = Math.floor(ms / 1000);
   const [days, hours, minutes] = [Math.floor(seconds / 86_400), Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60];

@@ -1,4 +1,4 @@
-// The dashboard on a page of its own.
+// The dashboard as a page of its own.
 
 import { mountBoard } from "./board.js";
 import { themeSwitch } from "./theme.js";

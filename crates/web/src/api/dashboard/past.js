@@ -1,17 +1,17 @@
-// The last minutes: the samples that the program keeps, and how it was at one of their moments.
+// The last minutes: the samples that the program keeps, and its state at a sampled moment.
 
-/** The fields of a row, in their order. */
+/** The fields of a row, in order. */
 const FIELDS = ["state", "count", "mailbox", "restarts", "handled", "p50", "p99"];
 const MINUTE = 60_000;
 
-/** Keeps the samples that were read. They outlive the process that took them: a bot that was killed is still seen. */
+/** Keeps the samples that were read. They survive the process that took them, so a killed bot remains visible. */
 export function pastOf() {
   const past = { samples: [], breaks: [], every: 2000, kept: 300 };
   return {
-    /** Moment of the newest sample, in milliseconds since 1970; zero when there is none. */
+    /** Time of the newest sample, in milliseconds since 1970; 0 if there is none. */
     newest: () => past.samples.at(-1)?.at ?? 0,
     every: () => past.every,
-    /** Adds what the program answered. */
+    /** Adds samples from a response. */
     take: ({ every_ms: every, kept, actors, samples, breaks }) => {
       Object.assign(past, { every, kept, breaks: breaks ?? [] });
       const after = past.samples.at(-1)?.at ?? 0;
@@ -20,13 +20,13 @@ export function pastOf() {
       past.samples = past.samples.filter((sample) => sample.at > oldest);
     },
     all: () => past.samples,
-    /** When the program ended and began again: `{from, to, kind}`, as far as the samples reach. */
+    /** Outages of the program: `{from, to, kind}`, as far as the samples reach. */
     breaks: () => past.breaks.filter((one) => one.to >= (past.samples[0]?.at ?? 0)),
-    /** The index of the last sample at or before a moment; -1 when there is none. */
+    /** Index of the last sample at or before a time; -1 if there is none. */
     indexAt: (moment) => past.samples.findLastIndex((sample) => sample.at <= moment),
-    /** How each value of a figure went: `[moment, value]`. */
+    /** The history of a figure: `[moment, value]`. */
     figures: (of) => past.samples.map((sample) => [sample.at, of(sample.figures)]),
-    /** The same of an actor, or of all of its kind where it has no row of its own; `shared` tells so. */
+    /** The history of an actor, or of all of its kind if it has no row of its own (`shared`). */
     actor: (path, field) => {
       const family = familyOf(path);
       const own = past.samples.some((sample) => sample.rows.has(path));
@@ -41,15 +41,15 @@ function read(sample, actors) {
   return { at: sample.at, figures: sample.figures, rows };
 }
 
-/** The path of the row that all actors of a kind share: `above/kind:*`. */
+/** The path of the row shared by all actors of a kind: `above/kind:*`. */
 export function familyOf(path) {
   const name = path.slice(path.lastIndexOf("/") + 1);
   return `${path.slice(0, path.length - name.length)}${name.split(":")[0]}:*`;
 }
 
 /**
- * What a counter rose by from point to point. One that fell began anew with its process; the sum of several actors (`shared`) falls, too,
- * when one of them leaves.
+ * The increase of a counter from point to point. A decrease means that its process restarted or, for the sum of several
+ * actors (`shared`), that one was removed.
  */
 export function rises(points, shared = false) {
   return points.map(([at, value], n) => {
@@ -58,7 +58,7 @@ export function rises(points, shared = false) {
   });
 }
 
-/** The tree of a sample, as the program would have told it then. Siblings stand as they do in `live`. */
+/** The tree of a sample, in the program's format. Siblings are ordered as in `live`. */
 export function treeAt(sample, live) {
   const order = new Map();
   const number = (node) => {
@@ -83,7 +83,7 @@ export function treeAt(sample, live) {
   return nodeAt(live?.path ?? "staffai");
 }
 
-/** A turn as it was known at a moment; nothing when it was not accepted yet. */
+/** A turn as known at a time; undefined if it was not accepted yet. */
 export function turnAt(turn, moment) {
   const age = moment - Date.parse(turn.at);
   if (age < 0) return null;
@@ -100,7 +100,7 @@ export function turnAt(turn, moment) {
   };
 }
 
-/** The last minute's restarts of all actors, from sample to sample: `[moment, restarts]`. */
+/** Restarts of all actors between samples in the last minute: `[moment, restarts]`. */
 export function restartsOf(samples) {
   return samples.map((sample, n) => {
     const before = samples[n - 1]?.rows;
@@ -109,7 +109,7 @@ export function restartsOf(samples) {
       const known = before?.get(path)?.restarts ?? restarts;
       sum += Math.max(0, restarts - known);
     }
-    // A gap between two samples is a process that was away.
+    // A gap between samples means that the process was down.
     const gap = n > 0 && sample.at - samples[n - 1].at > MINUTE / 6;
     return [sample.at, sum + (gap ? 1 : 0)];
   });

@@ -1,22 +1,22 @@
-// The way of a turn through the actors: a dot that goes along the drawn tree, and the stops with what each of them took.
+// The path of a turn through the actors: a dot that moves along the tree, and the stops with their times.
 
 import { duration, make, short } from "./dom.js";
 
-/** The shortest time at a stop, so that eyes can follow. */
+/** Minimum time at a stop, so that the dot can be followed. */
 const STEP_MS = 170;
-/** How long the dot stays at its end. */
+/** Time that the dot stays at its end. */
 const END_MS = 900;
-/** Dots that go at the same time; further turns go without one. */
+/** Maximum number of concurrent dots; further turns have none. */
 const DOTS = 12;
 const MODEL = "llm_dispatcher";
-/** A wait between two tries that is worth a line. */
+/** Minimum length of a retry delay that gets a line. */
 const PAUSE_MS = 5;
-/** A limit above this is none. */
+/** A limit above this counts as unlimited. */
 const NO_LIMIT = 1e9;
 
 /**
- * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is null where it
- * still is. `actor` is how the name of the actor begins; of the `entry` it is the door.
+ * The stops that a turn has reached: `{actor, label, from, to, note}` in milliseconds since it was accepted; `to` is
+ * null at the current stop. `actor` is a prefix of the actor's name, and the door for the `entry`.
  */
 export function stops(turn) {
   const end = turn.ended_ms;
@@ -24,7 +24,7 @@ export function stops(turn) {
   const out = [
     { actor: turn.door, entry: true, label: "comes in", from: 0, to: 0 },
     { actor: "gateway", label: `decides: ${turn.trigger}`, from: 0, to: 0 },
-    { actor: "journal", label: "takes custody", from: 0, to: 0 },
+    { actor: "journal", label: "records the turn", from: 0, to: 0 },
   ];
   const note = limitsAsked(turn.counted);
   if (turn.started_ms === null && known !== null) out.push({ actor: "rate_limiter", label: turn.outcome, from: 0, to: known, note });
@@ -36,7 +36,7 @@ export function stops(turn) {
       const before = turn.steps.slice(0, n);
       const failed = before.at(-1)?.failed && before.at(-1).to_ms;
       const { to, cut } = endOfStep(turn, n);
-      if (failed && step.from_ms - failed >= PAUSE_MS) out.push({ actor: "conversation", label: "waits, then tries again", from: failed, to: step.from_ms });
+      if (failed && step.from_ms - failed >= PAUSE_MS) out.push({ actor: "conversation", label: "backs off, then retries", from: failed, to: step.from_ms });
       out.push(stepStop(step, before, { to, cut }));
       at = Math.max(at, to ?? at);
     });
@@ -52,11 +52,11 @@ export function stops(turn) {
 
 function limitsAsked(counted) {
   if (!counted) return "";
-  if (counted.exempt) return "no limit holds here, it is counted only";
+  if (counted.exempt) return "no limit applies, the turn is only counted";
   return `1 message of ${short(counted.of_messages)}, about ${of(counted.expected, counted.of_tokens)} tokens`;
 }
 
-/** So many of what a window allows, where that is a number that says something. */
+/** The use of a window's limit, if it is limited. */
 function of(many, allowed) {
   return allowed < NO_LIMIT ? `${short(many)} of ${short(allowed)}` : short(many);
 }
@@ -66,8 +66,8 @@ function limitsTaken({ messages, tokens }) {
 }
 
 /**
- * When a step ended; `to` is null while it goes on. Of one that never came back, because its conversation crashed or the turn's time was
- * up, it is when the model was asked anew, or the end: it was cut off.
+ * The end of a step; `to` is null while it runs. A step that never ended, because its conversation crashed or the turn
+ * timed out, ends at the next model call or with the turn: it was cut off.
  */
 export function endOfStep(turn, n) {
   const step = turn.steps[n];
@@ -85,11 +85,11 @@ function stepStop(step, before, { to, cut }) {
   if (step.cost) notes.push(`${step.cost.prompt_tokens} in, ${step.cost.completion_tokens} out`);
   if (typeof step.cost?.dollars === "number") notes.push(`$${step.cost.dollars.toPrecision(2)}`);
   const failed = step.failed ?? (cut || null);
-  if (step.kind === "gate") return { actor: "approvals", kind: step.kind, label: `asks for a yes: ${step.name}`, from: step.from_ms, to, note: notes.join(", "), failed };
+  if (step.kind === "gate") return { actor: "approvals", kind: step.kind, label: `asks for approval: ${step.name}`, from: step.from_ms, to, note: notes.join(", "), failed };
   return { actor: step.kind === "model" ? MODEL : "tools", kind: step.kind, label: again + step.name, from: step.from_ms, to, note: notes.join(", "), failed };
 }
 
-/** The stops as lines of a list. */
+/** Formats the stops as list items. */
 export function pathLines(turn) {
   const lines = stops(turn).map((stop) => {
     const took = stop.to === null ? "now" : stop.to > stop.from ? duration(stop.to - stop.from) : `at ${duration(stop.from)}`;
@@ -99,7 +99,7 @@ export function pathLines(turn) {
   return make("ol", "path", ...lines);
 }
 
-/** Dots on a tree. `rowOf(stop)` gives the element of a row, or nothing. */
+/** Dots on a tree. `rowOf(stop)` returns the element of a row, if it exists. */
 export function dotsOn(tree, rowOf) {
   const going = new Map();
   const begun = new Set();
@@ -127,7 +127,7 @@ export function dotsOn(tree, rowOf) {
     }
   };
   return {
-    /** Takes what is known of the newest turns. Those that are there at the first look are old. */
+    /** Receives the newest turns. Those in the first batch get no dots. */
     show: (turns) => {
       for (const turn of [...turns].reverse()) {
         const dot = going.get(turn.number);
@@ -145,7 +145,7 @@ export function dotsOn(tree, rowOf) {
         }
       }
       const oldest = turns.at(-1)?.number ?? 0;
-      // Nothing is heard any more of how those end that are no longer among the newest.
+      // Turns that are no longer among the newest get no further updates.
       for (const [number, dot] of going) {
         if (number >= oldest) continue;
         dot.element.remove();
@@ -155,7 +155,7 @@ export function dotsOn(tree, rowOf) {
       first = false;
       if (going.size > 0) timer ??= setInterval(step, STEP_MS / 2);
     },
-    /** Whether any goes. */
+    /** True if any dot is moving. */
     busy: () => going.size > 0,
     forget: () => {
       for (const dot of going.values()) dot.element.remove();

@@ -1,12 +1,12 @@
-// Small lines of how a value went.
+// Sparklines.
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 120;
 const HEIGHT = 24;
-/** Places that are drawn; more points are put together. */
+/** Horizontal resolution; more points are merged. */
 const PLACES = 60;
 
-/** Makes an empty line, to be filled by [`draw`]. */
+/** Creates an empty line, to be filled by [`draw`]. */
 export function spark(classes = "") {
   const svg = document.createElementNS(SVG, "svg");
   svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
@@ -21,8 +21,9 @@ export function spark(classes = "") {
 }
 
 /**
- * Draws points `[moment, value]`, which stand `every` so many milliseconds, over the span `[from, to]`; values may be nothing. `sum`: values of one place are added up, and
- * not the greatest taken. `marks`: points that get a tick where they are above zero. Tells the greatest value.
+ * Draws points `[moment, value]`, sampled `every` so many milliseconds, over the span `[from, to]`; values may be
+ * missing. `sum`: merged values are added instead of taking their maximum. `marks`: points that get a tick if above
+ * zero. Returns the maximum.
  */
 export function draw(svg, points, { from, to, every, sum = false, marks = [] }) {
   const many = Math.max(2, Math.min(PLACES, Math.floor((to - from) / every)));
@@ -61,7 +62,7 @@ function gathered(points, { from, to, sum, many }) {
     const n = Math.min(many - 1, Math.floor(((at - from) / Math.max(1, to - from)) * many));
     places[n] = places[n] === null ? value : sum ? places[n] + value : Math.max(places[n], value);
   }
-  // Samples may stand further apart than places do.
+  // Samples may be further apart than the resolution.
   let last = null;
   return places.map((value, n) => {
     if (value !== null) {

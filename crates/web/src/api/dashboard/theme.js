@@ -1,11 +1,11 @@
-// Light or dark: as the system prefers, until the reader chooses.
+// The light or dark theme: the system's until the reader chooses.
 
 const KEY = "staffai.theme";
 const NEXT = { "": "dark", dark: "light", light: "" };
 const WORDS = { "": "Colours: as the system", dark: "Colours: dark", light: "Colours: light" };
 const SIGNS = { "": "◐", dark: "☾", light: "☀" };
 
-/** Makes a button the switch. */
+/** Turns a button into the switch. */
 export function themeSwitch(button) {
   const show = (theme) => {
     if (theme) document.documentElement.dataset.theme = theme;
@@ -21,7 +21,7 @@ export function themeSwitch(button) {
     try {
       localStorage.setItem(KEY, theme);
     } catch {
-      // A browser without storage asks the system again the next time.
+      // Without browser storage the system's preference applies again next time.
     }
   });
 }

@@ -1,22 +1,22 @@
-// The tiles: what is counted of the whole, now or at a moment of the last minutes, each with a line of how it went.
+// The tiles: totals, now or at an earlier moment, each with a sparkline.
 
 import { duration, make, short } from "./dom.js";
 import { rises } from "./past.js";
 import { draw, spark } from "./spark.js";
 
-/** Each tile: its name, what it tells, its figure among those of a sample, and whether that is a counter. */
+/** Each tile: its name, its meaning, its figure in a sample, true for a counter. */
 const TILES = [
   ["turns", "turns accepted: a message each, or what a timer or a webhook asked", (now) => now.turns, true],
   ["first words", "from a turn's acceptance to the first text a member can see: the median of the turns below", (now) => now.first_words_p50_ms, false],
-  ["tokens in", "tokens that models were given", (now) => now.prompt_tokens, true],
-  ["tokens out", "tokens that models answered with", (now) => now.completion_tokens, true],
-  ["cost", "what calls of models cost, where rows have prices", (now) => now.dollars, true],
+  ["tokens in", "tokens sent to models", (now) => now.prompt_tokens, true],
+  ["tokens out", "tokens that models generated", (now) => now.completion_tokens, true],
+  ["cost", "cost of model calls, for rows with prices", (now) => now.dollars, true],
   ["refused", "requests over a limit", (now) => now.refused, true],
   ["shed", "work rejected because of overload", (now) => now.shed, true],
   ["lost", "turns closed without a reply or an apology", (now) => now.lost, true],
   ["doubled", "messages that were answered twice", (now) => now.doubled, true],
 ];
-/** Of what time counters are. */
+/** The time span of counters. */
 const SINCE = ", since this process of the bot started";
 const COUNTERS = { refused: "staffai_limit_refused_total", shed: "staffai_shed_total", lost: "staffai_turns_lost_total", doubled: "staffai_turns_doubled_total" };
 
@@ -51,7 +51,7 @@ function shown(name, value) {
   return [short(value ?? 0), moods[name] ?? ""];
 }
 
-/** The figures of this moment, from the newest turns and the page of metrics. */
+/** The current figures, from the newest turns and the metrics. */
 export function figuresNow({ turns, accepted, spent }, page) {
   const ended = turns.filter((turn) => turn.ended_ms !== null && turn.steps.length > 0).map((turn) => turn.visible_ms ?? turn.ended_ms).sort((a, b) => a - b);
   const sum = (field) => spent.reduce((all, row) => all + row[field], 0);
@@ -65,7 +65,7 @@ export function figuresNow({ turns, accepted, spent }, page) {
   };
 }
 
-/** The counters of a page of metrics, summed over their labels. */
+/** Parses counters from the metrics, summed over their labels. */
 export function counters(page) {
   const sums = {};
   for (const line of page.split("\n")) {
@@ -79,13 +79,13 @@ function dollars(amount) {
   return amount !== 0 && amount < 0.01 ? `$${amount.toPrecision(2)}` : `$${amount.toFixed(2)}`;
 }
 
-/** Bounds and how much of each is in use, and what each model cost. */
+/** The limits and their use, and the cost of each model. */
 export function showMoney({ meters, spent: list }, { limits, spent, today }) {
   meters.replaceChildren(...limits.map((limit) => {
     const fill = make("i", limit.used >= limit.max ? "full" : "");
     fill.style.width = `${Math.min(100, (limit.used / Math.max(1, limit.max)) * 100)}%`;
     return make("li", "", make("span", "name", limit.name), make("span", "meter", fill), make("span", "figure", `${limit.used} of ${limit.max}`));
-  }).map((row) => titled(row, "how much of this bound is in use, and how much it allows; beyond it work waits or is turned away")));
+  }).map((row) => titled(row, "the use of this limit and its maximum; beyond it work is queued or rejected")));
   const days = today ? [today] : [];
   list.replaceChildren(...days.map((day) => {
     const cached = day.cached_tokens ? `, ${short(day.cached_tokens)} cached` : "";
@@ -93,12 +93,12 @@ export function showMoney({ meters, spent: list }, { limits, spent, today }) {
     const who = `${day.messages} ${day.messages === 1 ? "message" : "messages"} of ${day.members} ${day.members === 1 ? "member" : "members"}`;
     const figures = `${who}; ${short(day.prompt_tokens)} in${cached}, ${short(day.completion_tokens)} out${unpriced}`;
     return make("li", "", make("span", "name", `${day.day}, all`), make("span", "figure", figures), make("span", "price", day.dollars === null ? "no price" : dollars(day.dollars)));
-  }).map((row) => titled(row, "what the usage ledger has of this day, over all starts: messages, members, tokens, cost")), ...spent.map((row) => {
+  }).map((row) => titled(row, "the usage ledger of this day, across restarts: messages, members, tokens, cost")), ...spent.map((row) => {
     const failed = row.failed ? `, ${row.failed} failed` : "";
     const cached = row.cached_tokens ? `, ${short(row.cached_tokens)} cached` : "";
     const figures = `${row.calls} ${row.calls === 1 ? "call" : "calls"}${failed}; ${short(row.prompt_tokens)} in${cached}, ${short(row.completion_tokens)} out`;
     return make("li", "", make("span", "name", row.model), make("span", "figure", figures), make("span", "price", row.dollars === null ? "no price" : dollars(row.dollars)));
-  }).map((row) => titled(row, "calls of this model row since this process of the bot started: tokens it was given and answered with, and what they cost where the row has prices")));
+  }).map((row) => titled(row, "calls of this model row since this bot process started: input and output tokens, and their cost if the row has prices")));
 }
 
 function titled(element, title) {

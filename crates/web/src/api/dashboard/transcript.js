@@ -1,15 +1,15 @@
-// What was said to and by models for one turn, and what the log has of it: read when a turn is opened.
+// The prompts and raw answers of one turn, and its log lines; read when a turn is opened.
 
 import { make } from "./dom.js";
 
 const PATIENCE = 4000;
-/** Why no texts are there. */
+/** The reasons for missing texts. */
 const WITHOUT = {
-  withheld: "Prompts and raw answers are kept for this page only where log.content allows it.",
-  forgotten: "A member wished to be forgotten: prompts, raw answers and log lines from before that are gone.",
-  visible: "No prompt of this turn is kept: no model was asked, or it was more than ten minutes or forty turns ago.",
+  withheld: "Prompts and raw answers are stored for this page only if log.content allows it.",
+  forgotten: "A member requested deletion of their data: earlier prompts, raw answers and log lines were removed.",
+  visible: "No prompt of this turn is stored: no model was asked, or the turn is older than ten minutes or forty turns.",
 };
-/** Fields of a line that stand in front, without their names. */
+/** Fields at the beginning of a line, shown without their names. */
 const FRONT = ["timestamp", "level", "actor", "event", "message"];
 
 /** Fills `box` for a turn. */
@@ -53,7 +53,7 @@ function callBody({ prompt, answer, tools = [], error }) {
   return lines;
 }
 
-/** A line for eyes. One that was cut off stays as it is. */
+/** Formats a log line. A truncated one stays as it is. */
 function plain(line) {
   try {
     const fields = JSON.parse(line);

@@ -1,10 +1,10 @@
-// Going back in time: a slider over the last minutes, and a button back to now.
+// Time travel: a slider over the last minutes, and a button back to now.
 
 import { ago, make, set } from "./dom.js";
 import { restartsOf, rises } from "./past.js";
 import { draw, spark } from "./spark.js";
 
-/** Makes the slider. `went()` hears that another moment is looked at. */
+/** Creates the slider. `went()` is called when another moment is selected. */
 export function travelOn(went) {
   const line = spark("of-travel");
   const slider = make("input", "travel");
@@ -21,7 +21,7 @@ export function travelOn(went) {
   const label = make("p", "travel-label", moment, back);
   element.hidden = true;
   label.hidden = true;
-  // The moment itself, and not its number: samples go out of the window while somebody looks at one.
+  // The time is kept instead of the index: samples leave the window meanwhile.
   const state = { at: null };
   const tell = () => {
     back.hidden = state.at === null;
@@ -46,10 +46,10 @@ export function travelOn(went) {
   return {
     element,
     label,
-    /** The sample that is looked at; none when it is now. */
+    /** The selected sample; undefined for now. */
     sample: () => (state.at === null ? null : state.samples?.findLast((sample) => sample.at <= state.at) ?? null),
     now,
-    /** Draws what there is to go to. */
+    /** Draws the range. */
     show: (past, span) => {
       state.samples = past.all();
       const { samples } = state;
@@ -72,7 +72,7 @@ export function travelOn(went) {
   };
 }
 
-/** One end of a life of the program, in words. */
+/** Describes the end of one process. */
 function toldOf({ from, to, kind }) {
   const time = (at) => new Date(at).toLocaleTimeString([], { timeStyle: "medium" });
   return `${kind} ${time(from)}, back ${time(to)}`;

@@ -1,31 +1,31 @@
-// The living supervision tree, marked where it changed.
+// The live supervision tree; changed rows are highlighted.
 
 import { ago, duration, make, mark, set, short } from "./dom.js";
 
-/** From so many on, children of one kind are shown as one sum until somebody unfolds them. */
+/** Number of children of one kind from which they are folded into a sum. */
 const FOLD = 6;
-/** Children of one kind that are asked for and drawn; the others are counted. */
+/** Maximum number of children of one kind that are requested and drawn; the others are counted. */
 export const CHILDREN = 60;
 const MAX_DEPTH = 12;
-/** How long an actor that was struck stays red at least, and how long it tells what became of it. */
+/** Minimum time that a struck actor stays red, and time that its recovery is described. */
 const RED_MS = 1500;
 const TOLD_MS = 8000;
 const GOOD = new Set(["running"]);
 const BAD = new Set(["failed", "stopped"]);
 
 /**
- * Makes a tree in `list`. `nameOf` gives the name of what an id stands for, so that people need not read numbers. `detail(path)`
- * gives what opens below an actor that is clicked: an `element`, and how to `show` it anew; `menu(node)` may give what stands above that.
+ * Creates a tree in `list`. `nameOf` returns the name for an id. `detail(path)` returns the content below a clicked
+ * actor: an `element`, and `show` to refresh it; `menu(node)` may return an element above that.
  */
 export function treeView(list, { nameOf, detail, menu }) {
   const view = { list, nameOf, detail, menu, rows: new Map(), open: new Set(), wounds: new Map(), away: null, asked: null, detailed: null, last: null, still: false };
   return {
     /**
-     * An actor was struck, by a `crash`, a `freeze` or a `flood`: it is red for a moment, or, when it is frozen, until it was
-     * restarted, and tells what becomes of it.
+     * Marks an actor as struck by a `crash`, a `freeze` or a `flood`: it is red for a moment, or if frozen until its
+     * restart, and its recovery is described.
      */
     wound: (clicked, word, kind) => {
-      // The menu that was clicked may have been drawn before an earlier strike: what came of that is no news.
+      // The menu may have been drawn before an earlier strike, whose result is not new.
       const node = (view.last && find(view.last, clicked.path)) ?? clicked;
       const now = performance.now();
       view.wounds.set(node.path, { word, node, kind, red: now + RED_MS, until: now + TOLD_MS * (kind === "freeze" ? 2 : 1) });
@@ -37,7 +37,10 @@ export function treeView(list, { nameOf, detail, menu }) {
       view.rows.get(node.path)?.element.scrollIntoView({ block: "nearest" });
       view.away.to = box.scrollTop;
     },
-    /** The name of the actor at a stop, as it is drawn: the first that begins like it, or for a door what keeps its connections. */
+    /**
+     * Returns the row name of the actor at a stop: the first with this prefix, or for a door the actor of its
+     * connections.
+     */
     nameOf: ({ actor, entry }) => {
       const keys = [...view.rows.keys()];
       const begins = (key) => key.split("/").at(-1).startsWith(actor);
@@ -46,15 +49,18 @@ export function treeView(list, { nameOf, detail, menu }) {
         : keys.find((key) => begins(key) && !key.endsWith("conversations")) ?? keys.find(begins);
       return view.rows.get(found)?.parts.name;
     },
-    /** Draws the tree and tells what it sums up to. One of an earlier moment is `still`: what differs is no news. */
+    /**
+     * Draws the tree and returns its totals. A tree of an earlier moment is `still`: its differences are not
+     * highlighted.
+     */
     show: (root, still = false) => {
       view.last = root;
       view.still = still;
       return show(view);
     },
-    /** Calls this when another actor is opened. */
+    /** Sets the callback for opening another actor. */
     opened: (changed) => (view.changed = changed),
-    /** What is open below an actor; nothing when nothing is. */
+    /** The content that is open below an actor, if any. */
     detailed: () => view.detailed,
   };
 }
@@ -76,7 +82,7 @@ function show(view) {
   const now = performance.now();
   for (const [path, wound] of view.wounds) if (wound.until < now) view.wounds.delete(path);
   if (view.away && view.wounds.size === 0) {
-    // Back to where it was looked at before, unless the reader went on from there.
+    // Scrolls back to the earlier position, unless the reader has scrolled since.
     const { box, from, to } = view.away;
     if (Math.abs(box.scrollTop - to) < 2) box.scrollTop = from;
     view.away = null;
@@ -108,14 +114,14 @@ function walk(view, flat, node, { guides, last, depth }) {
   });
 }
 
-/** The children as they are drawn: single ones, sums of one kind, and how many more there are. */
+/** The children as drawn: single ones, sums of one kind, and the number of the rest. */
 function groups(view, node) {
   const kinds = new Map();
-  // An actor that is not started again is shown a while longer.
+  // An actor that is not restarted is shown a while longer.
   const gone = view.still ? [] : [...view.wounds.values()].filter((wound) => above(wound.node.path) === node.path && !node.children.some((child) => child.path === wound.node.path));
   const ghosts = gone.map(({ node: last }) => ({ ...last, state: "gone", mailbox: 0, last_error: null, children: [] }));
   const out = [];
-  // One row may stand for the actors of a kind that have none of their own.
+  // Actors of a kind without rows of their own share one.
   const rests = new Map();
   for (const child of [...node.children, ...ghosts]) {
     const kind = kindOf(child);
@@ -215,7 +221,7 @@ function newRow(view, entry) {
   return { element: make("li", "", line, parts.menu, parts.error), line, parts, seen: null };
 }
 
-/** Sums unfold; actors open. */
+/** Sums can be unfolded, actors can be opened. */
 function pressable({ fold, node }) {
   return Boolean(fold || node);
 }
@@ -231,19 +237,19 @@ function fillMenu(view, parts, node, key) {
     return;
   }
   view.detailed = { path: key, ...view.detail(key) };
-  // The root is the program itself: nothing strikes it.
+  // The root is the program itself, which cannot be struck.
   parts.menu.replaceChildren(...(view.menu && key.includes("/") ? [view.menu(node)] : []), view.detailed.element);
 }
 
-/** What became of an actor that was struck. */
+/** Describes the recovery of a struck actor. */
 function story({ word, kind, red, node: before }, told) {
   if (told.state === "restarting") return `${word}, back-off ${duration(told.backoff_ms ?? 0)}`;
-  if (told.state === "hung") return `${word}, the watchdog ends it`;
+  if (told.state === "hung") return `${word}, the watchdog will end it`;
   if (told.state === "gone") return `${word}; its work is offered again`;
   if (told.state !== "running") return `${word}, ${told.state}`;
   if (told.restarts > before.restarts && told.outage_ms) return `${word}, back after ${duration(told.outage_ms)}`;
-  // Who was crashed and runs without an outage is another one of that name.
-  if (told.restarts > before.restarts || told.handled < before.handled || (kind === "crash" && performance.now() > red)) return `${word}, made anew`;
+  // A crashed actor that runs without an outage is a new actor of that name.
+  if (told.restarts > before.restarts || told.handled < before.handled || (kind === "crash" && performance.now() > red)) return `${word}, restarted`;
   return told.mailbox > 0 ? `${word}, ${told.mailbox} wait` : word;
 }
 
@@ -273,8 +279,8 @@ function fill(view, row, { node, sum, branch, more, open }) {
   set(parts.again, told.restarts > 0 ? `↻ ${told.restarts}` : "");
   set(parts.handled, told.handled > 0 ? short(told.handled) : "");
   set(parts.error, colour !== "good" && told.last_error ? told.last_error : "");
-  parts.depth.title = "messages that wait in its mailbox";
-  parts.again.title = "how often its supervisor started it again after a failure";
+  parts.depth.title = "messages in its mailbox";
+  parts.again.title = "restarts by its supervisor after failures";
   parts.handled.title = "messages and events from outside that it handled, over all restarts";
   parts.depth.setAttribute("aria-label", `${told.mailbox} waiting`);
   parts.again.setAttribute("aria-label", `${told.restarts} restarts`);

@@ -1,32 +1,32 @@
-// The last turns as time lines: waiting in the lane, waiting to be let to a model, the model, tools, posting.
+// The last turns as timelines: queued in the lane, awaiting a permit, the model, tools, posting.
 
 import { ago, duration, make, mark } from "./dom.js";
 import { endOfStep, pathLines } from "./path.js";
 import { showTexts } from "./transcript.js";
 
-/** The shortest length that fills a bar, in milliseconds. */
+/** Minimum length of a full bar, in milliseconds. */
 const SHORTEST = 500;
-/** How long after a turn all of its log is there. */
+/** Time after a turn until all of its log is available. */
 const LOG_MS = 1000;
-/** The kinds of stretches in their order, with what they mean. */
+/** The kinds of segments in order, with their meaning. */
 export const STRETCHES = [
   ["queued", "in the lane", "it waits for the turn before it in its channel"], ["admitted", "admitted", "it waits for a permit, or does its own work"],
   ["model", "model", "a model is asked"], ["tool", "tools", "a tool runs"],
-  ["gate", "decision", "it waits for a person who has to approve a call"], ["posted", "posting", "the answer is on its way into the channel"],
+  ["gate", "decision", "it waits for a member to approve a call"], ["posted", "posting", "the answer is being posted"],
 ];
 const SIGNS = { open: "…", replied: "✓", hinted: "✓", refused: "–", dropped: "–", apologised: "!", failed: "✕", cancelled: "–" };
 
 const KINDS = { gate: "decision about" };
 
-/** What is said in the bar of a turn that has no answer. */
+/** The text in the bar of a turn without an answer. */
 const WORDS = { refused: "refused", dropped: "dropped", failed: "failed", cancelled: "cancelled" };
 
-/** Makes time lines in `list`, with the scale in `axis`. */
+/** Creates timelines in `list`, with the scale in `axis`. */
 export function turnsView(list, axis) {
   const rows = new Map();
   return {
     show: (turns) => show({ list, axis, rows }, turns),
-    /** Opens the turn that answers this message; whether it is among those that are shown. */
+    /** Opens the turn that answers this message; returns true if it is shown. */
     open: (message) => {
       for (const row of rows.values()) if (row.message !== message) row.details.open = false;
       const row = [...rows.values()].find((one) => one.message === message);
@@ -63,7 +63,7 @@ function show(view, turns) {
   }
 }
 
-/** What tells a turn from all others: each life of the program numbers its own. */
+/** The key of a turn: each process numbers its own. */
 function keyOf(turn) {
   return turn.earlier ? `${turn.at} ${turn.number}` : turn.number;
 }
@@ -72,13 +72,13 @@ function endOf(turn) {
   return turn.ended_ms ?? turn.age_ms;
 }
 
-/** How long a turn took without what it waited for persons. */
+/** The duration of a turn without the time it awaited approvals. */
 function worked(turn) {
   const decided = turn.steps.map((step, n) => (step.kind === "gate" ? (endOfStep(turn, n).to ?? endOf(turn)) - step.from_ms : 0));
   return decided.reduce((left, waited) => left - waited, endOf(turn));
 }
 
-/** What a whole bar stands for: almost the longest turn, so that a single slow one does not flatten all others. */
+/** The duration of a full bar: close to the longest turn, so that a single slow one does not flatten the others. */
 function scale(turns) {
   const lengths = turns.map(worked).sort((a, b) => a - b);
   const high = lengths[Math.ceil((lengths.length - 1) * 0.9)] ?? SHORTEST;
@@ -102,8 +102,8 @@ function newRow(turn) {
     more: make("div", "more-of-turn"), texts: make("div", "texts-of-turn"),
   };
   const number = make("span", "number", `#${turn.number}`);
-  number.title = turn.earlier ? "its place among the turns of an earlier process of the bot" : "its place among the turns since this process of the bot started";
-  parts.trigger.title = "why it is answered: a mention, a reply, a direct message, a timer";
+  number.title = turn.earlier ? "its number among the turns of an earlier bot process" : "its number among the turns of this bot process";
+  parts.trigger.title = "its trigger: a mention, a reply, a direct message, a timer";
   parts.took.title = "from its acceptance to the last part of its answer";
   parts.when.title = "when it was accepted";
   const head = make("summary", "turn-head", parts.sign, number, parts.trigger, parts.bar, parts.took, parts.when);
@@ -112,7 +112,7 @@ function newRow(turn) {
   const read = () => details.open && !row.turn.earlier && showTexts(parts.texts, row.turn);
   details.addEventListener("toggle", () => {
     read();
-    // The last lines of the log come a moment after the end.
+    // The last log lines arrive shortly after the end.
     setTimeout(read, LOG_MS);
   });
   return row;
@@ -151,7 +151,7 @@ function fill(row, turn, full) {
   if (details.open && !turn.earlier) showTexts(parts.texts, turn);
 }
 
-/** The parts of a turn's time; they may overlap where tools run side by side. */
+/** The segments of a turn; tools that run concurrently may overlap. */
 function stretches(turn) {
   const end = endOf(turn);
   const known = turn.answered_ms ?? end;
@@ -177,7 +177,7 @@ function explained(turn) {
   return [pathLines(turn), ...ends];
 }
 
-/** Where the time of a turn went, in one line. */
+/** Summarizes the time of a turn in one line. */
 function spentWhere(turn) {
   const parts = [["lane", turn.lane_ms], ["permit", turn.permit_ms], ["model", turn.model_ms], ["tools", turn.tools_ms], ["posting", turn.post_ms]];
   const told = parts.filter(([, took]) => typeof took === "number").map(([part, took]) => `${part} ${duration(took)}`);
@@ -185,7 +185,7 @@ function spentWhere(turn) {
   return told.join(", ");
 }
 
-/** What the turn is found by. */
+/** The text in which a search looks. */
 function idsOf(turn) {
   const ids = [["message", turn.message], ["channel", turn.place], ["member", turn.member]];
   return ids.filter(([, id]) => id).map(([what, id]) => `${what} ${id}`).join(", ");

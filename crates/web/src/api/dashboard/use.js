@@ -1,16 +1,16 @@
-// What was used on the last days, by member and by tool. It is read when it is opened, and seldom after that.
+// The usage of the last days, by member and by tool. Read when opened, then rarely.
 
 import { make, short } from "./dom.js";
 
 const SELDOM_MS = 60_000;
-/** Members and tools of a day that are shown. */
+/** Number of members and tools shown per day. */
 const MOST = 8;
 
-/** Builds the part; `read(path)` asks the program, `nameOf(id)` may name a member. */
+/** Builds the part; `read(path)` queries the program, `nameOf(id)` returns a member's name. */
 export function useOf(read, nameOf) {
   const list = make("ul", "spent by-day");
   const box = make("details", "use", make("summary", "", "By day, member and tool"), list);
-  box.title = "what the usage ledger and the audit of tools have of the last seven days";
+  box.title = "the usage ledger and the audit log of tools for the last seven days";
   let last = -Infinity;
   const look = async () => {
     if (!box.open || performance.now() - last < SELDOM_MS) return;
