@@ -1,4 +1,4 @@
-//! The client: a conversation in the terminal with a running service.
+//! The client: a conversation with a running service, in the terminal.
 
 mod code;
 
@@ -33,18 +33,18 @@ use super::routes::{Submit, Submitted, no_profile};
 use domain::locale::Locale;
 use domain::notice;
 
-/// The longest that opening a connection may take.
+/// Timeout of connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// The longest wait for the answer to a command; a service gives up earlier.
+/// Timeout of a command's answer; the service's own timeout is shorter.
 const COMMAND_WITHIN: Duration = Duration::from_secs(45);
 
-/// The longest wait until an answer is stopped, or it is known whether there is one to stop.
+/// Timeout of stopping an answer.
 const STOP_WITHIN: Duration = Duration::from_secs(10);
 
-/// The longest wait for the answer to a single question: the service bounds its turns more tightly.
+/// Timeout of the answer to a single question; the service's own timeout is shorter.
 const ONCE_WITHIN: Duration = Duration::from_secs(2 * 60 * 60);
 
-/// An answer that was waited for.
+/// The response to a request that waits for its answer.
 #[derive(serde::Deserialize)]
 struct Answered {
     #[serde(default)]
@@ -53,14 +53,14 @@ struct Answered {
     text: String,
 }
 
-/// What may be chosen at the service.
+/// The choices that the service offers.
 #[derive(serde::Deserialize)]
 struct Choices {
     #[serde(default)]
     profiles: Vec<String>,
 }
 
-/// A session that is gone on in.
+/// A session to continue.
 #[derive(serde::Deserialize)]
 struct Attached {
     session: String,
@@ -68,27 +68,27 @@ struct Attached {
     messages: Vec<SaidBefore>,
 }
 
-/// What was said in it.
+/// An earlier message.
 #[derive(serde::Deserialize)]
 struct SaidBefore {
     ours: bool,
     text: String,
-    /// The message that it answers.
+    /// The id of the message that it answers.
     #[serde(default)]
     answers: String,
-    /// It says that there is no answer, or no better one.
+    /// True for an apology, which stands in for an answer.
     #[serde(default)]
     apology: bool,
 }
 
-/// Who types, and what the terminal shows.
+/// The kind of input and output.
 #[derive(Debug, Default)]
 pub struct Manner {
-    /// A person edits lines on a terminal; else lines come as they are, and answers go out alone.
+    /// True if a person edits lines on a terminal; else lines are read unedited, and only answers are written.
     pub person: bool,
-    /// Answers are drawn in colours.
+    /// True to colour answers.
     pub colors: bool,
-    /// The file of what the person said before.
+    /// The file of the input history.
     pub history: Option<PathBuf>,
 }
 
@@ -98,14 +98,14 @@ struct Person {
     screen: Screen,
 }
 
-/// What came of a message.
+/// The result of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asked {
-    /// It is answered, or needed no answer.
+    /// Answered, or no answer was needed.
     Answered,
-    /// There is an apology, or nothing.
+    /// An apology, or nothing.
     Unanswered,
-    /// The person leaves meanwhile.
+    /// The user left before the end.
     Left,
 }
 
@@ -115,7 +115,7 @@ pub struct Client {
     base: String,
     key: Option<SecretString>,
     session: String,
-    /// The profile of prompts that answers are written by; none leaves it to the service.
+    /// The prompt profile for answers; `None` for the service's default.
     profile: Option<String>,
     colors: bool,
     person: Option<Person>,
@@ -123,10 +123,10 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of the service at `base`, in the session of this name.
+    /// Creates a client of the service at `base`, in the session of this name.
     ///
     /// # Errors
-    /// The HTTP client cannot be made, or the terminal takes no orders.
+    /// The HTTP client cannot be created, or the terminal cannot be configured.
     pub fn new(base: String, key: Option<SecretString>, session: String, manner: Manner) -> Result<Self, String> {
         let http = reqwest::Client::builder().connect_timeout(CONNECT_WITHIN).no_proxy().build();
         let http = http.map_err(|error| error.to_string())?;
@@ -140,10 +140,11 @@ impl Client {
         Ok(Self { http, base, key, session, profile: None, colors, person, seen: 0 })
     }
 
-    /// Has all answers written by this profile of prompts.
+    /// Selects the prompt profile for all answers.
     ///
     /// # Errors
-    /// There is no such profile, and the sentence names those that there are; or the service went away or refuses us.
+    /// There is no such profile (the error lists the existing ones), or the service is unreachable or refuses the
+    /// request.
     pub async fn choose(&mut self, profile: String) -> Result<(), String> {
         let request = self.authorized(self.http.get(format!("{}/api/v1/health", self.base)));
         let answer = request.timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)?;
@@ -158,11 +159,11 @@ impl Client {
         Ok(())
     }
 
-    /// Reads messages and shows answers until the input ends or the person leaves. False when nobody reads along and one of them
-    /// had no answer, or an apology.
+    /// Reads messages and shows answers until the input ends or the user leaves. Returns false if a non-interactive run
+    /// had a message without an answer, or with an apology.
     ///
     /// # Errors
-    /// The service went away or refuses us; the sentence says which.
+    /// The service is unreachable or refuses the request.
     pub async fn talk(&mut self, out: &mut (impl Write + Send)) -> Result<bool, String> {
         let mut answered = true;
         while let Typed::Text(text) = self.typed().await? {
@@ -179,11 +180,10 @@ impl Client {
                 },
             }
         }
-        // A person has seen what came of it.
+        // An interactive user has seen the failure.
         Ok(answered || self.person.is_some())
     }
 
-    /// The next message.
     async fn typed(&mut self) -> Result<Typed, String> {
         if let Some(person) = &mut self.person {
             let typed = person.editor.read().await?;
@@ -197,10 +197,11 @@ impl Client {
         Ok(read.map_or(Typed::End, |line| Typed::Text(line.trim().to_owned())))
     }
 
-    /// Says one thing and writes the answer alone. False when there was none, or an apology. Whoever goes away meanwhile cancels it.
+    /// Sends one message and writes only the answer. Returns false if there was none, or an apology. Dropping the
+    /// future cancels the turn.
     ///
     /// # Errors
-    /// The service went away or refuses us; the sentence says which.
+    /// The service is unreachable or refuses the request.
     pub async fn once(&self, text: &str, out: &mut (impl Write + Send)) -> Result<bool, String> {
         let body = Submit {
             session: self.session.clone(),
@@ -221,7 +222,7 @@ impl Client {
         Ok(status == "complete")
     }
 
-    /// Goes on in another session, and shows what was said in it.
+    /// Switches to another session, and shows its messages.
     async fn attach(&mut self, session: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
         let answer = self.session_of(session).await?;
         if !answer.status().is_success() {
@@ -237,17 +238,17 @@ impl Client {
         writeln!(out, "in session {number} {}", self.session).map_err(|error| error.to_string())
     }
 
-    /// What the service knows of a session.
+    /// Requests a session's data.
     async fn session_of(&self, session: &str) -> Result<reqwest::Response, String> {
         let mut url = reqwest::Url::parse(&self.base).map_err(|error| error.to_string())?;
         url.set_path(&format!("/api/v1/sessions/{}", session.replace('/', "")));
         self.authorized(self.http.get(url)).timeout(CONNECT_WITHIN * 2).send().await.map_err(unreachable)
     }
 
-    /// Says one thing and shows the whole answer.
+    /// Sends one message and shows the whole answer.
     ///
     /// # Errors
-    /// The service went away or refuses us; the sentence says which.
+    /// The service is unreachable or refuses the request.
     pub async fn ask(&mut self, text: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
         let (session, profile) = (self.session.clone(), self.profile.clone());
         let body = Submit { session, text: text.to_owned(), profile, ..Submit::default() };
@@ -256,7 +257,7 @@ impl Client {
         let answer = tokio::select! {
             answer = &mut sending => answer.map_err(unreachable)?,
             () = interrupted() => {
-                // It may have been taken: then it is stopped before the person leaves.
+                // The message may have been accepted: it is cancelled before the client exits.
                 tokio::select! {
                     answer = timeout(STOP_WITHIN, sending) => self.take_back(answer.ok().and_then(Result::ok)).await,
                     () = interrupted() => {}
@@ -270,7 +271,7 @@ impl Client {
             return Ok(Asked::Unanswered);
         }
         if !answer.status().is_success() {
-            // Only without a key nothing can be said at all.
+            // Only a missing key makes every further message useless.
             let ends = answer.status() == StatusCode::UNAUTHORIZED;
             let why = refusal(answer).await;
             if ends {
@@ -296,18 +297,17 @@ impl Client {
         Ok(Asked::Unanswered)
     }
 
-    /// Stops what was submitted, if the service took it.
+    /// Cancels a submitted message, if the service accepted it.
     async fn take_back(&self, answer: Option<reqwest::Response>) {
         let Some(answer) = answer.filter(|answer| answer.status().is_success()) else { return };
         if let Ok(Submitted { message, command: false, .. }) = answer.json().await
             && !message.is_empty()
         {
-            // Whoever leaves has no use for a reason.
+            // The client exits, so the reason is not shown.
             let _ = self.stop(&message).await;
         }
     }
 
-    /// Stops an answer.
     async fn stop(&self, message: &str) -> Result<(), String> {
         let request = self.authorized(self.http.delete(format!("{}/api/v1/messages/{message}", self.base)));
         request.timeout(STOP_WITHIN).send().await.map(drop).map_err(unreachable)
@@ -321,7 +321,7 @@ impl Client {
     }
 }
 
-/// The session of a line that asks to go on in it.
+/// Returns the session that a line asks to attach to.
 fn attaches(line: &str) -> Option<&str> {
     let words: Vec<&str> = line.split_whitespace().collect();
     match words[..] {
@@ -330,14 +330,14 @@ fn attaches(line: &str) -> Option<&str> {
     }
 }
 
-/// Somebody presses Ctrl-C. Where that cannot be heard of, the system ends the process by itself.
+/// Resolves on Ctrl-C. If the signal handler cannot be installed, the system ends the process.
 async fn interrupted() {
     if tokio::signal::ctrl_c().await.is_err() {
         std::future::pending::<()>().await;
     }
 }
 
-/// One line of the input; none at its end. A person may take any time.
+/// Reads one line of input; `None` at its end. There is no timeout.
 async fn read_line() -> Result<Option<String>, String> {
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

@@ -1,12 +1,12 @@
-//! Commands at the terminal: a line that begins with a slash and the name of a command.
+//! Slash commands: a line that begins with a slash and the name of a command.
 
 use domain::command::CommandKind;
 use domain::menu;
 
-/// What was given with a command, by the names of its options.
+/// The options of a command: names and values.
 pub type Options = Vec<(String, String)>;
 
-/// The command of a line, and what is given with it. None for everything that only begins with a slash, such as a path.
+/// Parses a command line; `None` for other text that begins with a slash, such as a path.
 #[must_use]
 pub fn parse(line: &str) -> Option<(String, Options)> {
     let line = line.trim().strip_prefix('/')?;
@@ -17,7 +17,7 @@ pub fn parse(line: &str) -> Option<(String, Options)> {
     let given = given.trim();
     let options = match CommandKind::named(name).and_then(menu::option) {
         Some(option) if !given.is_empty() => {
-            // As other doors write it, `row: deep`, or the value alone.
+            // In the form of other doors, `row: deep`, or only the value.
             let value = given.strip_prefix(option.name).and_then(|rest| rest.trim_start().strip_prefix(':'));
             vec![(option.name.to_owned(), value.unwrap_or(given).trim().to_owned())]
         }

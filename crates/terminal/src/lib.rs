@@ -1,7 +1,7 @@
-//! The terminal's door: sessions that live in this process, the routes that reach them, and the client that speaks to those.
+//! The terminal's door: sessions, their HTTP routes, and the command-line client.
 //!
-//! A session is a place with one person in it. Clients read the events of its turns, which are numbered, so one that lost its
-//! connection goes on where it was.
+//! A session is a place with one member in it. Clients read the numbered events of its turns, so that a client can
+//! resume after a lost connection.
 
 pub mod client;
 

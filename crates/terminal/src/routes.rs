@@ -1,4 +1,4 @@
-//! The routes of this door: say something in a session, read along, look after sessions, and what there is to know.
+//! The HTTP routes of this door: messages, event streams, sessions and queries.
 
 mod about;
 mod lineage;
@@ -31,45 +31,45 @@ use domain::gate::{Choice, Click, Clicker, GateId, Refusal};
 use domain::lineage::Identity;
 use ports::{Console, Intake, ModelsInForce, PromptSections, ToolsOf, TurnEventLog, UsageOf, Vitals};
 
-/// A decision, as a client submits it.
+/// A submitted decision.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Verdict {
-    /// The call may run.
+    /// True if the call may run.
     pub approve: bool,
-    /// The same call may for an hour, in that session.
+    /// True if the same call is allowed for an hour in that session.
     #[serde(default)]
     pub hour: bool,
 }
 
-/// What the routes work with.
+/// The dependencies of the routes.
 #[derive(Clone)]
 pub struct Parts {
-    /// Who this server is among those that ask each other.
+    /// The identity of this server among servers that ask each other.
     pub us: Arc<Identity>,
     /// The sessions.
     pub sessions: Arc<Sessions>,
-    /// The way in.
+    /// Accepts the turns.
     pub intake: Arc<dyn Intake>,
-    /// Where answers are read.
+    /// The events of turns.
     pub events: Arc<dyn TurnEventLog>,
-    /// The models that may be asked.
+    /// The available models.
     pub models: Arc<dyn ModelsInForce>,
-    /// The tools that may be used.
+    /// The available tools.
     pub tools: Arc<dyn ToolsOf>,
-    /// What is known of the program.
+    /// The state of the program.
     pub vitals: Arc<dyn Vitals>,
-    /// What was used.
+    /// The usage of members.
     pub usage: Arc<dyn UsageOf>,
-    /// What operators see and change.
+    /// The operators' view and commands.
     pub console: Arc<dyn Console>,
     /// The sections of prompts.
     pub prompts: Arc<dyn PromptSections>,
 }
 
-/// Paths beside those of any endpoint.
+/// Paths outside of all endpoints.
 const ANY_OTHER: [&str; 3] = ["/api/v1", "/api/v1/", "/api/v1/{*other}"];
 
-/// The routes of sessions. The caller that mounts them authorises requests and says who asks.
+/// Returns the routes. The caller that mounts them authorizes requests and adds the [`Caller`].
 pub fn router(parts: Parts) -> Router {
     let others =
         ANY_OTHER.into_iter().fold(Router::new(), |others, path| others.route(path, any(problem::no_endpoint)));
@@ -92,7 +92,7 @@ pub fn router(parts: Parts) -> Router {
         .with_state(parts)
 }
 
-/// Lets those through whose keys open this door.
+/// Admits callers whose keys open this door.
 async fn through_this_door(Extension(caller): Extension<Caller>, request: Request, next: Next) -> Response {
     if caller.opens(&DOOR) {
         return next.run(request).await;
@@ -101,7 +101,7 @@ async fn through_this_door(Extension(caller): Extension<Caller>, request: Reques
     refused(StatusCode::FORBIDDEN, why)
 }
 
-/// Decides about a call of this door that waits: one of the caller's own turns or, for whoever operates the bot, any.
+/// Decides about a pending call of this door: one of the caller's turns or, for operators, any.
 async fn decide(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
@@ -112,7 +112,7 @@ async fn decide(
         Ok(body) => body,
         Err(rejection) => return refused(rejection.status(), &rejection.body_text()),
     };
-    let unknown = || refused(StatusCode::NOT_FOUND, "nothing of this id waits here");
+    let unknown = || refused(StatusCode::NOT_FOUND, "there is no pending call of this id");
     let Some(gate) = GateId::parse(&id) else { return unknown() };
     let choice = match (approve, hour) {
         (true, false) => Choice::Once,
@@ -123,10 +123,10 @@ async fn decide(
     let click = Click { gate, choice, by: Clicker::Client(DOOR, person), place: None, callback: None };
     match parts.intake.decide(click).await {
         Ok(decision) => Json(json!({"status": "ok", "decision": decision.told()})).into_response(),
-        // What is another's to decide is not even said to be there.
+        // The existence of another member's call is not revealed.
         Err(Refusal::Unknown | Refusal::WrongPlace | Refusal::NotTheirs) => unknown(),
         Err(Refusal::Decided) => refused(StatusCode::CONFLICT, "it was decided already"),
-        Err(Refusal::Expired) => refused(StatusCode::CONFLICT, "it is too late: it counts as denied"),
+        Err(Refusal::Expired) => refused(StatusCode::CONFLICT, "the approval expired: the call counts as denied"),
         Err(Refusal::NotRecorded) => {
             refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
         }

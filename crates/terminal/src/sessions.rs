@@ -1,4 +1,4 @@
-//! The sessions: what was said and answered in each. They are kept in the store; what is worked with is in memory as well.
+//! The sessions: their messages and answers. The store has all of them; the active ones are cached in memory.
 
 mod index;
 mod memory;
@@ -28,58 +28,57 @@ use domain::outgoing::{Capabilities, Piece};
 use domain::rejection::Rejection;
 use ports::{Clock, HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster, Store, Write};
 
-/// The longest message that a terminal shows, in Unicode scalar values.
+/// Maximum length of a message, in Unicode scalar values.
 pub(super) const TEXT_LIMIT: usize = 16_000;
-/// The bot's own id at this door.
+/// The bot's id at this door.
 const US: &str = "staffai";
 
-/// Why a message was not taken.
+/// The reason why a message was not accepted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// The name of the session is not usable.
-    #[error("a session's name has 1 to 64 letters, digits, - or _")]
+    /// The name of the session is invalid.
+    #[error("a session's name must have 1 to 64 letters, digits, - or _")]
     BadName,
-    /// There is nothing in it.
+    /// The message is empty.
     #[error("the text is empty")]
     Empty,
-    /// Another session of the same person has this name.
+    /// The holder has another session of this name.
     #[error("there is a session of this name already")]
     NameTaken,
-    /// So many sessions begin at this moment that it could not be given a number.
+    /// No number could be assigned: too many sessions are being created.
     #[error("too many sessions begin at this moment; try again in a second")]
     Crowded,
-    /// It is the session of another person, who alone speaks in it.
+    /// The session belongs to another holder, and only its owner may write in it.
     #[error("only its owner speaks in that session; choose a name of your own")]
     NotTheirs,
 }
 
-/// How long sessions are kept at present.
+/// Returns the retention time of sessions, which may change.
 pub type KeptFor = Arc<dyn Fn() -> Duration + Send + Sync>;
 
-/// All sessions of this process, and those in the store.
+/// All sessions, cached and stored.
 pub struct Sessions {
     clock: Arc<dyn Clock>,
     store: Arc<dyn Store>,
     kept_for: KeptFor,
     inner: Mutex<Memory>,
     index: Mutex<Known>,
-    /// Held while a session begins, so that no two have one number.
+    /// Serializes the creation of sessions, so that numbers are unique.
     beginning: tokio::sync::Mutex<()>,
-    /// Held while the index is compared with the sessions.
+    /// Serializes the comparison of the index with the sessions.
     mending: tokio::sync::Mutex<()>,
 }
 
-/// What a message asks for.
 #[derive(Debug, Default)]
 pub(super) struct Wants {
     /// The row that answers it.
     pub row: Option<String>,
-    /// The profile of prompts.
+    /// The prompt profile.
     pub profile: Option<String>,
 }
 
 impl Sessions {
-    /// The sessions in this store.
+    /// Creates the sessions of this store.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, store: Arc<dyn Store>, kept_for: KeptFor) -> Self {
         let (inner, index) = (Mutex::default(), Mutex::default());
@@ -87,19 +86,18 @@ impl Sessions {
         Self { clock, store, kept_for, inner, index, beginning, mending }
     }
 
-    /// The present moment.
+    /// Returns the current time.
     pub(super) fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    /// Our own account at this door.
+    /// Returns the bot's account at this door.
     #[must_use]
     pub fn us() -> Person {
         Person::new(DOOR, US)
     }
 
-    /// A message in a session. Returns the event for triage. With the same `key` it is the same message, also in a later life of the
-    /// process.
+    /// Adds a message to a session and returns the event for triage. Idempotent by `key`, also across restarts.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -134,24 +132,24 @@ impl Sessions {
             inner.make_room();
             (posted, writes)
         };
-        // The journal writes down the turn behind it, in the same order.
+        // The store keeps the order: the journal's record of the turn follows.
         drop(self.store.write(writes));
         Ok(posted)
     }
 
-    /// Whether a session has this message.
+    /// True if a session has this message.
     pub(super) async fn has_message(&self, place: &Place, message: &str) -> bool {
         self.load(place).await;
         self.inner.lock().known(place).is_some_and(|session| session.find(message).is_some())
     }
 
-    /// A message was not taken after all: it was not said.
+    /// Removes a message that was not accepted after all.
     pub(super) async fn was_not_said(&self, place: &Place, message: &str) {
-        // What is not there any more needs not to be taken back.
+        // It may be gone already.
         let _ = self.take_back(place, &MessageId::new(DOOR, message)).await;
     }
 
-    /// A command in a session.
+    /// Returns the event of a command in a session.
     pub(super) async fn runs(
         &self,
         caller: &api_key::Caller,
@@ -161,11 +159,11 @@ impl Sessions {
     ) -> Command {
         self.load(place).await;
         let id = self.inner.lock().next_id(self.clock.now()).to_string();
-        // Who may run `!sysprompt` may run `/status`: both rest on this right, with a key or without one.
+        // Operators may run `!sysprompt` and `/status`: both require this right, with or without a key.
         let operator = caller.may(Right::Operate);
         let person = owner_of(place);
         Command {
-            // The answer finds its session by the token.
+            // The answer finds its session by this token.
             callback: Callback {
                 id: MessageId::new(DOOR, id),
                 application: US.to_owned(),
@@ -184,7 +182,7 @@ impl Sessions {
 
     fn posted(&self, id: MessageId, place: &Place, ours: bool, text: &str) -> Posted {
         let owner = owner_of(place);
-        // A session is no direct message: all who may reach this door are answered.
+        // A session is not a direct message: every caller of this door is answered.
         let guild = Some(owner.door.as_str().to_owned());
         let (person, name, kind) =
             if ours { (Self::us(), US, AuthorKind::Ourselves) } else { (owner, "you", AuthorKind::Member) };
@@ -209,7 +207,7 @@ impl Sessions {
         }
     }
 
-    /// The same, and begins a session again that something is said in after it was over.
+    /// Like [`load`](Self::load), and creates a session that no longer exists.
     async fn load_or_begin(&self, place: &Place) -> Result<(), NotTaken> {
         if self.record(place).await.is_none() {
             self.begin_again(place).await?;
@@ -218,7 +216,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// Takes a session from the store into memory, unless it is there. One that the store does not have any more is gone.
+    /// Loads a session into memory unless it is cached. One that is no longer stored is removed.
     async fn load(&self, place: &Place) {
         let Some(record) = self.record(place).await else {
             self.over(place);
@@ -237,7 +235,7 @@ impl Sessions {
         self.inner.lock().fill(place, &record, kept.collect());
     }
 
-    /// What is written after a line was kept or changed: the line, the session, and what had to make room.
+    /// Returns the writes after a line was added or changed: the line, the session, and the evicted lines.
     fn written(&self, place: &Place, session: &memory::Session, number: u64, dropped: Vec<u64>) -> Vec<Write> {
         let person = owner_of(place);
         let ttl = Some((self.kept_for)());
@@ -266,7 +264,7 @@ impl Sessions {
             }
             let id = MessageId::new(DOOR, number.to_string());
             let reply_to = reply_to.map(|id| Quoted { id: id.clone(), seen: session.seen(id) });
-            // A terminal shows no marks.
+            // Terminals do not render platform marks.
             let text = template::spelled_out(&piece.text, self.clock.now());
             let posted = Posted { reply_to, ..self.posted(id.clone(), place, true, &text) };
             let nonce = Some(nonce.to_owned());
@@ -347,14 +345,14 @@ impl Poster for Sessions {
             PostRequest::History { place, range, limit } => {
                 PostResult::Messages(self.history(place, range, usize::from(*limit)).await)
             }
-            // There are no roles here.
+            // There are no roles at this door.
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
             PostRequest::Fetch { place, message } => {
                 let all = self.history(place, &HistoryRange::Newest, MESSAGES_MAX).await;
                 PostResult::Messages(all.into_iter().filter(|posted| posted.id == *message).collect())
             }
-            // The answer to a command is in the events, also where its session is gone with it. Events tell that a turn runs; nothing
-            // is offered here to those who type.
+            // The answer to a command is in the events, even if its session was deleted. Events show that a turn is in
+            // progress; typing members get no suggestions.
             PostRequest::Respond { .. }
             | PostRequest::Typing { .. }
             | PostRequest::React { .. }
@@ -367,19 +365,19 @@ impl Poster for Sessions {
     }
 }
 
-/// Which models may answer this caller, with what they ask for.
+/// Returns the models that may answer this caller, with the requested options.
 fn wanted(caller: &api_key::Caller, Wants { row, profile }: Wants) -> WantedModels {
     WantedModels { row, profile, among: caller.rows().to_vec() }
 }
 
-/// The id of the message that a client calls by this key.
+/// Returns the message id for a client's idempotency key.
 pub(super) fn keyed(session: &str, key: &str) -> String {
     let digest = Sha256::digest(format!("{session}\0{key}"));
     digest.iter().take(16).fold("k".to_owned(), |id, byte| format!("{id}{byte:02x}"))
 }
 
 fn message_gone() -> PostError {
-    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is not kept any more".to_owned() }
+    PostError::Rejected { reason: Rejection::MessageGone, message: "the message is no longer stored".to_owned() }
 }
 
 fn gone() -> PostError {

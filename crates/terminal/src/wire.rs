@@ -1,4 +1,4 @@
-//! The events of turns as this door's clients read them: one JSON object each, answers as text.
+//! The events of turns in this door's format: one JSON object each, answers as text.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,90 +13,90 @@ use domain::turn_event::{GateDecision, ToolState, TurnEvent, TurnUpdate};
 /// One event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Its number: rising, and the `id` of the event as well. A client that comes back names the last one that it has.
+    /// Its number, increasing, which is also the `id` of the event. A client resumes with the last number that it has.
     pub number: u64,
     /// The id of the message that began the turn; empty for `missed`.
     #[serde(default)]
     pub turn: String,
-    /// What happened.
+    /// The change.
     #[serde(flatten)]
     pub update: Update,
 }
 
-/// What happened. The meaning of each is that of [`TurnUpdate`].
+/// A change. Each has the meaning of the [`TurnUpdate`] of the same name.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum Update {
-    /// The message was taken.
+    /// The message was accepted.
     Accepted,
-    /// It waits for earlier ones.
+    /// It is queued behind earlier ones.
     Queued {
-        /// How many are before it.
+        /// The number of messages before it.
         ahead: usize,
     },
-    /// The answer grew.
+    /// The draft of the answer grew.
     Draft {
-        /// The text that follows on the draft so far.
+        /// The text to append to the draft.
         text: String,
-        /// The draft begins here.
+        /// True if the draft begins here.
         anew: bool,
     },
-    /// A call of a tool.
+    /// A tool call.
     Tool {
         /// Its id, unique in the turn.
         call: String,
         /// The tool's name.
         name: String,
-        /// How it is.
+        /// Its state.
         state: ToolState,
-        /// What is shown of it: its arguments, how far it is, or what came of it.
+        /// Its arguments, its progress or its result, as shown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         text: Option<String>,
     },
-    /// A call that waits for approval.
+    /// A call that requires approval.
     Gate {
-        /// The id that a decision names.
+        /// The id for the decision.
         id: String,
-        /// What is asked.
+        /// The question.
         question: String,
-        /// When it counts as refused, in milliseconds since the Unix epoch.
+        /// The time at which it counts as denied, in milliseconds since the Unix epoch.
         expires_at: u64,
-        /// What was decided; absent while it is open.
+        /// The decision; absent while it is open.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         decision: Option<GateDecision>,
     },
-    /// The whole answer.
+    /// The complete answer.
     Final {
         /// Its text.
         text: String,
     },
-    /// Why there is no better answer.
+    /// An apology in place of an answer.
     Apology {
-        /// Its text, behind what was drafted.
+        /// Its text, after the draft.
         text: String,
     },
-    /// Nothing more follows on this turn.
+    /// The last event of the turn.
     Done {
-        /// Why it has no answer: what was drafted of one, or given as one, does not stand any more. Absent behind an answer or an
-        /// apology that stands.
+        /// The reason for a missing answer: earlier drafts and answers are retracted. Absent after a valid answer or
+        /// apology.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         unanswered: Option<Unanswered>,
     },
-    /// The reader was too slow, or came too late: events up to this number are gone. The stream may end behind it.
+    /// The reader was too slow or too late: events up to this number are lost. The stream may end after it.
     Missed,
 }
 
-/// Why a turn ended without an answer.
+/// The reason why a turn ended without an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unanswered {
     /// Its message was deleted, or a client stopped it.
     Stopped,
-    /// A limit refused it, and its sender was told so lately.
+    /// A limit refused it; its sender was notified recently.
     OverLimit,
-    /// There was too much to do to take it, and its sender was told so lately.
+    /// Overload; its sender was notified recently.
     NotTaken,
-    /// It ended for another reason of which nothing is said.
+    /// Another reason, which is not disclosed.
     #[serde(other)]
     Dropped,
 }
@@ -113,18 +113,18 @@ impl Unanswered {
 }
 
 impl Update {
-    /// The end of a turn behind its answer.
+    /// The end of a turn after its answer.
     pub const DONE: Self = Self::Done { unanswered: None };
 }
 
 impl Event {
-    /// The event as it is sent at this moment.
+    /// Converts an event for sending now.
     #[must_use]
     pub fn of(event: &TurnEvent, now: Timestamp) -> Self {
         Self::laid_out(event, now).0
     }
 
-    /// The same, and whether it is sent so at any moment: an answer that counts down to a moment is not.
+    /// Like [`of`](Self::of), with true if the result does not depend on the time: an answer with a countdown does.
     #[must_use]
     pub fn laid_out(event: &TurnEvent, now: Timestamp) -> (Self, bool) {
         let mut lasting = true;
@@ -142,7 +142,7 @@ impl Event {
             }
             TurnUpdate::Gate { id, question, arguments, expires_at, decision } => Update::Gate {
                 id: id.clone(),
-                // The arguments are shown as they are, whatever they look like.
+                // Arguments are shown literally.
                 question: format!("{}\n{arguments}", template::spelled_out(question, now)),
                 expires_at: expires_at.0,
                 decision: *decision,
@@ -154,14 +154,15 @@ impl Event {
         (Self { number: event.number, turn: event.turn.id.to_string(), update }, lasting)
     }
 
-    /// Events up to this number are gone.
+    /// Reports that events up to this number are lost.
     #[must_use]
     pub const fn missed(number: u64) -> Self {
         Self { number, turn: String::new(), update: Update::Missed }
     }
 }
 
-/// An answer as text, and whether it is that at any moment. A terminal shows no marks of a platform, so they are spelled out.
+/// Formats an answer as text, with true if it does not depend on the time. Terminals do not render platform marks, so
+/// these are spelled out.
 fn in_words(parts: &[Part], now: Timestamp) -> (String, bool) {
     let pieces = lay_out(parts, &Capabilities::text_only(TEXT_LIMIT));
     let texts: Vec<String> = pieces.into_iter().map(|piece| piece.text).collect();

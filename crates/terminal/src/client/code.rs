@@ -1,15 +1,15 @@
-//! Colours for the code of answers, line by line. What a language has in common with its relatives is enough here: strings,
-//! comments, numbers, and words that many languages reserve.
+//! Syntax highlighting of code in answers, line by line, by features that many languages share: strings, comments,
+//! numbers and reserved words.
 
-/// Ends every colour.
+/// Resets all colours.
 pub(super) const PLAIN: &str = "\x1b[0m";
-/// Comments, and whatever stands back.
+/// The colour of comments and other secondary text.
 pub(super) const DIM: &str = "\x1b[2m";
 const WORD: &str = "\x1b[35m";
 const STRING: &str = "\x1b[32m";
 const NUMBER: &str = "\x1b[33m";
 
-/// Words that languages reserve.
+/// Reserved words of several languages.
 const WORDS: [&str; 96] = [
     "abstract",
     "and",
@@ -109,7 +109,7 @@ const WORDS: [&str; 96] = [
     "with",
 ];
 
-/// The same of SQL, in capitals.
+/// Reserved words of SQL, in capitals.
 const SQL_WORDS: [&str; 42] = [
     "ALTER", "AND", "AS", "ASC", "BETWEEN", "BY", "CASE", "CREATE", "DELETE", "DESC", "DISTINCT", "DROP", "ELSE",
     "END", "EXISTS", "FROM", "GROUP", "HAVING", "IN", "INNER", "INSERT", "INTO", "IS", "JOIN", "LEFT", "LIKE", "LIMIT",
@@ -117,16 +117,16 @@ const SQL_WORDS: [&str; 42] = [
     "WHERE",
 ];
 
-/// What languages of one kind have in common.
+/// A family of languages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Family {
-    /// Comments begin with two slashes.
+    /// Comments begin with `//`.
     Slashes,
     /// Comments begin with `#`.
     Hash,
-    /// Comments begin with two dashes.
+    /// Comments begin with `--`.
     Dashes,
-    /// The same, and words are reserved in any case.
+    /// Like [`Self::Dashes`], with reserved words in any case.
     Sql,
 }
 
@@ -164,14 +164,14 @@ impl Family {
 #[derive(Debug, Default)]
 pub(super) struct Code {
     family: Option<Family>,
-    /// Single quotes hold one character, so that a lifetime of Rust does not look like a string.
+    /// True if single quotes hold one character, so that a lifetime in Rust is not taken for a string.
     characters: bool,
-    /// A comment of several lines is open.
+    /// True inside a comment of several lines.
     within_comment: bool,
 }
 
 impl Code {
-    /// A block in this language; one that is not known stays without colours.
+    /// Begins a block in this language; an unknown one is not coloured.
     pub(super) fn in_language(language: &str) -> Self {
         let language = language.to_ascii_lowercase();
         let characters = matches!(
@@ -198,7 +198,7 @@ impl Code {
         Self { family: Family::of(&language), characters, within_comment: false }
     }
 
-    /// The length of the string or the character that begins here, if one does.
+    /// Returns the length of the string or character literal that begins here, if any.
     fn string(&self, text: &str, quote: char) -> Option<usize> {
         match quote {
             '\'' if self.characters => {
@@ -210,7 +210,7 @@ impl Code {
         }
     }
 
-    /// The line with its colours.
+    /// Returns the line with colours.
     pub(super) fn line(&mut self, line: &str) -> String {
         let Some(family) = self.family else { return line.to_owned() };
         let mut drawn = String::with_capacity(line.len() * 2);
@@ -244,17 +244,17 @@ impl Code {
     }
 }
 
-/// The length of the beginning whose characters are all such.
+/// Returns the length of the prefix whose characters all match.
 fn span(text: &str, such: impl Fn(char) -> bool) -> usize {
     text.find(|c| !such(c)).unwrap_or(text.len())
 }
 
-/// The longest string that is coloured, in characters.
+/// The longest coloured string, in characters.
 const STRING_MAX: usize = 200;
-/// The longest character between single quotes, where those hold no strings: `'\u{10ffff}'`.
+/// The longest character literal, where single quotes hold no strings: `'\u{10ffff}'`.
 const CHARACTER_MAX: usize = 11;
 
-/// The length of the string that begins here, if one ends nearby on this line.
+/// Returns the length of the string that begins here, if it ends on this line within the bound.
 fn string(text: &str, quote: char, within: usize) -> Option<usize> {
     let mut escaped = false;
     for (at, c) in text.char_indices().skip(1).take(within) {

@@ -1,4 +1,4 @@
-//! The line that a person edits: history with search, several lines in one message, pasted text as it is.
+//! The line editor: history with search, messages of several lines, bracketed paste.
 
 use std::path::{Path, PathBuf};
 
@@ -9,21 +9,19 @@ use rustyline::{
     Modifiers, Movement, RepeatCount,
 };
 
-/// The most lines that the history keeps.
+/// Maximum number of lines in the history.
 const KEPT: usize = 1000;
 
 const PROMPT: &str = "you › ";
 const COLORED: &str = "\x1b[1;36myou ›\x1b[0m ";
 
-/// What Enter behind a backslash adds: a mark without width that pasted text does not have, and the end of the line.
+/// Added by Enter after a backslash: a zero-width mark that pasted text does not contain, and a line break.
 const GOES_ON: &str = "\u{2060}\n";
 
-/// What came of a prompt.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Typed {
-    /// A message.
     Text(String),
-    /// The person leaves.
+    /// The user leaves.
     End,
 }
 
@@ -31,17 +29,17 @@ type Line = LineEditor<(), DefaultHistory>;
 
 /// Edits lines on the terminal.
 pub(super) struct Editor {
-    /// Away while a line is edited.
+    /// `None` while a line is edited.
     line: Option<Line>,
     history: Option<PathBuf>,
     colors: bool,
 }
 
 impl Editor {
-    /// An editor with the history of this file, which is the person's alone.
+    /// Creates an editor with the history of this file, which is readable by its owner only.
     ///
     /// # Errors
-    /// The terminal takes no orders.
+    /// The terminal cannot be configured.
     pub(super) fn new(history: Option<PathBuf>, colors: bool) -> Result<Self, String> {
         let refused = |error: ReadlineError| error.to_string();
         let config = Config::builder().max_history_size(KEPT).and_then(|config| config.history_ignore_dups(true));
@@ -52,13 +50,12 @@ impl Editor {
         line.bind_sequence(KeyEvent::ctrl('C'), EventHandler::Conditional(Box::new(Interrupt)));
         let history = history.filter(|path| begin(path).is_ok());
         if let Some(path) = &history {
-            // One that cannot be read begins anew.
+            // An unreadable history begins empty.
             let _ = line.load_history(path);
         }
         Ok(Self { line: Some(line), history, colors })
     }
 
-    /// The next message.
     pub(super) async fn read(&mut self) -> Result<Typed, String> {
         let Some(mut line) = self.line.take() else { return Ok(Typed::End) };
         let prompt = (PROMPT, if self.colors { COLORED } else { PROMPT });
@@ -80,7 +77,7 @@ impl Editor {
         typed
     }
 
-    /// Remembers a message. A history that cannot be written is that of this conversation alone.
+    /// Adds a message to the history. If the file cannot be written, the history lasts for this conversation.
     fn keep(&self, line: &mut Line, text: &str) {
         if text.trim().is_empty() || !line.add_history_entry(text).unwrap_or(false) {
             return;
@@ -91,7 +88,7 @@ impl Editor {
     }
 }
 
-/// Makes the file of the history with its folders, for its person alone.
+/// Creates the history file and its directories with access for the owner only.
 fn begin(path: &Path) -> std::io::Result<()> {
     use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
     if let Some(folder) = path.parent() {
@@ -100,12 +97,12 @@ fn begin(path: &Path) -> std::io::Result<()> {
     std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(path).map(drop)
 }
 
-/// A typed backslash at the end of a line stands for that end. What is pasted keeps its own.
+/// Replaces a typed backslash at the end of a line by a line break. Pasted text is unchanged.
 fn joined(text: &str) -> String {
     text.replace(&format!("\\{GOES_ON}"), "\n").replace("\\\u{2060}", "\\")
 }
 
-/// Enter behind a backslash at the end begins another line.
+/// Enter after a trailing backslash begins another line.
 struct GoesOn;
 
 impl ConditionalEventHandler for GoesOn {
@@ -115,7 +112,7 @@ impl ConditionalEventHandler for GoesOn {
     }
 }
 
-/// Ctrl-C empties the line, and leaves an empty one.
+/// Ctrl-C clears the line, or ends the input if the line is empty.
 struct Interrupt;
 
 impl ConditionalEventHandler for Interrupt {

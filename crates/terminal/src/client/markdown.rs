@@ -1,6 +1,6 @@
-//! Draws the markdown of an answer while it grows. What is written stays as it is: nothing is drawn twice, so an answer takes hardly
-//! more bytes than its text. What may still become a mark is held back until it is one or not: never more than a line of code, or
-//! a few words.
+//! Renders an answer's markdown while it is streamed. Output is append-only and nothing is drawn twice, so the output
+//! is hardly longer than the text. Text that may still become a mark is buffered: at most a line of code, or a few
+//! words.
 
 use std::fmt::Write as _;
 
@@ -10,23 +10,22 @@ const HEADING: &str = "\x1b[1;36m";
 const BOLD: &str = "\x1b[1m";
 const ITALIC: &str = "\x1b[3m";
 const INLINE_CODE: &str = "\x1b[33m";
-/// Stands for a rule.
+/// Drawn for a horizontal rule.
 const RULE: &str = "────────────────";
-/// The longest text between two marks that is waited for, in bytes; a longer one stays as it was written.
+/// Maximum length of buffered text between two marks, in bytes; longer text is written unchanged.
 const HELD_MAX: usize = 400;
 
-/// Where the drawing is.
+/// The state of the renderer.
 #[derive(Debug)]
 enum At {
     /// At the beginning of a line, of which nothing is drawn yet.
     Line(String),
-    /// Within a line of words.
+    /// In a line of text.
     Words(Words),
-    /// Within a block of code, at a line of which nothing is drawn yet.
+    /// In a code block, at a line of which nothing is drawn yet.
     Code { code: Code, fence: String, line: String },
 }
 
-/// Draws one answer.
 #[derive(Debug)]
 pub(super) struct Markdown {
     at: At,
@@ -39,7 +38,7 @@ impl Default for Markdown {
 }
 
 impl Markdown {
-    /// What is to be written for the next piece of the answer.
+    /// Returns the output for the next piece of the answer.
     pub(super) fn feed(&mut self, text: &str) -> String {
         let mut out = String::with_capacity(text.len() + 16);
         for c in text.chars() {
@@ -48,8 +47,8 @@ impl Markdown {
         out
     }
 
-    /// Returns what was held back. The answer is over, or a line of ours stands in it: a sentence that goes on behind that is no new
-    /// line, so a dash in it begins no list.
+    /// Returns the buffered text at the end of the answer, or before another line is inserted. Text after an inserted
+    /// line continues its sentence, so a dash there begins no list.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         match std::mem::take(&mut self.at) {
@@ -70,7 +69,7 @@ impl Markdown {
                     return out;
                 }
                 out.push_str(&code.line(&line));
-                // What follows, after a line of somebody else's, is code still.
+                // After an inserted line the code block continues.
                 self.at = At::Code { code, fence, line: String::new() };
             }
         }
@@ -122,7 +121,7 @@ impl Markdown {
         }
     }
 
-    /// Draws the beginning of a line, whose kind is known now.
+    /// Draws the beginning of a line of a known kind.
     fn begin(&mut self, held: &str, ended: bool, out: &mut String) {
         let indent = &held[..held.len() - held.trim_start().len()];
         let (style, rest) = match kind(held, ended) {
@@ -167,29 +166,29 @@ impl Default for At {
     }
 }
 
-/// Whether this line ends a block of code that began with this fence.
+/// True if this line closes a code block opened by this fence.
 fn closes(line: &str, fence: &str) -> bool {
     let line = line.trim();
     line.len() >= fence.len() && line.chars().all(|c| fence.starts_with(c))
 }
 
-/// What a line is, as far as its beginning tells.
+/// The kind of a line, as far as its beginning shows.
 #[derive(Debug, PartialEq, Eq)]
 enum Kind<'a> {
-    /// It is too early to say.
+    /// Undecided.
     Open,
     Words,
     Heading(&'a str),
     Item(&'a str),
     Quote(&'a str),
-    /// Small text, as platforms mark it with `-#`.
+    /// Small text, which platforms mark with `-#`.
     Small(&'a str),
     Rule,
-    /// Code begins; the language is whole only when the line is.
+    /// The beginning of a code block; the language is complete when the line is.
     Fence(&'a str),
 }
 
-/// What a line is that begins so, or that is this one when it has ended.
+/// Returns the kind of a line that begins with `held`, or equals it if it has ended.
 fn kind(held: &str, ended: bool) -> Kind<'_> {
     let text = held.trim_start();
     let behind = text.trim_start_matches('#');
@@ -204,7 +203,7 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
     for fence in ["```", "~~~"] {
         if let Some(language) = text.strip_prefix(fence) {
             let language = language.trim_start_matches(['`', '~']).trim();
-            // A mark that closes on the same line is code within words.
+            // A fence that closes on the same line is inline code.
             return if language.contains('`') { Kind::Words } else { Kind::Fence(language) };
         }
         if fence.starts_with(text) && !ended {
@@ -228,7 +227,7 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
     if !dashes.is_empty() && dashes.bytes().all(|b| b == b'-') {
         match dashes.len() {
             3.. if ended => return Kind::Rule,
-            // A blank behind the first one begins an item.
+            // A space after the mark begins a list item.
             1 if text.len() > 1 => {}
             _ if ended => return Kind::Words,
             _ => return Kind::Open,
@@ -240,24 +239,24 @@ fn kind(held: &str, ended: bool) -> Kind<'_> {
     )
 }
 
-/// Draws words with marks in them.
+/// Draws text with inline marks.
 #[derive(Debug, Default)]
 struct Words {
-    /// How the line is drawn.
+    /// The style of the line.
     style: &'static str,
-    /// The mark that was opened, and what stands behind it.
+    /// The open mark and the text after it.
     open: String,
     held: String,
-    /// The mark was opened behind a letter.
+    /// True if the mark was opened after a letter.
     within: bool,
-    /// The last character that was drawn, or a blank.
+    /// The last character drawn, or a space.
     before: Option<char>,
 }
 
 impl Words {
     fn push(&mut self, c: char, out: &mut String) {
         if self.open.is_empty() {
-            // Within a word one star is no mark, and two are one between letters.
+            // Inside of a word `*` is no mark, and `**` is one between letters.
             self.within = self.before.is_some_and(char::is_alphabetic);
             let may_open = self.within || self.before.is_none_or(|before| !before.is_alphanumeric() && before != '*');
             if c == '`' || (c == '*' && may_open) {
@@ -300,7 +299,7 @@ impl Words {
         }
     }
 
-    /// Draws what was no mark as it was written.
+    /// Draws an unmatched mark unchanged.
     fn give_up(&mut self, next: char, out: &mut String) {
         out.push_str(&std::mem::take(&mut self.open));
         out.push_str(&std::mem::take(&mut self.held));
@@ -308,7 +307,7 @@ impl Words {
         self.before = Some(next);
     }
 
-    /// The line ends here.
+    /// Ends the line.
     fn end(&mut self, out: &mut String) {
         out.push_str(&std::mem::take(&mut self.open));
         out.push_str(&std::mem::take(&mut self.held));
@@ -323,7 +322,7 @@ impl Words {
 mod tests {
     use super::*;
 
-    /// The whole answer, in pieces of this many characters.
+    /// Renders an answer in pieces of this many characters.
     fn drawn(text: &str, size: usize) -> String {
         let mut markdown = Markdown::default();
         let chars: Vec<char> = text.chars().collect();

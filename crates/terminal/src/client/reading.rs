@@ -1,4 +1,4 @@
-//! Shows the answer to a message while it comes: over streams that break, over restarts of the service, and over events that were missed.
+//! Shows an answer while it is streamed, across broken connections, restarts of the service and missed events.
 
 use std::collections::BTreeSet;
 use std::io::Write;
@@ -20,38 +20,38 @@ use domain::locale::Locale;
 use domain::notice;
 use domain::turn_event::ToolState;
 
-/// The longest silence of a stream: a service that lives says so more often.
+/// Timeout of a silent stream: the service sends keep-alives more often.
 const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// The longest that a decision may take to be on record; a service gives up earlier.
+/// Timeout of recording a decision; the service's own timeout is shorter.
 const DECIDED_WITHIN: Duration = Duration::from_secs(20);
-/// How long a stream is read on that breaks and brings nothing.
+/// The time during which a broken stream without events is reconnected.
 const AWAY_MAX: Duration = Duration::from_secs(60);
-/// The first pause before a stream is read on, and the longest.
+/// The initial and the maximum backoff of reconnects.
 const PAUSE: Duration = Duration::from_millis(100);
 const PAUSE_MAX: Duration = Duration::from_secs(2);
-/// After how long somebody who missed events looks at what came of the message, at first and without an event later, and how often.
+/// After missed events the result is polled: the first delay, the delay without further events, and the number of
+/// polls.
 const LOOK_FIRST: Duration = Duration::from_secs(1);
 const LOOK_EVERY: Duration = Duration::from_secs(10);
 const LOOKS_MAX: u32 = 60;
-/// How many characters of how far a call is are shown: less than a line of most terminals.
+/// The number of progress characters shown: less than a line of most terminals.
 const PROGRESS_CHARS: usize = 70;
 
-/// The answer that is on its way.
 pub(super) struct Turn<'a> {
-    /// The message that began it.
+    /// The id of the message that began it.
     message: &'a str,
     shown: Shown,
-    /// What came of it so far.
+    /// The result so far.
     came: Asked,
-    /// The calls of tools that began.
     calls: BTreeSet<String>,
-    /// How far a call is stands in the line that is written next.
+    /// True if the current line shows a call's progress.
     progress: bool,
-    /// The turn was stopped: what is shown of an answer is not the whole one.
+    /// True if the turn was stopped: the shown answer is incomplete.
     stopped: bool,
-    /// How often it was looked for after events were missed; none while nothing was.
+    /// The number of polls after missed events; `None` while none were missed.
     looks: Option<u32>,
-    /// What was found then: the answer once it is the same twice, since a long one is written piece by piece.
+    /// The last polled answer: it is complete once two polls return the same, since a long one is posted in several
+    /// messages.
     found: String,
 }
 
@@ -70,18 +70,17 @@ impl<'a> Turn<'a> {
         }
     }
 
-    /// Takes away how far a call was.
+    /// Erases the progress line.
     fn clear(&mut self, out: &mut impl Write) -> std::io::Result<()> {
         if std::mem::take(&mut self.progress) { write!(out, "\r\x1b[K") } else { Ok(()) }
     }
 }
 
-/// How reading a stream ended.
 #[derive(Debug, PartialEq, Eq)]
 enum Read {
-    /// With the end of the turn.
+    /// The turn ended.
     Over,
-    /// Before that, in these words: it is read on.
+    /// The stream broke for this reason; it is resumed.
     Broken(String),
 }
 
@@ -91,8 +90,8 @@ fn written(error: std::io::Error) -> String {
 }
 
 impl Client {
-    /// Shows the events of the turn that this message began, until it is over. A stream that ends or breaks before is read on, with
-    /// pauses, for about a minute without an event. Ctrl-C stops the answer, and what comes of that is shown; the next one leaves.
+    /// Shows the events of the turn that this message began, until its end. A broken stream is resumed with backoff,
+    /// for about a minute without an event. Ctrl-C stops the turn and shows its end; a second one exits.
     pub(super) async fn show(&mut self, message: &str, out: &mut (impl Write + Send)) -> Result<Asked, String> {
         let mut turn = Turn::of(message, self.colors);
         let (mut stopped, mut tries, mut away) = (false, 0, None);
@@ -116,7 +115,7 @@ impl Client {
                     stopped = true;
                     self.hint(&mut turn, "stopping; Ctrl-C leaves", out).map_err(written)?;
                     tokio::select! {
-                        // A service that is away is told nothing, and the answer is waited for.
+                        // If the service is unreachable, the answer is still awaited.
                         _ = self.stop(message) => {}
                         () = interrupted() => return Ok(Asked::Left),
                     }
@@ -145,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Tells a person what goes on, on a line of its own.
+    /// Shows a status on a line of its own, to interactive users.
     fn hint(&self, turn: &mut Turn<'_>, hint: &str, out: &mut impl Write) -> std::io::Result<()> {
         if self.person.is_none() {
             return Ok(());
@@ -156,10 +155,10 @@ impl Client {
         out.flush()
     }
 
-    /// Reads one stream behind what was seen.
+    /// Reads one stream from the last seen event.
     async fn read_on(&mut self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<Read, String> {
         let url = format!("{}/api/v1/stream/{}?after={}", self.base, self.session, self.seen);
-        let silent = || Ok(Read::Broken("the service fell silent".to_owned()));
+        let silent = || Ok(Read::Broken("the service stopped responding".to_owned()));
         let Ok(answer) = timeout(SILENCE_MAX, self.authorized(self.http.get(url)).send()).await else {
             return silent();
         };
@@ -199,7 +198,7 @@ impl Client {
                 let Some(event) = parse(&line) else { continue };
                 self.seen = event.number;
                 if event.update == Update::Missed {
-                    // Among what was missed may be the end of the turn, which nothing tells again.
+                    // The end of the turn may be among the missed events, and is not sent again.
                     turn.looks = Some(0);
                     look_at = Some(Instant::now() + LOOK_FIRST);
                 } else if event.turn == turn.message {
@@ -212,7 +211,7 @@ impl Client {
         }
     }
 
-    /// Shows one event of the turn. True at its end.
+    /// Shows one event of the turn. Returns true at its end.
     async fn take(&self, turn: &mut Turn<'_>, event: Event, out: &mut (impl Write + Send)) -> Result<bool, String> {
         turn.clear(out).map_err(written)?;
         match event.update {
@@ -245,7 +244,7 @@ impl Client {
         Ok(false)
     }
 
-    /// Shows a person a call of a tool: what it is given, how far it is, and what came of it.
+    /// Shows a tool call to interactive users: its arguments, progress and result.
     fn tool(
         &self,
         turn: &mut Turn<'_>,
@@ -279,7 +278,7 @@ impl Client {
         out.flush()
     }
 
-    /// Looks at what came of the message after events were missed. True when that is known and shown, or not waited for any more.
+    /// Polls the result after missed events. Returns true if it is complete and shown, or the polls are used up.
     async fn look(&self, turn: &mut Turn<'_>, out: &mut (impl Write + Send)) -> Result<bool, String> {
         let looks = turn.looks.get_or_insert(0);
         *looks += 1;
@@ -304,8 +303,8 @@ impl Client {
         Ok(true)
     }
 
-    /// Shows a call that needs a yes, and tells the service what is answered: approve, allow for an hour, or refuse. Anything else
-    /// is asked again, and the end of the input refuses.
+    /// Shows a call that requires approval, and submits the decision: approve, allow for an hour, or deny. Other input
+    /// is asked again; the end of the input denies.
     async fn decide(&self, id: &str, question: &str, out: &mut (impl Write + Send)) -> Result<(), String> {
         writeln!(out, "\n{}", escaped(question)).map_err(written)?;
         let verdict = loop {
@@ -325,14 +324,14 @@ impl Client {
         let request = self.authorized(self.http.post(format!("{}/api/v1/gate/{id}", self.base)).json(&verdict));
         let answer = request.timeout(DECIDED_WITHIN).send().await.map_err(unreachable)?;
         if !answer.status().is_success() {
-            // It was too late, or decided elsewhere: the answer says what came of it.
+            // Expired, or decided elsewhere: the answer shows the result.
             writeln!(out, "{}", notice::gate::refused(Refusal::Expired, None, Locale::English)).map_err(written)?;
         }
         Ok(())
     }
 }
 
-/// Resolves at this moment; never without one.
+/// Resolves at this time; never if there is none.
 async fn until(moment: Option<Instant>) {
     match moment {
         Some(moment) => sleep_until(moment).await,
@@ -363,7 +362,7 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = client(&listener);
         let read = client.read_on(&mut Turn::of("1", false), &mut Vec::new()).await;
-        assert_eq!(read, Ok(Read::Broken("the service fell silent".to_owned())));
+        assert_eq!(read, Ok(Read::Broken("the service stopped responding".to_owned())));
         drop(listener);
     }
 
@@ -394,7 +393,7 @@ mod tests {
     async fn a_stream_that_breaks_is_read_on_behind_what_was_seen() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut client = client(&listener);
-        // The first connection breaks in the middle of the answer, the second is refused, and the third tells the rest.
+        // The first connection breaks in the middle of the answer, the second is refused, and the third sends the rest.
         let lives = std::sync::Arc::new(std::sync::atomic::AtomicUsize::new(0));
         let events = move |axum::extract::RawQuery(query): axum::extract::RawQuery| {
             let life = lives.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
@@ -412,7 +411,7 @@ mod tests {
                         vec![end, event(3, "\"event\":\"done\"")]
                     }
                 };
-                // What was sent before a connection breaks has to be on its way first.
+                // Lets the data before a break arrive first.
                 let paced = stream::iter(told).then(|piece| async {
                     if piece.is_err() {
                         sleep(Duration::from_millis(100)).await;

@@ -1,21 +1,20 @@
-//! Why the service refused something, or did not answer.
+//! Reasons for refused and failed requests.
 
 use reqwest::StatusCode;
 
 use super::shown::harmless;
 
-/// The longest answer that refuses something and is read, in bytes.
+/// Maximum size of an error response, in bytes.
 const REFUSAL_MAX: usize = 16 * 1024;
-/// How somebody gets a key, and where this looks for it.
+/// The way to get a key, and where this client looks for it.
 const KEY_HINT: &str = "the service asks for a key: staffai key add NAME --right chat --right tools prints one; set STAFFAI_API_KEYS to it";
 
-/// A refusal, as the service tells it.
 #[derive(serde::Deserialize)]
 struct Problem {
     detail: String,
 }
 
-/// Why the service refused something, in its words.
+/// Returns the service's reason for a refusal.
 pub(super) async fn refusal(answer: reqwest::Response) -> String {
     let status = answer.status();
     let why = beginning(answer).await;
@@ -24,12 +23,12 @@ pub(super) async fn refusal(answer: reqwest::Response) -> String {
     if status == StatusCode::UNAUTHORIZED { format!("{why}\n{KEY_HINT}") } else { why }
 }
 
-/// The service did not answer, or not to its end.
+/// Describes a failed or incomplete response.
 pub(super) fn unreachable(error: reqwest::Error) -> String {
     format!("the service cannot be reached: {}", error.without_url())
 }
 
-/// The first bytes of an answer that refuses something, as text.
+/// Reads the first bytes of an error response as text.
 async fn beginning(mut answer: reqwest::Response) -> String {
     let mut body = Vec::new();
     while let Ok(Some(chunk)) = answer.chunk().await {

@@ -1,4 +1,4 @@
-//! The terminal itself: what the keys do while an answer is written, and how it is left behind.
+//! Terminal modes: key handling while an answer is written, and restoring the terminal at the end.
 
 use std::io::{self, Write as _};
 use std::sync::Arc;
@@ -8,23 +8,23 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::termios::{LocalModes, OptionalActions, QueueSelector, Termios, tcflush, tcgetattr, tcsetattr};
 
-/// The longest line that is read beside the editor, in bytes; a terminal gives no longer one.
+/// Maximum length of a line read without the editor, in bytes; terminals return no longer ones.
 const LINE_MAX: usize = 4096;
-/// How often a reader looks whether its line is still wanted.
+/// Interval at which a reader checks that its line is still needed.
 const LOOK_EVERY: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
 
-/// The terminal of the standard input. What it was like before comes back when this is dropped, so that whoever is killed while
-/// editing leaves a terminal that can be typed in.
+/// The terminal of the standard input. Dropping it restores the original modes, so that the terminal remains usable if
+/// the client is killed while editing.
 pub(super) struct Screen {
     before: Termios,
 }
 
 impl Screen {
-    /// Keeps what is typed from the screen, from now on: it waits for the next line that is edited, and pasted lines keep the
-    /// marks that hold them together. Ctrl-C is a signal meanwhile.
+    /// Turns echo off: typed text is kept for the next edited line, and bracketed paste is on. Ctrl-C is a signal
+    /// meanwhile.
     ///
     /// # Errors
-    /// The standard input is no terminal.
+    /// The standard input is not a terminal.
     pub(super) fn take() -> io::Result<Self> {
         let before = tcgetattr(rustix::stdio::stdin())?;
         let screen = Self { before };
@@ -32,18 +32,18 @@ impl Screen {
         Ok(screen)
     }
 
-    /// The same after the editor, which leaves the terminal as it found it but for pasted lines.
+    /// Sets the same modes after the editor, which restores its original ones but keeps bracketed paste.
     pub(super) fn quiet(&self) -> io::Result<()> {
         let mut modes = self.before.clone();
         modes.local_modes.remove(LocalModes::ECHO | LocalModes::ICANON);
-        // Ctrl-C is no reason to forget what was typed before it.
+        // Ctrl-C must not discard the text typed before it.
         modes.local_modes.insert(LocalModes::ISIG | LocalModes::NOFLSH);
         tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &modes)?;
         paste_marks(true)
     }
 
-    /// A line that is typed from now on; none at the end of the input. What was typed before is forgotten: it was meant for
-    /// something else. Once dropped, this reads nothing.
+    /// Reads a line typed from now on; `None` at the end of the input. Earlier input is discarded, since it was meant
+    /// for something else. Dropping the future stops the reading.
     pub(super) async fn line(&self) -> io::Result<Option<String>> {
         let heard = Heard::on(self)?;
         let wanted = Arc::clone(&heard.wanted);
@@ -52,7 +52,7 @@ impl Screen {
     }
 }
 
-/// Reads a line for as long as it is wanted. A terminal gives a whole line at once.
+/// Reads a line while it is needed. A terminal returns whole lines.
 fn read_line(wanted: &AtomicBool) -> io::Result<Option<String>> {
     let stdin = rustix::stdio::stdin();
     loop {
@@ -73,7 +73,7 @@ fn read_line(wanted: &AtomicBool) -> io::Result<Option<String>> {
     }
 }
 
-/// Shows what is typed while this lives.
+/// Echoes input until dropped.
 struct Heard<'a> {
     screen: &'a Screen,
     wanted: Arc<AtomicBool>,
@@ -91,20 +91,20 @@ impl<'a> Heard<'a> {
 impl Drop for Heard<'_> {
     fn drop(&mut self) {
         self.wanted.store(false, Ordering::Release);
-        // A terminal that is gone needs no order.
+        // The terminal may be gone.
         let _ = self.screen.quiet();
     }
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        // A terminal that is gone needs no order.
+        // The terminal may be gone.
         let _ = paste_marks(false);
         let _ = tcsetattr(rustix::stdio::stdin(), OptionalActions::Now, &self.before);
     }
 }
 
-/// Has the terminal mark where pasted text begins and ends, or not.
+/// Switches bracketed paste.
 fn paste_marks(on: bool) -> io::Result<()> {
     let mut out = io::stdout();
     out.write_all(if on { b"\x1b[?2004h" } else { b"\x1b[?2004l" })?;

@@ -1,30 +1,30 @@
-//! What of an answer is on the screen.
+//! The part of an answer that is on the screen.
 
 use std::fmt::Write as _;
 use std::io::Write;
 
 use super::markdown::Markdown;
 
-/// An answer that is being written.
+/// An answer in progress.
 #[derive(Default)]
 pub(super) struct Shown {
     text: String,
-    /// Draws it, where it is drawn at all.
+    /// The renderer, if marks are drawn.
     markdown: Option<Markdown>,
 }
 
 impl Shown {
-    /// Nothing yet; marks are drawn or stay as they are written.
+    /// Creates an empty answer; `drawn` renders marks.
     pub(super) fn nothing(drawn: bool) -> Self {
         Self { text: String::new(), markdown: drawn.then(Markdown::default) }
     }
 
-    /// Whether anything of it is there.
+    /// True if nothing is written yet.
     pub(super) fn is_empty(&self) -> bool {
         self.text.is_empty()
     }
 
-    /// Writes more of a draft; one that begins anew stands on a line of its own.
+    /// Appends to the draft; a new draft begins on a new line.
     pub(super) fn grow(&mut self, more: &str, anew: bool, out: &mut impl Write) -> std::io::Result<()> {
         if anew && !self.text.is_empty() {
             self.begin_anew(out)?;
@@ -32,7 +32,7 @@ impl Shown {
         self.write(&harmless(more), out)
     }
 
-    /// Writes what is new of the whole answer; one that does not begin like its draft is written on a line of its own.
+    /// Writes the rest of the complete answer; one that does not begin like its draft is written on a new line.
     pub(super) fn update(&mut self, text: &str, out: &mut impl Write) -> std::io::Result<()> {
         let text = harmless(text);
         if let Some(more) = text.strip_prefix(self.text.as_str()) {
@@ -42,7 +42,7 @@ impl Shown {
         self.write(&text, out)
     }
 
-    /// Writes what was held back of the answer.
+    /// Writes the buffered rest of the answer.
     pub(super) fn end(&mut self, out: &mut impl Write) -> std::io::Result<()> {
         if let Some(markdown) = &mut self.markdown {
             write!(out, "{}", markdown.finish())?;
@@ -68,13 +68,13 @@ impl Shown {
     }
 }
 
-/// The text without control characters, which could steer the terminal, and without those that turn the direction of writing, which
-/// could show a call as another one.
+/// Removes control characters, which could control the terminal, and bidirectional overrides, which could disguise a
+/// call.
 pub(super) fn harmless(text: &str) -> String {
     text.chars().filter(|c| !steers(*c)).collect()
 }
 
-/// The same, where each of these characters must be known: it is shown by its number.
+/// Shows such characters by their number, for texts that are decided about.
 pub(super) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -87,7 +87,7 @@ pub(super) fn escaped(text: &str) -> String {
     out
 }
 
-/// Whether it steers the terminal or the direction of writing.
+/// True for control characters and bidirectional overrides.
 fn steers(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     turns || (c.is_control() && !matches!(c, '\n' | '\t'))
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_turns_or_steers_is_shown_by_its_number_where_somebody_decides() {
+    fn control_and_bidirectional_characters_are_shown_by_number_where_a_decision_is_made() {
         assert_eq!(escaped("pay\u{202e} 10\u{1b}[2J\n"), "pay\\u202e 10\\u001b[2J\n");
         assert_eq!(harmless("pay\u{202e} 10\u{1b}[2J\n"), "pay 10[2J\n");
     }

@@ -1,24 +1,24 @@
-//! Reads the stream of a session's events.
+//! Parses the event stream of a session.
 
 use crate::wire::Event;
 
-/// The longest line of a stream, in bytes.
+/// Maximum length of a line, in bytes.
 const LINE_MAX: usize = 1024 * 1024;
 
-/// Cuts a stream into lines; each byte is looked at once.
+/// Splits a stream into lines; each byte is scanned once.
 #[derive(Default)]
 pub(super) struct Lines {
-    /// The beginning of a line whose end did not come yet.
+    /// An incomplete line.
     begun: Vec<u8>,
 }
 
 impl Lines {
-    /// The lines that end in a piece of the stream.
+    /// Returns the lines that end in this piece.
     pub(super) fn feed(&mut self, piece: &[u8]) -> Result<Vec<Vec<u8>>, String> {
         let mut ended = Vec::new();
         for part in piece.split_inclusive(|byte| *byte == b'\n') {
             if self.begun.len() + part.len() > LINE_MAX {
-                return Err("the service sent a line without end".to_owned());
+                return Err("the service sent a line that is too long".to_owned());
             }
             self.begun.extend_from_slice(part);
             if part.ends_with(b"\n") {
@@ -29,7 +29,7 @@ impl Lines {
     }
 }
 
-/// The event of a line `data: {..}`; other lines carry nothing for us.
+/// Parses a line `data: {..}`; other lines have no event.
 pub(super) fn parse(line: &[u8]) -> Option<Event> {
     serde_json::from_slice(line.strip_prefix(b"data:")?).ok()
 }

@@ -1,4 +1,4 @@
-//! What a program may know before it asks: models, tools, what it used, how the bot is.
+//! Queries: models, tools, usage and health.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use domain::limits::Standing;
 use domain::model::Row;
 use domain::overview::Usage;
 
-/// The rows that the caller may ask, the default one first.
+/// Lists the rows that the caller may ask, the default one first.
 pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let models = parts.models.models();
     let default = models.rows().first().map(|row| row.key.clone());
@@ -42,20 +42,21 @@ pub(super) async fn models(State(parts): State<Parts>, Extension(caller): Extens
     Json(json!({"models": rows}))
 }
 
-/// In which session tools would be used.
+/// The session in which tools would be used.
 #[derive(Deserialize)]
 pub(super) struct Within {
     session: Option<String>,
 }
 
-/// The tools that may be used for the caller's messages, in one of their sessions where one is named; none for a key without the right to.
+/// Lists the tools available to the caller, in one of their sessions if one is named; none for a key without the right
+/// to use tools.
 pub(super) async fn tools(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
     within: Result<Query<Within>, QueryRejection>,
 ) -> Response {
     let Ok(Query(Within { session })) = within else {
-        return refused(StatusCode::BAD_REQUEST, "session is the name or the number of a session");
+        return refused(StatusCode::BAD_REQUEST, "session must be the name or the number of a session");
     };
     let (person, place) = match session {
         None => asker(&caller),
@@ -65,21 +66,21 @@ pub(super) async fn tools(
         },
     };
     let tools = if caller.may(Right::Tools) { parts.tools.tools(&person, &place).await } else { Vec::new() };
-    // With their schemas this may take longer than a task may hold its thread.
+    // With schemas the list may be long: serializing it would block the executor.
     let written = spawn_blocking(move || serde_json::to_vec(&BTreeMap::from([("tools", tools)])));
     match written.await {
         Ok(Ok(written)) => ([(header::CONTENT_TYPE, "application/json")], written).into_response(),
-        Ok(Err(_)) | Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the tools cannot be written down"),
+        Ok(Err(_)) | Err(_) => refused(StatusCode::INTERNAL_SERVER_ERROR, "the tools cannot be serialized"),
     }
 }
 
-/// Who asks, and where, when no session is named. While there are no keys each session counts by itself.
+/// Returns the member and place to use if no session is named. With no keys configured, each session counts separately.
 fn asker(caller: &Caller) -> (Person, Place) {
     let person = caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name()));
     (person, Place::new(DOOR, caller.name()))
 }
 
-/// What the holder of the key used, and how they stand against their limits.
+/// Returns the usage of the key's holder and their limits.
 pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
     let (person, place) = asker(&caller);
     let Usage { standing, sums } = parts.usage.usage(&person, &place).await;
@@ -106,12 +107,12 @@ pub(super) async fn usage(State(parts): State<Parts>, Extension(caller): Extensi
     Json(json!({"name": caller.name(), "limits": standing.as_ref().map(window), "used": used})).into_response()
 }
 
-/// The profiles of prompts that the caller may choose.
+/// Returns the prompt profiles that the caller may choose.
 pub(super) fn profiles(parts: &Parts, caller: &Caller) -> Vec<String> {
     parts.console.profiles().into_iter().filter(|name| caller.may_choose(name)).collect()
 }
 
-/// How the bot is, in short.
+/// Returns a summary of the bot's health.
 pub(super) async fn health(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Json<Value> {
     let ready = parts.vitals.readiness();
     let models = parts.models.models();

@@ -1,4 +1,4 @@
-//! Messages that another server sends for somebody who asked it: with the chain of servers, signed with the server's key here.
+//! Messages from another server on behalf of its member: they carry the signed lineage of servers.
 
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -9,12 +9,12 @@ use domain::api_key::Caller;
 use domain::ids::Timestamp;
 use domain::lineage::{Identity, Lineage, Message, Refused};
 
-/// The header of the lineage.
+/// The header with the lineage.
 const LINEAGE: &str = "x-staffai-lineage";
-/// The header of its signature.
+/// The header with its signature.
 const SIGNATURE: &str = "x-staffai-signature";
 
-/// The lineage of a message; none where no other server sent it.
+/// Returns the verified lineage of a message; `None` if no other server sent it.
 pub(super) fn of(
     us: &Identity,
     caller: &Caller,
@@ -33,7 +33,7 @@ pub(super) fn of(
         }
     };
     checked.map(|lineage| Some(Box::new(lineage))).map_err(|why| {
-        // The words name no key and no signature; a name in them is that of this server.
+        // The reason contains no key and no signature; a name in it is that of this server.
         tracing::warn!(event = "agent.refused", key = caller.name(), reason = %why, "a message of another server was refused");
         Box::new(refused(status(&why), &why.to_string()))
     })

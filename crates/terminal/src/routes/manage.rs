@@ -1,4 +1,4 @@
-//! Sessions and turns, as their clients look after them.
+//! Management of sessions and turns.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ use domain::api_key::Caller;
 use domain::ids::{MessageId, Place};
 use domain::incoming::Incoming;
 
-/// How long a session that is deleted waits until nothing is remembered of it.
+/// The longest time that deleting a session awaits the removal of its data.
 const FORGOTTEN_WITHIN: Duration = Duration::from_secs(10);
 
 const DOCUMENT: &str = include_str!("../openapi.json");
@@ -28,7 +28,7 @@ pub(super) struct Rename {
     name: String,
 }
 
-/// The description of these routes.
+/// Returns the OpenAPI description of these routes.
 pub(super) async fn openapi() -> impl IntoResponse {
     ([("content-type", "application/json")], DOCUMENT)
 }
@@ -47,7 +47,7 @@ pub(super) async fn show(
     Json(json!({"session": name, "number": number, "messages": messages})).into_response()
 }
 
-/// Gives a session another name; its number and what was said in it stay.
+/// Renames a session; its number and messages stay.
 pub(super) async fn rename(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
@@ -65,7 +65,7 @@ pub(super) async fn rename(
     }
 }
 
-/// Ends a session: its turns are cancelled, and nothing of its conversation is remembered.
+/// Deletes a session: cancels its turns and removes its conversation.
 pub(super) async fn delete(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
@@ -78,10 +78,10 @@ pub(super) async fn delete(
     problem::refused(StatusCode::SERVICE_UNAVAILABLE, "temporarily unavailable; try again in a moment")
 }
 
-/// Cancels the turns of a session and forgets it; false when that cannot be done now.
+/// Cancels the turns of a session and removes it; returns false if that is not possible now.
 pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
     for turn in waiting::open_turns(&*parts.events, place) {
-        // One that cannot be cancelled now ends by itself.
+        // A turn that cannot be cancelled now ends by itself.
         let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
     }
     let command = parts.sessions.runs(caller, place, "new".to_owned(), Vec::new()).await;
@@ -97,14 +97,14 @@ pub(super) async fn end(parts: &Parts, caller: &Caller, place: &Place) -> bool {
     true
 }
 
-/// Cancels the turn of a message; one that is over stays as it is.
+/// Cancels the turn of a message; a finished turn is unchanged.
 pub(super) async fn cancel(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
     Path(message): Path<String>,
 ) -> Response {
     let is_open = |place: &Place| waiting::open_turns(&*parts.events, place).contains(&message);
-    // A message of an earlier life is not in memory, and its turn is told of again.
+    // A message of an earlier process is not in memory, but its turn has events again.
     if !parts.sessions.knows(&caller, &message) && !parts.sessions.places(&caller).await.iter().any(is_open) {
         return problem::refused(StatusCode::NOT_FOUND, "no turn of this message is open in a session of this key");
     }

@@ -1,4 +1,4 @@
-//! The sections of prompts: operators read them, change them and take changes back.
+//! Sections of prompts: operators read, change and revert them.
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{Path, State};
@@ -15,10 +15,10 @@ use domain::prompt::editing::{self, Edit, USAGE};
 use domain::prompt::sections::{Section, Version};
 use domain::tool::OnBehalf;
 
-/// The word that lists the sections where a section could be named.
+/// The word that lists the sections in place of a section's name.
 const LIST: &str = "sections";
 
-/// A request of an operator, in a place of theirs.
+/// Creates a request of an operator in this place.
 fn asked(parts: &Parts, caller: &Caller, place: &Place) -> OnBehalf {
     OnBehalf {
         person: caller.person().unwrap_or_else(|| Person::new(DOOR, caller.name())),
@@ -35,7 +35,7 @@ fn asked(parts: &Parts, caller: &Caller, place: &Place) -> OnBehalf {
     }
 }
 
-/// The sections, or the refusal.
+/// Returns the sections, or the refusal.
 async fn sections(parts: &Parts, caller: &Caller) -> Result<Vec<Section>, Box<Response>> {
     if !caller.may(Right::Operate) {
         let why = "the system prompt is for keys with the right operate";
@@ -60,7 +60,7 @@ fn unknown(section: &str) -> Response {
     problem::refused(StatusCode::NOT_FOUND, &why)
 }
 
-/// All sections, without their texts.
+/// Lists all sections without their texts.
 pub(super) async fn list(State(parts): State<Parts>, Extension(caller): Extension<Caller>) -> Response {
     match sections(&parts, &caller).await {
         Ok(all) => Json(json!({"sections": all.iter().map(head).collect::<Vec<_>>()})).into_response(),
@@ -68,7 +68,7 @@ pub(super) async fn list(State(parts): State<Parts>, Extension(caller): Extensio
     }
 }
 
-/// One section with its text and its versions, the newest first.
+/// Returns one section with its text and its versions, newest first.
 pub(super) async fn show(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
@@ -94,7 +94,7 @@ pub(super) async fn show(
     Json(told).into_response()
 }
 
-/// Changes a section, or takes an earlier version.
+/// Changes a section, or reverts it to an earlier version.
 pub(super) async fn change(
     State(parts): State<Parts>,
     Extension(caller): Extension<Caller>,
@@ -121,10 +121,10 @@ pub(super) async fn change(
     }
 }
 
-/// What `!sysprompt` says: the assembled instructions, the list of sections, one section, or what became of a change.
+/// Runs `!sysprompt`: returns the assembled instructions, the list of sections, one section, or the result of a change.
 ///
 /// # Errors
-/// Why nothing is shown or changed, in words for the caller.
+/// The reason of a refusal, for the caller.
 pub(super) async fn typed(parts: &Parts, caller: &Caller, place: &Place, given: &str) -> Result<String, String> {
     let asked = asked(parts, caller, place);
     let (wanted, line) = given.split_once(char::is_whitespace).unwrap_or((given, ""));

@@ -1,4 +1,4 @@
-//! A reader of the events of a session.
+//! Streams the events of a session.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -26,22 +26,22 @@ use domain::ids::{Place, Timestamp};
 use domain::turn_event::{TurnEvent, TurnUpdate};
 use ports::{Reading, TurnEventLog, TurnEventReader};
 
-/// The header in which a client that comes back names the last event that it has.
+/// The header in which a reconnecting client names its last event.
 const LAST_EVENT_ID: &str = "last-event-id";
-/// How often a silent stream says that it is alive.
+/// Interval of keep-alive comments in a silent stream.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
-/// The most answers that are kept as they are sent.
+/// Maximum number of cached serialized answers.
 const LAID_OUT_MAX: usize = 64;
-/// The most answers of an earlier life that a reader who missed something is told again.
+/// Maximum number of answers of an earlier process that are sent again to a reader who missed events.
 const AGAIN_MAX: usize = 10;
 
-/// Where a reader was, and what becomes of open turns when it goes away.
+/// The reader's position, and the handling of open turns when it disconnects.
 #[derive(Debug, Deserialize)]
 pub(super) struct Wanted {
-    /// The number of the last event that it has.
+    /// The number of its last event.
     #[serde(default)]
     after: u64,
-    /// The turns that it reads and that are open are cancelled.
+    /// True to cancel the open turns that it reads.
     #[serde(default)]
     cancel_when_gone: bool,
 }
@@ -58,19 +58,19 @@ pub(super) async fn read_along(
     (method, headers): (Method, HeaderMap),
 ) -> Response {
     let Ok(Query(Wanted { after, cancel_when_gone })) = wanted else {
-        return refused(StatusCode::BAD_REQUEST, "after is a number, and cancel_when_gone true or false");
+        return refused(StatusCode::BAD_REQUEST, "after must be a number, and cancel_when_gone true or false");
     };
-    // Any page can make a browser send a GET.
+    // Any page can make a browser send a GET, so cancellation needs a proof.
     if cancel_when_gone && method != Method::POST && !proven.0 {
         let why = "cancel_when_gone needs a bearer key with GET; without one, send the same as POST";
         return refused(StatusCode::FORBIDDEN, why);
     }
-    // A browser that connects again names the last event that it has.
+    // Reconnecting browsers name their last event in a header.
     let last = headers.get(LAST_EVENT_ID).and_then(|id| id.to_str().ok()?.parse().ok());
     let after = last.unwrap_or(after);
     let unknown = || refused(StatusCode::NOT_FOUND, "there is no such session; say something first");
     let Some(found) = parts.sessions.find(&caller, &session).await else { return unknown() };
-    // In this life of the process nothing may have happened in it yet.
+    // The session may have no events in this process yet.
     parts.events.open(&found.place);
     let Some(reader) = TurnEventReader::new(Arc::clone(&parts.events), found.place.clone(), after) else {
         return unknown();
@@ -81,7 +81,7 @@ pub(super) async fn read_along(
     Sse::new(told(along)).keep_alive(KeepAlive::new().interval(KEEP_ALIVE)).into_response()
 }
 
-/// A reader, and what it still has to be told.
+/// A reader and its pending events.
 struct Along {
     sessions: Arc<Sessions>,
     events: Arc<dyn TurnEventLog>,
@@ -89,12 +89,12 @@ struct Along {
     place: Place,
     reader: TurnEventReader,
     leaving: Option<Leaving>,
-    /// Events that come before what is read next.
+    /// Events to send before reading on.
     again: VecDeque<Event>,
 }
 
 impl Along {
-    /// What is sent next: the event's number, and the event as JSON.
+    /// Returns the next event: its number, and its JSON.
     async fn next(&mut self) -> Option<(u64, Arc<str>)> {
         if let Some(event) = self.again.pop_front() {
             return Some((event.number, json(&event)));
@@ -108,7 +108,7 @@ impl Along {
                 _ => self.shortened(Event::of(&event, self.sessions.now())).await,
             },
             None => {
-                // A reader that is cut did not go.
+                // A reader that the service cuts off did not disconnect.
                 self.leaving.iter_mut().for_each(Leaving::stays);
                 return None;
             }
@@ -127,7 +127,7 @@ impl Along {
         Some((event.number, json(&event)))
     }
 
-    /// The event with as much of a call of a tool as is shown in this session.
+    /// Truncates a tool call's text to the preview length of this session.
     async fn shortened(&self, mut event: Event) -> Event {
         if let Update::Tool { text, .. } = &mut event.update
             && let Some(whole) = text.take()
@@ -142,14 +142,14 @@ impl Along {
         event
     }
 
-    /// The last answers that the stream does not tell of, for a reader who missed events: among them may be the one that it waited for. They have the number of what
-    /// was missed last, so whoever comes back with it misses nothing.
+    /// Returns the last answers that the stream no longer contains, for a reader who missed events and may await one of
+    /// them. They have the number of the last missed event, so that a reader who resumes there misses nothing.
     async fn answers(&self, number: u64) -> VecDeque<Event> {
         let lines = self.sessions.transcript(&self.place).await;
         let mut answered: Vec<(&str, String, bool)> = Vec::new();
         for (turn, text, apology) in lines.iter().filter_map(|line| line.answer()) {
             match answered.last_mut() {
-                // A long answer is several messages.
+                // A long answer consists of several messages.
                 Some((known, whole, _)) if *known == turn => {
                     whole.push('\n');
                     whole.push_str(text);
@@ -157,7 +157,7 @@ impl Along {
                 _ => answered.push((turn, text.to_owned(), apology)),
             }
         }
-        // What happened in this life of the process is read anyway.
+        // Turns of this process are in the stream.
         let told = waiting::turns(&*self.events, &self.place, number);
         answered.retain(|(turn, ..)| !told.contains(*turn));
         let skipped = answered.len().saturating_sub(AGAIN_MAX);
@@ -170,7 +170,7 @@ impl Along {
     }
 }
 
-/// The events that the reader reads, in order, until the stream ends or the reader is cut.
+/// Returns the reader's events in order, until the stream ends or the reader is cut off.
 fn told(along: Along) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send {
     stream::unfold(along, |mut along| async {
         let (number, event) = along.next().await?;
@@ -179,17 +179,18 @@ fn told(along: Along) -> impl Stream<Item = Result<SseEvent, Infallible>> + Send
 }
 
 fn json(event: &Event) -> Arc<str> {
-    // Plain data with string keys always serialises.
+    // Plain data with string keys always serializes.
     serde_json::to_string(event).unwrap_or_default().into()
 }
 
-/// Answers as they are sent. A whole answer may be long, so it is laid out once for all who read along.
+/// A cache of serialized answers: a long answer is serialized once for all readers.
 #[derive(Clone, Default)]
 pub(super) struct Answers(Arc<Mutex<VecDeque<LaidOut>>>);
 
 struct LaidOut {
     event: Weak<TurnEvent>,
-    /// Whoever comes first lays it out, on a thread for blocking work. None where it counts down to a moment: each reader comes at another one.
+    /// The first reader serializes it, on a thread for blocking work. `None` for an answer with a countdown, which
+    /// differs for each reader.
     text: Arc<OnceCell<Option<Arc<str>>>>,
 }
 
@@ -211,7 +212,7 @@ impl Answers {
 
     fn cell(&self, event: &Arc<TurnEvent>) -> Arc<OnceCell<Option<Arc<str>>>> {
         let mut kept = self.0.lock();
-        // What nobody reads any more is not read again.
+        // Answers without readers are evicted.
         kept.retain(|known| known.event.strong_count() > 0);
         if let Some(known) = kept.iter().find(|known| known.event.as_ptr() == Arc::as_ptr(event)) {
             return Arc::clone(&known.text);

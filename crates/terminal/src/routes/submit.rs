@@ -1,4 +1,4 @@
-//! A message is submitted.
+//! Submits a message.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,99 +23,99 @@ use domain::incoming::{Incoming, Posted};
 use domain::lineage::Lineage;
 use ports::{Intake, NotAccepted};
 
-/// The longest text that is taken, in bytes.
+/// Maximum length of a text, in bytes.
 const TEXT_MAX: usize = 32 * 1024;
-/// The header in which a client names a message, so that it is answered once however often it is submitted.
+/// The header with a client's idempotency key: a message is answered once, however often it is submitted.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
-/// The longest of these names, in bytes.
+/// Maximum length of an idempotency key, in bytes.
 const KEY_MAX: usize = 128;
-/// How long a client waits for an answer unless it says otherwise, and the longest that it may, in seconds.
+/// The default and the maximum time a client waits for an answer, in seconds.
 const WAIT: u64 = 60;
 const WAIT_MAX: u64 = 2 * 60 * 60;
 
-/// A message, as a client submits it.
+/// A submitted message.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Submit {
-    /// The name of the session, 1 to 64 letters, digits, `-` or `_`, or its number; it begins with its first message.
+    /// The session: its name (1 to 64 letters, digits, `-` or `_`) or its number. The first message creates it.
     pub session: String,
     /// The text, at most 32 KiB.
     pub text: String,
-    /// The response is the answer, and not only that the message was taken.
+    /// True if the response is the answer, instead of an acknowledgement.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub wait: bool,
-    /// How long it waits, in seconds, at most 7200.
+    /// The time to wait, in seconds, at most 7200.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout: Option<u64>,
-    /// The key of the model row that answers it this once; none leaves it to the session. `@row` in front of the text comes first.
+    /// The model row for this message; `None` for the session's row. `@row` in front of the text takes precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What becomes of it while the session is answered something else.
+    /// The handling of this message while the session is being answered.
     #[serde(default)]
     pub busy: Busy,
-    /// The profile of prompts that the answer is written by; none leaves it to the door.
+    /// The prompt profile for the answer; `None` for the door's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub profile: Option<String>,
-    /// A client that waits and goes away cancels its message.
+    /// True to cancel the message if the waiting client disconnects.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub cancel_when_gone: bool,
 }
 
-/// What becomes of a message while its session is answered another one.
+/// The handling of a message while its session is being answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Busy {
-    /// It waits for its turn.
+    /// Queues the message.
     #[default]
     Queue,
-    /// It cancels the other ones.
+    /// Cancels the turns in progress.
     Replace,
-    /// It is refused.
+    /// Refuses the message.
     Refuse,
 }
 
-/// The answer to a message that was taken.
+/// The acknowledgement of a message.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Submitted {
-    /// The id of the message: the turn that events name.
+    /// The id of the message, which is that of the turn in events.
     pub message: String,
-    /// It is a command: its answer is not durable, so it comes soon or never.
+    /// True for a command: its answer is not durable and is lost in a restart.
     #[serde(default)]
     pub command: bool,
-    /// What the commands in front of the message said.
+    /// The output of the commands in front of the message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
 }
 
-/// Cancels turns when it is dropped before it is over.
+/// Cancels turns when dropped before their end.
 pub(super) struct Leaving {
     intake: Arc<dyn Intake>,
     turns: Vec<String>,
-    /// The service ends: whoever reads along comes back.
+    /// Cancelled at shutdown: readers will reconnect.
     stop: Stop,
 }
 
-/// Says that the service ends, where its connections tell that.
+/// The shutdown of the service, if the connection has it.
 pub(super) type Stop = Option<Extension<CancellationToken>>;
 
 impl Leaving {
-    /// Cancels these turns unless they are over before.
+    /// Cancels these turns when dropped, unless they have ended.
     pub(super) fn cancels(intake: &Arc<dyn Intake>, turns: Vec<String>, stop: Stop) -> Self {
         Self { intake: Arc::clone(intake), turns, stop }
     }
 
-    /// This turn too.
+    /// Adds a turn.
     pub(super) fn add(&mut self, turn: &str) {
         if !self.turns.iter().any(|known| known == turn) {
             self.turns.push(turn.to_owned());
         }
     }
 
-    /// It is the service that ends: nothing is cancelled.
+    /// Cancels nothing: the service is shutting down.
     pub(super) fn stays(&mut self) {
         self.turns.clear();
     }
 
-    /// This turn is over.
+    /// Removes a finished turn.
     pub(super) fn over(&mut self, turn: &str) {
         self.turns.retain(|known| known != turn);
     }
@@ -131,7 +131,7 @@ impl Drop for Leaving {
         let intake = Arc::clone(&self.intake);
         tokio::spawn(async move {
             for turn in turns {
-                // A turn that is not cancelled is answered and kept.
+                // A turn that is not cancelled is answered and stored.
                 let _ = intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
             }
         });
@@ -154,7 +154,7 @@ pub(super) async fn submit(
     }
     let key = headers.get(IDEMPOTENCY_KEY).map(|key| key.to_str().unwrap_or_default());
     if key.is_some_and(|key| key.is_empty() || key.len() > KEY_MAX) {
-        return refused(StatusCode::BAD_REQUEST, "Idempotency-Key has 1 to 128 visible characters");
+        return refused(StatusCode::BAD_REQUEST, "Idempotency-Key must have 1 to 128 visible characters");
     }
     let bad = |why: NotTaken| refused(status_of(why), &why.to_string());
     if body.text.trim().is_empty() {
@@ -168,7 +168,7 @@ pub(super) async fn submit(
         Ok(found) => found.place,
         Err(why) => return bad(why),
     };
-    // A client may read before something happens.
+    // Opens the stream before its first event, so that a client can read it.
     parts.events.open(&place);
     let open = waiting::open_turns(&*parts.events, &place);
     let again = |turn: &&String| key.is_some_and(|key| **turn == keyed(&place.id, key));
@@ -184,7 +184,7 @@ pub(super) async fn submit(
     };
     if body.busy == Busy::Replace {
         for turn in open.into_iter().filter(|turn| *turn != message) {
-            // One that cannot be cancelled now is waited for.
+            // A turn that cannot be cancelled now is awaited.
             let _ = parts.intake.accept(Incoming::Deleted(MessageId::new(DOOR, turn)), Sessions::us()).await;
         }
     }
@@ -210,7 +210,7 @@ pub(super) async fn submit(
     Json(told).into_response()
 }
 
-/// Whether the caller may choose this profile.
+/// Checks that the caller may choose this profile.
 fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), String> {
     let Some(profile) = profile else { return Ok(()) };
     let known = about::profiles(parts, caller);
@@ -220,14 +220,14 @@ fn chosen(parts: &Parts, caller: &Caller, profile: Option<&str>) -> Result<(), S
     Err(no_profile(profile, &known))
 }
 
-/// There is no such profile of prompts among those that may be chosen.
+/// Describes an unknown profile and lists the available ones.
 pub fn no_profile(profile: &str, known: &[String]) -> String {
     let there = if known.is_empty() { "there is none".to_owned() } else { format!("there are {}", known.join(", ")) };
     let named: String = profile.chars().take(64).collect();
     format!("there is no profile {named:?} for this key; {there}")
 }
 
-/// The answer to a message that had nothing but commands in front.
+/// The response to a message with commands only.
 fn done(body: &Submit, said: Option<String>) -> serde_json::Value {
     let mut told = json!({"message": "", "command": true, "said": said});
     if body.wait {
@@ -236,16 +236,16 @@ fn done(body: &Submit, said: Option<String>) -> serde_json::Value {
     told
 }
 
-/// What was said.
+/// An accepted message.
 struct Heard {
     incoming: Incoming,
-    /// The id under which it is answered.
+    /// The id of its answer's turn.
     message: String,
-    /// Whether it is a command.
+    /// True for a command.
     command: bool,
 }
 
-/// Runs what is typed in front of the message; what is left of it is said. With nothing left there is nothing more to do.
+/// Runs the commands in front of a message and submits the rest. If there is no rest, it is done.
 async fn heard(
     parts: &Parts,
     caller: &Caller,
@@ -257,14 +257,14 @@ async fn heard(
         Some(key) => parts.sessions.has_message(place, &keyed(&place.id, key)).await,
         None => false,
     };
-    // What was submitted before is answered already, or by the row that it named.
+    // A message submitted before is answered already, or by the row that it named then.
     let model = model.as_ref().filter(|_| !known);
     let model = model.map(|key| typed::asked_row(parts, caller, key)).transpose()?.map(|row| row.key);
-    // A message that was taken stays taken, whatever became of its profile since.
+    // A message that was accepted remains so, even if its profile was removed since.
     if !known {
         chosen(parts, caller, profile.as_deref()).map_err(|why| (StatusCode::BAD_REQUEST, why))?;
     }
-    // What another server's model writes is no command.
+    // Text of another server's model is never a command.
     let types = lineage.is_none();
     let Done { said, row, text } = match (types, known) {
         (false, _) => Done { said: None, row: None, text: text.clone() },

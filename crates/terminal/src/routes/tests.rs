@@ -22,7 +22,6 @@ use ports::testing::{ManualClock, MemoryStore, NoVitals, ScriptedModels};
 use ports::{Batch, Models, NotAccepted};
 use web::api::form::{Refuse, in_form};
 
-/// Nothing was used.
 struct Unused;
 
 #[async_trait]
@@ -32,7 +31,7 @@ impl UsageOf for Unused {
     }
 }
 
-/// One tool for everybody.
+/// One tool, for every caller.
 struct Hammer;
 
 #[async_trait]
@@ -44,7 +43,6 @@ impl ToolsOf for Hammer {
     }
 }
 
-/// Changes nothing.
 struct Fixed;
 
 #[async_trait]
@@ -75,7 +73,6 @@ impl PromptSections for Fixed {
     }
 }
 
-/// One model.
 struct One(Arc<ScriptedModels>);
 
 impl ModelsInForce for One {
@@ -84,7 +81,7 @@ impl ModelsInForce for One {
     }
 }
 
-/// Takes nothing.
+/// Accepts nothing.
 struct Closed;
 
 #[async_trait]
@@ -98,7 +95,6 @@ impl Intake for Closed {
     }
 }
 
-/// Keeps nothing.
 struct Silent;
 
 impl TurnEventLog for Silent {
@@ -267,7 +263,7 @@ async fn a_command_that_fails_tells_what_was_done_before_it() {
     assert_eq!(answer.status(), 409);
     let body: Value = serde_json::from_slice(&to_bytes(answer.into_body(), 10_000).await.unwrap()).unwrap();
     let detail = body["detail"].as_str().unwrap();
-    let told = "!llm_timeout main 5 failed: not here. What stood before it is done:\n\n\
+    let told = "!llm_timeout main 5 failed: not here. The commands before it were run:\n\n\
                 !sysprompt\nYou are staffai.\n\n!llm_call main\nmain: true";
     assert_eq!(detail, told);
 }

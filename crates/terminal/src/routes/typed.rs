@@ -1,4 +1,4 @@
-//! Commands that are typed in front of a message. They are run in order, before the message itself; the first one that fails ends it.
+//! Commands (`!name`) in front of a message. They run in order before the message; the first failure stops them.
 
 use std::time::Duration;
 
@@ -15,38 +15,38 @@ use domain::model::{Row, ToolMode};
 use domain::turn_event::PREVIEW_MAX;
 use ports::RowChange;
 
-/// How long a command that the bot answers may take.
+/// Timeout of a command that the bot answers.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(35);
-/// The longest that a call of a model may be allowed to take, in seconds.
+/// The longest timeout that can be set for model calls, in seconds.
 const TIMEOUT_MAX: u64 = 3_600;
 
-/// The tools that run statements.
+/// The tools that run SQL statements.
 const DATABASE_TOOLS: [&str; 2] = ["db_query", "db_change"];
 
-/// Why a message was not taken: the status, and a sentence.
+/// The reason of a refused message: status and text.
 pub(super) type Refused = (StatusCode, String);
 
 fn bad(why: impl Into<String>) -> Refused {
     (StatusCode::BAD_REQUEST, why.into())
 }
 
-/// What the commands in front of a message said, and what is left of it.
+/// The output of the commands, and the rest of the message.
 pub(super) struct Done {
-    /// What they said, one below the other; none where there were none.
+    /// Their output, one below the other, if there were any.
     pub said: Option<String>,
-    /// The row that answers what is left.
+    /// The row for the rest.
     pub row: Option<String>,
-    /// What is left for the model.
+    /// The rest, for the model.
     pub text: String,
 }
 
-/// What is left of a message whose commands were run before.
+/// Returns the rest of a message whose commands ran before.
 pub(super) fn left(parts: &Parts, caller: &Caller, message: &str) -> Result<Done, Refused> {
     let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
     Ok(taken_apart(parts, caller, message)?.1)
 }
 
-/// The commands in front of a message that are run here, and what is left for the model, which is asked to run statements.
+/// Splits a message into the commands to run and the text for the model, which runs statements itself.
 fn taken_apart(
     parts: &Parts,
     caller: &Caller,
@@ -60,7 +60,7 @@ fn taken_apart(
     Ok((commands, Done { said: None, row, text: statements + &text }))
 }
 
-/// Runs the commands in front of a message. Nothing is done where any of it is not understood or not allowed.
+/// Runs the commands in front of a message. If any of them is invalid or not allowed, none is run.
 pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: &str) -> Result<Done, Refused> {
     let message = typed::read(message).map_err(|misread| bad(misread.to_string()))?;
     if let Some(forbidden) = message.commands.iter().map(|(spec, _)| spec).find(|spec| !caller.may(spec.needs)) {
@@ -82,14 +82,14 @@ pub(super) async fn run(parts: &Parts, caller: &Caller, place: &Place, message: 
             Err((status, why)) if done.is_empty() => return Err((status, why)),
             Err((status, why)) => {
                 let (failed, done) = (command.trim(), done.join("\n\n"));
-                return Err((status, format!("{failed} failed: {why}. What stood before it is done:\n\n{done}")));
+                return Err((status, format!("{failed} failed: {why}. The commands before it were run:\n\n{done}")));
             }
         }
     }
     Ok(Done { said: (!said.is_empty()).then(|| said.join("\n\n")), ..left })
 }
 
-/// The row of this key, if the caller may ask it.
+/// Returns the row of this key, if the caller may ask it.
 pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row, Refused> {
     let models = parts.models.models();
     let rows: Vec<&Row> = models.rows().iter().filter(|row| caller.may_ask(&row.key)).collect();
@@ -102,7 +102,7 @@ pub(super) fn asked_row(parts: &Parts, caller: &Caller, key: &str) -> Result<Row
     }
 }
 
-/// Refuses statements while the caller has no tool that would run them.
+/// Refuses statements while the caller has no tool for them.
 async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
     let tools = parts.tools.tools(&owner_of(place), place).await;
     if tools.iter().any(|tool| DATABASE_TOOLS.contains(&tool.spec.name.as_str())) {
@@ -113,7 +113,7 @@ async fn with_a_database(parts: &Parts, place: &Place) -> Result<(), Refused> {
     Err((StatusCode::CONFLICT, why.to_owned()))
 }
 
-/// What the model is asked, so that the tool runs within its rules, its approvals and its limits.
+/// Returns the request to the model, so that the tool runs within its rights, approvals and limits.
 fn statement(given: &str) -> Result<String, Refused> {
     if given.is_empty() {
         return Err(bad("!db needs a statement, such as !db select 1"));
@@ -158,12 +158,12 @@ async fn answer(
             };
             row_field(parts, caller, given, (shown, read, "!llm_timeout takes a model and 1 to 3600 seconds")).await
         }
-        // It is a question for the model.
+        // The model handles it.
         Typed::Database => Ok(String::new()),
     }
 }
 
-/// A command that the bot answers at every door.
+/// Runs a command that the bot answers at every door.
 async fn by_the_bot(
     parts: &Parts,
     caller: &Caller,
@@ -183,7 +183,7 @@ async fn by_the_bot(
     }
 }
 
-/// All sessions, or one, or the end of one.
+/// Lists all sessions, shows one, or deletes one.
 async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, Refused> {
     let words: Vec<&str> = given.split_whitespace().collect();
     match words[..] {
@@ -207,17 +207,17 @@ async fn session(parts: &Parts, caller: &Caller, given: &str) -> Result<String, 
             }
         }
         [_, "attach"] => {
-            Err(bad("a session is attached to by its client: staffai chat does it; programs name the session"))
+            Err(bad("only a client can attach to a session: staffai chat does; programs name the session"))
         }
-        _ => Err(bad("!session takes nothing, a session, or a session and delete")),
+        _ => Err(bad("write !session, !session NAME, or !session NAME delete")),
     }
 }
 
-/// How much of calls of tools is shown in this session, or that so much is from now on.
+/// Shows or sets the preview length of tool calls in this session.
 async fn preview(parts: &Parts, place: &Place, given: &str) -> Result<String, Refused> {
     let told = |shown: usize| match shown {
-        0 => "nothing of calls of tools is shown".to_owned(),
-        shown => format!("{shown} characters of each call of a tool, and of its result, are shown"),
+        0 => "tool calls are not shown".to_owned(),
+        shown => format!("{shown} characters of each tool call and of its result are shown"),
     };
     let wanted = match given.to_ascii_lowercase().as_str() {
         "" => return Ok(told(parts.sessions.preview(place).await)),
@@ -234,7 +234,7 @@ fn unknown(session: &str) -> Refused {
     (StatusCode::NOT_FOUND, format!("there is no session {session}; !session shows all"))
 }
 
-/// Shows a field of the rows, or of one, or changes it.
+/// Shows a field of all rows or of one, or changes it.
 async fn row_field(
     parts: &Parts,
     caller: &Caller,

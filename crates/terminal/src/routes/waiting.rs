@@ -1,4 +1,4 @@
-//! What the events of a session tell of single turns.
+//! The state of single turns, by the events of their session.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -12,21 +12,21 @@ use domain::ids::{Place, Timestamp};
 use domain::turn_event::TurnUpdate;
 use ports::{Reading, TurnEventLog, TurnEventReader};
 
-/// How a turn ended, as a client that waited for it is told.
+/// The end of a turn for a waiting client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Status {
-    /// With an answer.
+    /// Answered.
     Complete,
-    /// With an apology.
+    /// An apology.
     Error,
-    /// Without a word.
+    /// Ended without an answer.
     Cancelled,
-    /// It goes on; its events tell the rest.
+    /// Still in progress; its events continue.
     Timeout,
 }
 
-/// The turns of a place that are not over, the oldest first.
+/// Returns the open turns of a place, oldest first.
 pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String> {
     let (mut open, mut after) = (Vec::new(), 0);
     while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
@@ -43,7 +43,7 @@ pub(super) fn open_turns(events: &dyn TurnEventLog, place: &Place) -> Vec<String
     open
 }
 
-/// The turns that the stream of a place tells of behind this number.
+/// Returns the turns that a place's stream mentions after this number.
 pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) -> HashSet<String> {
     let mut turns = HashSet::new();
     while let Some(batch) = events.read(place, after).filter(|batch| !batch.events.is_empty()) {
@@ -55,7 +55,7 @@ pub(super) fn turns(events: &dyn TurnEventLog, place: &Place, mut after: u64) ->
     turns
 }
 
-/// Waits for the end of a turn, and gives what was said last.
+/// Awaits the end of a turn, and returns its last text.
 pub(super) async fn end(
     events: &Arc<dyn TurnEventLog>,
     place: &Place,
@@ -66,7 +66,7 @@ pub(super) async fn end(
     let (mut status, mut text) = (Status::Cancelled, String::new());
     let reading = async {
         let mut after = 0;
-        // A reader that missed something is cut, and begins again behind that.
+        // A reader that missed events is cut off, and resumes after them.
         while let Some(mut reader) = TurnEventReader::new(Arc::clone(events), place.clone(), after) {
             while let Some(reading) = reader.next().await {
                 let event = match reading {
@@ -84,7 +84,7 @@ pub(super) async fn end(
                     Update::Final { text: said } => (status, text) = (Status::Complete, said),
                     Update::Apology { text: said } => (status, text) = (Status::Error, said),
                     Update::Done { unanswered: Some(_) } => {
-                        // Not even what was said before stands.
+                        // The text so far is retracted.
                         (status, text) = (Status::Cancelled, String::new());
                         return;
                     }

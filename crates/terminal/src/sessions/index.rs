@@ -1,5 +1,5 @@
-//! The index of all sessions, as this process knows it and as the store keeps it. With it nobody looks through all keys, but once
-//! in each life of the process: then it is compared with the sessions that there are, which versions before this one began, too.
+//! The index of all sessions, cached here and kept in the store, so that keys are not scanned. Once per process it is
+//! reconciled with the existing sessions, some of which processes of earlier versions may have created.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -12,33 +12,33 @@ use domain::keys::sessions as keys;
 use domain::session_index::{Indexed, SessionIndex};
 use ports::{Replaced, StoreStatus, replace};
 
-/// A session that the index names and that is not there is none any more, if it began before this: in milliseconds.
+/// Age from which an indexed session without a record counts as gone, in milliseconds.
 const BEGUN_WITHIN: u64 = 60_000;
 
-/// The most sessions that are read when the index is compared with them.
+/// Maximum number of sessions read while the index is reconciled.
 const SCANNED_MAX: usize = 2 * KEPT_MAX;
 
-/// How many sessions that may be over are looked at when another one begins.
+/// Maximum number of possibly expired sessions checked when another one is created.
 const SWEPT_MAX: usize = 64;
 
-/// How often the index is changed again when other processes were faster each time that [`replace`] tried, and the pause before the first
-/// of these rounds; each further one is longer by it.
+/// The number of rounds of [`replace`] when other processes win each compare-and-set, and the backoff before the first
+/// further round; it grows by that much in each.
 const ROUNDS: u32 = 6;
 const ROUND_PAUSE: Duration = Duration::from_millis(20);
 
-/// What this process knows of the index.
+/// The index as this process knows it.
 #[derive(Default)]
 pub(super) struct Known {
-    /// As it was read or written last.
+    /// As last read or written.
     index: SessionIndex,
-    /// Sessions that began while the store was away.
+    /// Sessions created while the store was offline.
     unwritten: BTreeMap<String, Indexed>,
-    /// It was compared with the sessions that there are.
+    /// True once it was reconciled.
     mended: bool,
 }
 
 impl Sessions {
-    /// All sessions. While the store is away, those that were known before.
+    /// Returns the index; while the store is offline, the cached one.
     pub(super) async fn index(&self) -> SessionIndex {
         self.mend().await;
         let unwritten = !self.index.lock().unwritten.is_empty();
@@ -56,13 +56,14 @@ impl Sessions {
         known.index.clone()
     }
 
-    /// Whether the store shows what it keeps.
+    /// True if the store is readable.
     pub(super) fn is_ready(&self) -> bool {
         self.store.status() == StoreStatus::Ready
     }
 
-    /// Changes the index: in the store, or in memory alone while that is away. `change` says whether it changed anything, and is asked
-    /// again when another process was faster. Nothing is changed where others were faster again and again.
+    /// Changes the index in the store, or only in memory while the store is offline. `change` returns true if it
+    /// changed anything, and runs again after a conflict with another process. After repeated conflicts nothing is
+    /// changed.
     pub(super) async fn change_index(&self, mut change: impl FnMut(&mut SessionIndex) -> bool + Send) -> Replaced {
         let unwritten = self.index.lock().unwritten.clone();
         let mut latest = None;
@@ -98,10 +99,10 @@ impl Sessions {
         end
     }
 
-    /// The number of a session that begins now, which is in the index from then on.
+    /// Assigns the number of a new session and adds it to the index.
     ///
     /// # Errors
-    /// Too many others begin at the same moment.
+    /// Too many sessions are being created at the same time.
     pub(super) async fn number(&self, place: &Place, name: &str, at: u64) -> Result<u64, NotTaken> {
         let mut number = 0;
         let entered = self.change_index(|index| {
@@ -111,7 +112,7 @@ impl Sessions {
         });
         match entered.await {
             Replaced::Done => {}
-            // Another process may be given the same number now.
+            // Another process may assign the same number now.
             Replaced::Other => return Err(NotTaken::Crowded),
             Replaced::Away => {
                 let session = Indexed { name: name.to_owned(), number, at };
@@ -125,7 +126,7 @@ impl Sessions {
         Ok(number)
     }
 
-    /// A session is there: it is in the index too, where a process of an earlier version began it.
+    /// Adds an existing session to the index if a process of an earlier version created it.
     pub(super) async fn is_there(&self, place: &Place, record: &Record) {
         if self.index.lock().index.get(&place.id).is_none() {
             let session = indexed(record);
@@ -133,7 +134,7 @@ impl Sessions {
         }
     }
 
-    /// Takes sessions out of the index that are over, a few at a time.
+    /// Removes expired sessions from the index, a few at a time.
     pub(super) async fn sweep(&self) {
         let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
         let doubtful: Vec<Place> = doubtful.into_iter().take(SWEPT_MAX).map(|place| Place::new(DOOR, place)).collect();
@@ -151,7 +152,7 @@ impl Sessions {
         .await;
     }
 
-    /// Compares the index with the sessions that there are, once.
+    /// Reconciles the index with the sessions, once.
     async fn mend(&self) {
         let _alone = self.mending.lock().await;
         if self.index.lock().mended {
@@ -162,7 +163,7 @@ impl Sessions {
         if !(ready && self.is_ready()) {
             return;
         }
-        // Of more than these it is not known which are over.
+        // If the scan was truncated, missing sessions may still exist.
         let all = stored.len() < SCANNED_MAX;
         let session = |(key, value): &(String, String)| {
             Some((key.rsplit(':').next()?.to_owned(), indexed(&serde_json::from_str(value).ok()?)))

@@ -1,4 +1,4 @@
-//! The sessions that are worked with: bounded, and rebuilt from the store where they are missing.
+//! The cache of active sessions: bounded, and loaded from the store on a miss.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::Duration;
@@ -10,15 +10,15 @@ use super::record::{Line, Record};
 use domain::ids::{MessageId, Place, Timestamp};
 use domain::incoming::{AuthorKind, Posted, Seen};
 
-/// The most sessions in memory; the one that was quiet for longest makes room.
+/// Maximum number of cached sessions; the least recently used is evicted.
 pub(super) const SESSIONS_MAX: usize = 256;
-/// The most messages kept of a session.
+/// Maximum number of messages of a session.
 pub(super) const MESSAGES_MAX: usize = 200;
-/// The most bytes of messages kept of a session: the oldest go first.
+/// Maximum bytes of messages of a session: the oldest are evicted first.
 pub(super) const SESSION_BYTES: usize = 256 * 1024;
-/// The most bytes of all sessions together in memory; the one that was quiet for longest makes room.
+/// Maximum bytes of all cached sessions; the least recently used is evicted.
 pub(super) const ALL_BYTES: usize = 16 * 1024 * 1024;
-/// How long a quiet session stays in memory.
+/// Idle time after which a session is evicted.
 const QUIET_FOR: Duration = Duration::from_secs(3600);
 
 #[derive(Default)]
@@ -32,39 +32,39 @@ pub(super) struct Session {
     name: String,
     number: u64,
     pub(super) messages: VecDeque<Kept>,
-    /// Bytes of the texts in `messages`, quoted ones included.
+    /// Bytes of the texts in `messages`, including quoted ones.
     pub(super) bytes: usize,
     touched: Instant,
     touched_at: Timestamp,
-    /// How many characters of calls of tools are shown; none where nobody said.
+    /// The preview length of tool calls, if one was set.
     pub(super) preview: Option<usize>,
 }
 
 /// A message of a session.
 pub(super) struct Kept {
-    /// Its number in the session: rises.
+    /// Its number in the session; increasing.
     pub(super) number: u64,
     pub(super) posted: Posted,
-    /// What it was posted under, where it is ours.
+    /// The nonce of the post, for the bot's messages.
     pub(super) nonce: Option<String>,
-    /// It says that there is no answer, or no better one.
+    /// True for an apology.
     pub(super) apology: bool,
 }
 
 impl Memory {
-    /// Whether a session is here with all lines that its record names: another process may have added some.
+    /// True if a session is cached with all lines of its record: another process may have added some.
     pub(super) fn is_current(&self, place: &Place, record: &Record) -> bool {
         let Some(session) = self.sessions.get(place).filter(|_| record.is_numbered()) else { return false };
         let has = |number: &u64| session.messages.binary_search_by_key(number, |kept| kept.number).is_ok();
         record.numbers.iter().all(has)
     }
 
-    /// A session that is here.
+    /// Returns a cached session.
     pub(super) fn known(&mut self, place: &Place) -> Option<&mut Session> {
         self.sessions.get_mut(place)
     }
 
-    /// A session in which something happens now; one that is not here begins without messages.
+    /// Returns a session and marks it as used now; one that is not cached begins empty.
     pub(super) fn session(&mut self, place: &Place, now: Timestamp) -> &mut Session {
         let session =
             self.sessions.entry(place.clone()).or_insert_with(|| Session::new(place.id.to_string(), FIRST_NUMBER));
@@ -72,12 +72,12 @@ impl Memory {
         session
     }
 
-    /// Takes in a session as it is stored.
+    /// Fills a session from the store.
     pub(super) fn fill(&mut self, place: &Place, record: &Record, messages: Vec<Kept>) {
         let mut session = Session::new(record.name.clone(), record.number);
         session.touched_at = Timestamp(record.touched_at);
         session.preview = record.preview;
-        // What was said here meanwhile, or before another process wrote its own lines down, stands among them.
+        // Messages that were added here meanwhile, or before another process wrote its lines, are merged.
         let read: BTreeSet<u64> = messages.iter().map(|kept| kept.number).collect();
         let first = read.first().copied().unwrap_or(0);
         let here = self.sessions.remove(place).map(|here| here.messages).unwrap_or_default();
@@ -85,7 +85,7 @@ impl Memory {
         let mut all: Vec<Kept> = messages.into_iter().chain(here).collect();
         all.sort_by_key(|kept| kept.number);
         for kept in all {
-            // A clock that was set back, or that of another process, gives no number twice.
+            // Numbers stay unique if the clock was set back or another process' clock is ahead.
             self.last_id = self.last_id.max(kept.number);
             session.keep(kept);
         }
@@ -93,32 +93,31 @@ impl Memory {
         self.make_room();
     }
 
-    /// A session has another name from now on; gives it as it is stored.
+    /// Renames a session; returns its record.
     pub(super) fn rename(&mut self, place: &Place, name: &str) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         name.clone_into(&mut session.name);
         Some(session.record(session.touched_at))
     }
 
-    /// So many characters of calls are shown in a session from now on; gives it as it is stored.
+    /// Sets the preview length of a session; returns its record.
     pub(super) fn show(&mut self, place: &Place, preview: usize) -> Option<Record> {
         let session = self.sessions.get_mut(place)?;
         session.preview = Some(preview);
         Some(session.record(session.touched_at))
     }
 
-    /// A session that is here, as it is stored.
+    /// Returns the record of a cached session.
     pub(super) fn record(&self, place: &Place) -> Option<Record> {
         self.sessions.get(place).map(|session| session.record(session.touched_at))
     }
 
-    /// A number for a session above this one and all that are known here.
+    /// Returns a session number above this one and all that are cached.
     pub(super) fn number_above(&self, stored: u64) -> u64 {
         let known = self.sessions.values().map(|session| session.number).max().unwrap_or_default();
         stored.max(known).max(FIRST_NUMBER - 1) + 1
     }
 
-    /// A session is not worked with any more.
     pub(super) fn remove(&mut self, place: &Place) {
         self.sessions.remove(place);
     }
@@ -133,7 +132,7 @@ impl Memory {
         }
     }
 
-    /// Rises over restarts too: the journal remembers ids of an earlier life.
+    /// Increases over restarts too: the journal remembers ids of earlier processes.
     pub(super) fn next_id(&mut self, now: Timestamp) -> u64 {
         self.last_id = (now.0 << 12).max(self.last_id + 1);
         self.last_id
@@ -146,7 +145,7 @@ impl Session {
         Self { name, number, messages, bytes: 0, touched, touched_at: Timestamp(0), preview: None }
     }
 
-    /// The session as it is stored.
+    /// Returns the record of the session.
     pub(super) fn record(&self, now: Timestamp) -> Record {
         let numbers: Vec<u64> = self.messages.iter().map(|kept| kept.number).collect();
         let Self { name, number, preview, .. } = self;
@@ -154,27 +153,27 @@ impl Session {
         Record { name, number: *number, touched_at: now.0, lines, numbers, preview: *preview }
     }
 
-    /// The messages, the oldest first.
+    /// Returns the messages, oldest first.
     pub(super) fn all(&self) -> impl Iterator<Item = &Posted> {
         self.messages.iter().map(|kept| &kept.posted)
     }
 
-    /// The message of this id.
+    /// Returns the message of this id.
     pub(super) fn find(&self, id: &str) -> Option<&Posted> {
         self.all().find(|posted| posted.id.id == id)
     }
 
-    /// What was posted under this nonce.
+    /// Returns the message posted with this nonce.
     pub(super) fn posted_as(&self, nonce: &str) -> Option<&Posted> {
         self.messages.iter().find(|kept| kept.nonce.as_deref() == Some(nonce)).map(|kept| &kept.posted)
     }
 
-    /// What others see of a message.
+    /// Returns a message as others see it.
     pub(super) fn seen(&self, id: &MessageId) -> Option<Seen> {
         self.all().find(|posted| posted.id == *id).map(|posted| Seen::from(posted.clone()))
     }
 
-    /// A message as it is stored.
+    /// Returns the stored form of a message.
     pub(super) fn line(&self, number: u64) -> Option<String> {
         let Kept { posted, nonce, apology, .. } = self.messages.iter().find(|kept| kept.number == number)?;
         let line = Line {
@@ -189,14 +188,14 @@ impl Session {
         serde_json::to_string(&line).ok()
     }
 
-    /// Keeps a message; gives the numbers of those that had to make room.
+    /// Adds a message; returns the numbers of the evicted ones.
     pub(super) fn keep(&mut self, kept: Kept) -> Vec<u64> {
         self.bytes += bytes_of(&kept.posted);
         self.messages.push_back(kept);
         self.shrink()
     }
 
-    /// Changes a message of ours; gives its number and those that had to make room.
+    /// Edits a message of the bot; returns its number and the evicted ones.
     pub(super) fn edit(&mut self, message: &MessageId, text: &str) -> Option<(u64, Vec<u64>)> {
         let kept = self.messages.iter_mut().find(|kept| kept.posted.id == *message)?;
         self.bytes -= bytes_of(&kept.posted);
@@ -206,7 +205,7 @@ impl Session {
         Some((number, self.shrink()))
     }
 
-    /// Takes a message back; gives its number.
+    /// Deletes a message; returns its number.
     pub(super) fn delete(&mut self, message: &MessageId) -> Option<u64> {
         let at = self.messages.iter().position(|kept| kept.posted.id == *message)?;
         let kept = self.messages.remove(at)?;
@@ -214,7 +213,7 @@ impl Session {
         Some(kept.number)
     }
 
-    /// Forgets the oldest of what is too much; the newest stays in any case.
+    /// Evicts the oldest messages beyond the bounds; the newest always stays.
     fn shrink(&mut self) -> Vec<u64> {
         let mut dropped = Vec::new();
         while self.messages.len() > 1 && (self.messages.len() > MESSAGES_MAX || self.bytes > SESSION_BYTES) {
@@ -226,7 +225,7 @@ impl Session {
     }
 }
 
-/// Bytes of a message: its text, and that of the message it replies to, which is kept with it.
+/// Returns the bytes of a message: its text, and that of the quoted message.
 pub(super) fn bytes_of(posted: &Posted) -> usize {
     let quoted = posted.reply_to.as_ref().and_then(|quoted| quoted.seen.as_ref());
     posted.text.len() + quoted.map_or(0, |seen| seen.text.len())

@@ -1,5 +1,5 @@
-//! Which session is meant, and who may see it. A session belongs to the holder of a key or, while there are no keys, to nobody in
-//! particular; whoever operates the bot sees all.
+//! Lookup of sessions by name or number, and their visibility. A session belongs to the holder of a key, or to no
+//! holder while there are no keys; operators see all.
 
 use std::fmt;
 use std::future::ready;
@@ -21,38 +21,38 @@ use ports::{StoreStatus, Write};
 
 /// The number of the first session.
 pub(super) const FIRST_NUMBER: u64 = 101;
-/// The longest name of a session.
+/// Maximum length of a session's name.
 const NAME_MAX: usize = 64;
-/// How many characters of calls of tools are shown where nobody said anything else.
+/// The default preview length of tool calls, in characters.
 const PREVIEW: usize = 500;
-/// How many records are read side by side.
+/// Maximum number of records read concurrently.
 const READ_AT_ONCE: usize = 64;
-/// What stands between the name of a holder and that of a session, in no name of a session.
+/// The separator between the names of holder and session; not allowed in session names.
 const OF: char = '.';
-/// What stands behind the name of a session whose place another one has that was renamed.
+/// The suffix of a session's place if a renamed session still has the place of that name.
 const AGAIN: char = '~';
 
 /// A session that was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Found {
-    /// Where it takes place.
+    /// Its place.
     pub place: Place,
-    /// By which its owner calls it.
+    /// Its name for its owner.
     pub name: String,
-    /// Short for its name.
+    /// Its short number.
     pub number: u64,
 }
 
-/// A session, as clients are told of it.
+/// A session in the list for clients.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Listed {
     session: String,
-    /// Short for its name.
+    /// Its short number.
     number: u64,
     messages: usize,
-    /// Seconds since something happened in it.
+    /// Seconds since its last event.
     quiet_s: u64,
-    /// The name of the key that it belongs to, where that is another one.
+    /// The name of the owning key, if it is another one.
     #[serde(skip_serializing_if = "Option::is_none")]
     owner: Option<String>,
 }
@@ -65,19 +65,19 @@ impl fmt::Display for Listed {
     }
 }
 
-/// A message of a session, as clients are told of it.
+/// A message of a session, for clients.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Said {
     message: String,
-    /// It is one of ours.
+    /// True for messages of the bot.
     ours: bool,
     text: String,
-    /// When it was said, in milliseconds since the Unix epoch.
+    /// Its time, in milliseconds since the Unix epoch.
     at: u64,
-    /// The message that it answers.
+    /// The id of the message that it answers.
     #[serde(skip_serializing_if = "Option::is_none")]
     answers: Option<String>,
-    /// It says that there is no answer, or no better one.
+    /// True for an apology.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     apology: bool,
 }
@@ -89,14 +89,14 @@ impl fmt::Display for Said {
 }
 
 impl Said {
-    /// The message that it answers, the answer, and whether it is an apology.
+    /// Returns the answered message, the answer, and true for an apology.
     pub fn answer(&self) -> Option<(&str, &str, bool)> {
         let answers = self.answers.as_deref().filter(|_| self.ours)?;
         Some((answers, &self.text, self.apology))
     }
 }
 
-/// Who speaks in a session: its place says it.
+/// Returns the owner of a session, by its place.
 pub fn owner_of(place: &Place) -> Person {
     match holder(place) {
         Some(name) => Person::new(HOLDERS, name),
@@ -115,7 +115,7 @@ fn place_of(caller: &Caller, name: &str) -> Place {
     }
 }
 
-/// Whether a place of this id can be one of this door: the name of a session, behind that of the key whose own it is.
+/// True if this may be the id of a place of this door: a session's name, prefixed by that of its key.
 #[must_use]
 pub fn is_place(id: &str) -> bool {
     let (holder, session) = id.rsplit_once(OF).map_or((None, id), |(holder, session)| (Some(holder), session));
@@ -129,7 +129,7 @@ pub(super) fn check_name(session: &str) -> Result<(), NotTaken> {
 }
 
 impl Sessions {
-    /// The session that a caller means by its name or its number: one of their own or, for whoever operates the bot, any.
+    /// Finds a session by name or number: one of the caller's own or, for operators, any.
     pub async fn find(&self, caller: &Caller, given: &str) -> Option<Found> {
         if let Some(found) = self.by_name(caller, given).await {
             return Some(found);
@@ -142,7 +142,7 @@ impl Sessions {
                 || (given.contains(OF) && place.id == given)
         };
         for (place, _) in self.visible(caller).await.into_iter().filter(meant) {
-            // One that is over may be in the index still.
+            // The index may still contain an expired one.
             if let Some(record) = self.record(&place).await {
                 return Some(found(&place, &record));
             }
@@ -150,10 +150,10 @@ impl Sessions {
         None
     }
 
-    /// The caller's own session of this name or number; one that is not there begins.
+    /// Returns the caller's session of this name or number, creating it if necessary.
     ///
     /// # Errors
-    /// The name is not usable, or the session is another one's.
+    /// The name is invalid, or the session belongs to another holder.
     pub async fn open(&self, caller: &Caller, given: &str) -> Result<Found, NotTaken> {
         check_name(given)?;
         let own = |found: &Found| match caller.person() {
@@ -167,10 +167,10 @@ impl Sessions {
         }
     }
 
-    /// Who speaks in a session of this name or number, and where: in one that there is or, for a name that is free, would begin.
+    /// Returns the member and place of a session of this name or number, existing or not.
     ///
     /// # Errors
-    /// The name is not usable.
+    /// The name is invalid.
     pub async fn speaker(&self, caller: &Caller, given: &str) -> Result<(Person, Place), NotTaken> {
         let place = match self.find(caller, given).await {
             Some(found) => found.place,
@@ -179,7 +179,7 @@ impl Sessions {
         Ok((owner_of(&place), place))
     }
 
-    /// Whether a caller knows a message: it is one of their own sessions or, for whoever operates the bot, any.
+    /// True if a message is in one of the caller's sessions or, for operators, in any.
     pub fn knows(&self, caller: &Caller, message: &str) -> bool {
         let Some(person) = caller.person().filter(|_| !caller.may(Right::Operate)) else { return true };
         let inner = self.inner.lock();
@@ -187,12 +187,12 @@ impl Sessions {
         own.any(|(_, session)| session.find(message).is_some())
     }
 
-    /// The places of all sessions that a caller may see.
+    /// Returns the places of all sessions that a caller may see.
     pub async fn places(&self, caller: &Caller) -> Vec<Place> {
         self.visible(caller).await.into_iter().map(|(place, _)| place).collect()
     }
 
-    /// All sessions that a caller may see, the one that something happened in last first.
+    /// Returns all sessions that a caller may see, most recently used first.
     pub async fn list(&self, caller: &Caller) -> Vec<Listed> {
         let mut all = self.records(self.places(caller).await).await;
         all.sort_by_key(|(_, record)| (std::cmp::Reverse(record.touched_at), record.number));
@@ -208,7 +208,7 @@ impl Sessions {
         all.into_iter().map(listed).collect()
     }
 
-    /// How many sessions a caller may see.
+    /// Returns the number of sessions that a caller may see.
     pub async fn count(&self, caller: &Caller) -> usize {
         let all = self.places(caller).await;
         let doubtful = self.index().await.doubtful(self.now(), (self.kept_for)());
@@ -217,7 +217,7 @@ impl Sessions {
         all.len() - over
     }
 
-    /// What was said in a session.
+    /// Returns the messages of a session.
     pub async fn transcript(&self, place: &Place) -> Vec<Said> {
         let said = |(_, line): (u64, Line)| Said {
             message: line.id,
@@ -230,10 +230,10 @@ impl Sessions {
         self.lines(place).await.into_iter().map(said).collect()
     }
 
-    /// Gives a session another name.
+    /// Renames a session.
     ///
     /// # Errors
-    /// The name is not usable, or that of another session of the same owner.
+    /// The name is invalid, or in use by another session of the owner.
     pub async fn rename(&self, found: &Found, name: &str) -> Result<(), NotTaken> {
         check_name(name)?;
         let _alone = self.beginning.lock().await;
@@ -244,7 +244,7 @@ impl Sessions {
             return Err(NotTaken::NameTaken);
         }
         self.load(&found.place).await;
-        // What is said at the same time is written behind it, with the new name.
+        // A concurrent message is written after it, with the new name.
         let written = self.inner.lock().rename(&found.place, name).map(|record| self.put(&found.place, &record));
         if let Some(written) = written {
             written.await;
@@ -253,7 +253,7 @@ impl Sessions {
         Ok(())
     }
 
-    /// How many characters of calls of tools those who read along in a session are shown.
+    /// Returns the preview length of tool calls in a session, in characters.
     pub async fn preview(&self, place: &Place) -> usize {
         let here = self.inner.lock().known(place).map(|session| session.preview);
         let said = match here {
@@ -263,7 +263,7 @@ impl Sessions {
         said.unwrap_or(PREVIEW)
     }
 
-    /// Shows so many of them from now on.
+    /// Sets the preview length.
     pub async fn show_of_calls(&self, place: &Place, preview: usize) {
         self.load(place).await;
         let written = self.inner.lock().show(place, preview).map(|record| self.put(place, &record));
@@ -272,18 +272,18 @@ impl Sessions {
         }
     }
 
-    /// A session as it is stored.
+    /// Returns the record of a session.
     pub(super) async fn record(&self, place: &Place) -> Option<Record> {
         match self.store.get(&keys::session(&owner_of(place), place)).await {
-            // Nor does one that tells what cannot be read.
+            // An unreadable record counts as missing.
             Some(stored) => serde_json::from_str(&stored).ok().or_else(|| self.inner.lock().record(place)),
-            // A store that is away forgets nothing of what is in memory.
+            // While the store is offline, cached sessions stay.
             None if self.store.status() != StoreStatus::Ready => self.inner.lock().record(place),
             None => None,
         }
     }
 
-    /// The messages of a session as they are stored, by their numbers.
+    /// Returns the stored messages of a session, by number.
     pub(super) async fn lines(&self, place: &Place) -> Vec<(u64, Line)> {
         match self.record(place).await {
             Some(record) => self.lines_of(place, &record).await,
@@ -291,7 +291,7 @@ impl Sessions {
         }
     }
 
-    /// The same of one with this record.
+    /// Like [`lines`](Self::lines), for this record.
     pub(super) async fn lines_of(&self, place: &Place, record: &Record) -> Vec<(u64, Line)> {
         let person = owner_of(place);
         if record.is_numbered() {
@@ -299,14 +299,14 @@ impl Sessions {
                 let stored = self.store.get(&keys::line(&person, place, number)).await?;
                 Some((number, serde_json::from_str(&stored).ok()?))
             };
-            // A line may be over before its session is.
+            // A line may expire before its session.
             let lines = stream::iter(record.numbers.iter().copied()).map(read).buffered(READ_AT_ONCE);
             return lines.filter_map(ready).collect().await;
         }
         self.stored_lines(place).await
     }
 
-    /// The messages of a session that are stored, whether its record names them or not.
+    /// Returns the stored messages of a session, also those missing in its record.
     pub(super) async fn stored_lines(&self, place: &Place) -> Vec<(u64, Line)> {
         let prefix = keys::lines_in(&owner_of(place), place);
         let stored = self.store.scan(&prefix, 2 * MESSAGES_MAX).await;
@@ -316,14 +316,14 @@ impl Sessions {
         stored.iter().filter_map(line).collect()
     }
 
-    /// The records of these sessions; those that are over have none.
+    /// Returns the records of these sessions; expired ones are left out.
     pub(super) async fn records(&self, places: Vec<Place>) -> Vec<(Place, Record)> {
         let read = async |place: Place| Some((self.record(&place).await?, place));
         let records = stream::iter(places).map(read).buffered(READ_AT_ONCE).filter_map(ready);
         records.map(|(record, place)| (place, record)).collect().await
     }
 
-    /// The same; none when the store was away meanwhile, and it is not known which of them are over.
+    /// Like [`records`](Self::records); `None` if the store was offline meanwhile, so that expired ones are unknown.
     pub(super) async fn all_records(&self, places: Vec<Place>) -> Option<Vec<(Place, Record)>> {
         if !self.is_ready() {
             return None;
@@ -338,10 +338,10 @@ impl Sessions {
         Some(known.filter(|_| self.is_ready())?.into_iter().flatten().collect())
     }
 
-    /// Begins a session anew that something is said in after it was over.
+    /// Creates a session again that had ended.
     ///
     /// # Errors
-    /// Too many others begin at the same moment.
+    /// Too many sessions are being created at the same time.
     pub(super) async fn begin_again(&self, place: &Place) -> Result<(), NotTaken> {
         let name = place.id.rsplit(OF).next().unwrap_or_default();
         let name = name.split(AGAIN).next().unwrap_or_default().to_owned();
@@ -362,12 +362,12 @@ impl Sessions {
 
     async fn begin(&self, caller: &Caller, name: &str) -> Result<Found, NotTaken> {
         let _alone = self.beginning.lock().await;
-        // Another request may have begun it meanwhile.
+        // Another request may have created it meanwhile.
         if let Some(found) = self.by_name(caller, name).await {
             return Ok(found);
         }
         let mut place = place_of(caller, name);
-        // A session that was renamed keeps its place.
+        // A renamed session keeps its place.
         for again in 2..=OWN_MAX {
             if self.record(&place).await.is_none() {
                 break;
@@ -378,7 +378,6 @@ impl Sessions {
         Ok(found(&place, &record))
     }
 
-    /// Writes down that a session begins.
     async fn enter(&self, place: &Place, name: String) -> Result<Record, NotTaken> {
         self.sweep().await;
         let now = self.now().0;
@@ -389,7 +388,7 @@ impl Sessions {
         Ok(record)
     }
 
-    /// Writes down a session; it is visible to others when this returns.
+    /// Stores a session; it is visible to other processes when this returns.
     fn put(&self, place: &Place, record: &Record) -> BoxFuture<'static, bool> {
         let key = keys::session(&owner_of(place), place);
         let ttl = Some((self.kept_for)());

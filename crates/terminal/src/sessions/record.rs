@@ -1,58 +1,57 @@
-//! Sessions and lines as they are stored.
+//! The stored form of sessions and lines.
 
 use serde::{Deserialize, Serialize};
 
 /// A session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// By which its owner calls it.
+    /// Its name for its owner.
     pub name: String,
-    /// Short for its name.
+    /// Its short number.
     pub number: u64,
-    /// When something happened in it last, in milliseconds since the Unix epoch.
+    /// Its last use, in milliseconds since the Unix epoch.
     pub touched_at: u64,
-    /// How many lines are kept of it.
+    /// The number of its lines.
     #[serde(default)]
     pub lines: usize,
-    /// The numbers of these lines, rising; none in what versions before wrote.
+    /// The numbers of these lines, increasing; empty in records of earlier versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub numbers: Vec<u64>,
-    /// How many characters of calls of tools are shown; none where nobody said.
+    /// The preview length of tool calls, if one was set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<usize>,
 }
 
 impl Record {
-    /// The lines of it can be found by the record alone.
+    /// True if the record names all lines.
     pub(super) const fn is_numbered(&self) -> bool {
         self.lines == 0 || !self.numbers.is_empty()
     }
 
     pub(super) fn to_json(&self) -> String {
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// A message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Line {
     /// Its id.
     pub id: String,
-    /// It is one of ours.
+    /// True for messages of the bot.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub ours: bool,
-    /// What was said.
+    /// Its text.
     pub text: String,
-    /// When, in milliseconds since the Unix epoch.
+    /// Its time, in milliseconds since the Unix epoch.
     pub at: u64,
     /// The id of the message that it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<String>,
-    /// What it was posted under.
+    /// The nonce of the post.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nonce: Option<String>,
-    /// It says that there is no answer, or no better one.
+    /// True for an apology.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub apology: bool,
 }

@@ -1,4 +1,4 @@
-//! How sessions end, and which of them make room for others.
+//! Deletion and eviction of sessions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,16 +8,16 @@ use domain::ids::Place;
 use domain::keys::sessions as keys;
 use ports::Write;
 
-/// The most sessions that are kept of one holder, or of all who have no key; the one that was quiet for longest makes room.
+/// Maximum number of sessions of one holder, or of all callers without a key; the least recently used is evicted.
 pub(super) const OWN_MAX: usize = 200;
-/// The most sessions that are kept of all together; whoever has most makes room.
+/// Maximum number of all sessions; the holder with most of them loses the least recently used one.
 pub(super) const KEPT_MAX: usize = 1_000;
-/// How many sessions end with one write.
+/// Number of sessions deleted in one write.
 const ENDED_AT_ONCE: usize = 64;
 
 impl Sessions {
-    /// Ends a session: nothing of it is kept. Its record names its lines, so that it costs no more than they are. A line that another process
-    /// wrote at the same moment as this one, so that the record does not name it, is seen by nobody; that process takes it away
+    /// Deletes a session completely. Its record names its lines, so the cost is proportional to them. A line that
+    /// another process writes concurrently is missing in the record and invisible; that process removes it
     /// ([`Self::over`]).
     pub async fn remove(&self, place: &Place) {
         let writes = self.gone(place).await;
@@ -26,7 +26,7 @@ impl Sessions {
         self.change_index(|index| index.remove([place.id.as_str()])).await;
     }
 
-    /// The writes that take a session out of the store.
+    /// Returns the writes that delete a session from the store.
     async fn gone(&self, place: &Place) -> Vec<Write> {
         let stored = self.record(place).await;
         let mut numbers: BTreeSet<u64> = stored.iter().flat_map(|record| record.numbers.iter().copied()).collect();
@@ -40,7 +40,7 @@ impl Sessions {
         without_lines(place, numbers).chain([session]).collect()
     }
 
-    /// A session that is worked with here is not in the store any more: another process ended it. Its lines that are known here go with it.
+    /// Evicts a session that another process deleted, and deletes its lines that are cached here.
     pub(super) fn over(&self, place: &Place) {
         let known = {
             let mut inner = self.inner.lock();
@@ -54,8 +54,8 @@ impl Sessions {
         }
     }
 
-    /// Sessions of the same holder make room for one that has just begun, and else those of whoever has most. Only the records of holders who
-    /// give some are read.
+    /// Evicts sessions after one was created: of the same holder, else of the holder with most. Only the records of
+    /// affected holders are read.
     pub(super) async fn make_room(&self, begun: &Place) {
         let index = self.index().await;
         let all: Vec<Place> = index.all().map(|(id, _)| Place::new(DOOR, id)).collect();
@@ -93,14 +93,14 @@ impl Sessions {
     }
 }
 
-/// The writes that take these lines out of the store.
+/// Returns the writes that delete these lines.
 fn without_lines(place: &Place, numbers: impl IntoIterator<Item = u64>) -> impl Iterator<Item = Write> {
     let person = owner_of(place);
     numbers.into_iter().map(move |number| Write::Delete { key: keys::line(&person, place, number) })
 }
 
-/// How many sessions end of whom: of the holder of one that has just begun while they have too many, then of whoever has most while there are
-/// too many of all.
+/// Returns the number of sessions to evict per holder: first of the new session's holder beyond their maximum, then of
+/// the holder with most while the total is exceeded.
 fn quotas<'a>(all: &'a [Place], own: Option<&'a str>) -> BTreeMap<Option<&'a str>, usize> {
     let mut many: BTreeMap<Option<&str>, usize> = BTreeMap::new();
     for place in all {

@@ -87,7 +87,7 @@ async fn a_later_life_knows_sessions_their_numbers_and_what_was_said() {
     assert_eq!(later.find(&Caller::Local, "cats").await.unwrap().place, one.place);
     assert_eq!(later.texts(&one.place).await, ["my cat is called Tom", "noted"]);
     assert!(later.hears("cats", "and?").await.id > one.id);
-    // The old name is free, and the place of what was renamed is not.
+    // The old name is free, but not the place of the renamed session.
     assert_ne!(later.hears("one", "another").await.place, one.place);
     assert_eq!(later.names(&Caller::Local).await.len(), 3);
     later.remove(&one.place).await;
@@ -164,7 +164,7 @@ async fn sessions_and_messages_are_bounded_and_ids_rise() {
         let record = record::Record { name, number: 1, touched_at, lines: 0, numbers: Vec::new(), preview: None };
         store.put(key, record.to_json());
     }
-    // A version that kept no index wrote these.
+    // A version without an index wrote these.
     let sessions = sessions_in(&store);
     sessions.hears_of(&laptop, "more", "hi").await;
     assert_eq!(sessions.names(&laptop).await.len(), OWN_MAX, "each makes room among their own");
@@ -181,7 +181,7 @@ async fn sessions_and_messages_are_bounded_and_ids_rise() {
 async fn all_sessions_together_are_bounded() {
     let sessions = sessions();
     let text = "x".repeat(32 * 1024);
-    // More than a hundred sessions of more than can be kept of each.
+    // More than a hundred sessions, each with more than its maximum.
     for number in 0..130 {
         let name = format!("s{number}");
         for _ in 0..10 {
@@ -259,7 +259,7 @@ async fn lists_names_and_numbers_look_through_no_keys() {
     let sessions = sessions_in(&store);
     let one = sessions.hears("one", "hello").await;
     sessions.posts(&one.place, "n", "aye").await;
-    // From here on a look through the keys is a panic.
+    // From here on a scan of the keys panics.
     store.broken_scans.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
     sessions.hears("two", "hello").await;
     let found = sessions.find(&Caller::Local, "101").await.unwrap();
@@ -267,7 +267,7 @@ async fn lists_names_and_numbers_look_through_no_keys() {
     assert_eq!(sessions.count(&Caller::Local).await, 2);
     assert_eq!(sessions.names(&Caller::Local).await.len(), 2);
     assert_eq!(sessions.texts(&one.place).await, ["hello", "aye"]);
-    // Whoever ends one looks for all that was said in it.
+    // Deleting a session scans for its lines.
     store.broken_scans.store(0, std::sync::atomic::Ordering::SeqCst);
     sessions.remove(&one.place).await;
     assert_eq!(sessions.names(&Caller::Local).await, [("two".to_owned(), 102)]);
@@ -290,7 +290,7 @@ async fn sessions_of_the_version_before_are_found_and_their_lines_read() {
     assert_eq!(sessions.texts(&place).await, ["hello", "again"]);
     sessions.remove(&place).await;
     assert!(!store.entries.lock().contains_key(line), "nothing of it is kept");
-    // A process of that version begins one beside this.
+    // A process of that version creates one concurrently.
     let late = "staffai:talk:api:laptop:laptop.late".to_owned();
     store.put(late, r#"{"name":"late","number":119,"touched_at":1,"lines":0}"#);
     assert_eq!(sessions.open(&laptop, "late").await.unwrap().number, 119);
@@ -328,7 +328,7 @@ async fn lines_that_two_processes_wrote_at_one_moment_are_all_kept() {
     tokio::time::advance(Duration::from_millis(5)).await;
     one.hears("a", "second").await;
     tokio::time::advance(Duration::from_millis(5)).await;
-    // The other one has read the record before it was written.
+    // The other process has read the record before it was written.
     let written = store.entries.lock().insert(key.clone(), before);
     two.hears("a", "third").await;
     assert_ne!(written.as_ref(), store.entries.lock().get(&key));
@@ -337,7 +337,7 @@ async fn lines_that_two_processes_wrote_at_one_moment_are_all_kept() {
     tokio::time::advance(Duration::from_millis(5)).await;
     two.hears("a", "fifth").await;
     assert_eq!(two.texts(&place).await.len(), 5);
-    // A process of the version before writes records without numbers.
+    // A process of the previous version writes records without numbers.
     let line = domain::keys::sessions::line(&owner_of(&place), &place, u64::MAX >> 10);
     store.put(line, r#"{"id":"x","text":"sixth","at":1700000000000}"#);
     store.put(key, r#"{"name":"a","number":101,"touched_at":1700000000000,"lines":6}"#);
@@ -390,12 +390,12 @@ async fn a_session_that_is_given_no_number_of_its_own_does_not_begin() {
     let (one, two) = (sessions_in(&store), sessions_in(&store));
     one.hears("a", "hello").await;
     two.count(&Caller::Local).await;
-    // Other processes are faster for longer than one tries.
+    // Other processes win for longer than all retries.
     store.lost_replaces.store(usize::MAX, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(two.open(&Caller::Local, "b").await, Err(NotTaken::Crowded));
     let failed = two.perform(&create(&Place::new(DOOR, "b"), "n", "x")).await;
     assert!(matches!(failed, Err(PostError::Transient(_))), "{failed:?}");
-    // Again and again, and then not any more.
+    // Other processes win repeatedly, then stop.
     store.lost_replaces.store(40, std::sync::atomic::Ordering::SeqCst);
     assert_eq!(one.open(&Caller::Local, "c").await.unwrap().number, 102);
     assert_eq!(two.open(&Caller::Local, "d").await.unwrap().number, 103);
@@ -432,7 +432,7 @@ async fn one_read_that_fails_takes_no_session_out_of_the_index() {
     for name in ["a", "b"] {
         sessions.hears(name, "hi").await;
     }
-    // Old enough to be asked about when another one begins.
+    // Old enough to be checked when another one is created.
     tokio::time::advance(Duration::from_secs(61)).await;
     let places = [Place::new(DOOR, "a"), Place::new(DOOR, "b")].to_vec();
     for failing in 1..=2 {
@@ -460,7 +460,7 @@ async fn a_session_ends_at_the_cost_of_its_lines_and_with_all_that_other_process
     for text in ["of the same moment", "unnamed"] {
         here.hears("a", text).await;
     }
-    // The other process wrote at the same moment, and its record replaced the one that names the last line.
+    // The other process wrote concurrently, and its record replaced the one that names the last line.
     store.put(key, before);
     there.hears("a", "named").await;
     let lines = || store.entries.lock().keys().filter(|key| key.starts_with("staffai:said:")).count();
