@@ -267,11 +267,11 @@ const CLIENTS: [(&str, &str, &str); 9] = [
     ("ollama", "PyPI", "chat, generate, streams, tools, pictures, embeddings, errors, also below `/v1`"),
     ("langchain-openai", "PyPI", "chat, streams, tools, responses, embeddings"),
     ("llm", "PyPI", "chat from the command line"),
-    ("httpx", "PyPI", "the public Open Responses suite without WebSocket: 11 cases"),
-    ("openresponses-types", "PyPI", "the schemas that each response and event of that suite has to fit"),
+    ("httpx", "PyPI", "11 cases of the public Open Responses suite, without WebSocket"),
+    ("openresponses-types", "PyPI", "schemas that validate each response and event of that suite"),
     ("openai", "npm", "chat, streams, responses"),
-    ("ai", "npm", "the AI SDK: text, streams, tools"),
-    ("@ai-sdk/openai-compatible", "npm", "the provider of the AI SDK for other servers than OpenAI's"),
+    ("ai", "npm", "AI SDK: text, streams, tools"),
+    ("@ai-sdk/openai-compatible", "npm", "the AI SDK provider for OpenAI-compatible servers"),
 ];
 
 #[test]
