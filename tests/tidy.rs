@@ -161,7 +161,8 @@ fn comments_and_documents_are_plain() {
 fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("docs"), root.join("config"), root.join("deploy"), root.join("examples")];
-    let mut paths: Vec<_> = ["README.md", "actors.md", ".env.example"].iter().map(|name| root.join(name)).collect();
+    let pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md", "actors.md", ".env.example"];
+    let mut paths: Vec<_> = pages.iter().map(|name| root.join(name)).collect();
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -266,7 +267,7 @@ fn every_actor_of_the_tree_is_explained_in_actors_md() {
 fn every_file_that_the_pages_name_is_there() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut missing = Vec::new();
-    for page in ["README.md", "actors.md", "docs/architecture.md"] {
+    for page in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "actors.md", "docs/architecture.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         // Whole paths; those with a name to fill in, such as `src/<door>/`, stand for many.
         let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
