@@ -100,147 +100,143 @@ fn the_metrics_are_those_that_are_scraped() {
 #[expect(clippy::too_many_lines, reason = "one row for each kind of key")]
 fn kept() -> Vec<(&'static str, &'static str, String)> {
     let life = |life: Duration| humantime::format_duration(life).to_string();
-    let history = "`history.ttl` after the last exchange (default 30 minutes; 0 keeps it)".to_owned();
-    let answered = format!("as long as history, or {} when history never expires", life(keys::ANSWERED_TTL));
+    let history = "`history.ttl` after the last exchange (default 30 minutes; 0: no expiry)".to_owned();
+    let answered = format!("as long as the history, or {} if that never expires", life(keys::ANSWERED_TTL));
     let turn = format!(
-        "{} after its last change while open, {} once closed",
+        "{} after the last change while open, {} once closed",
         life(keys::TURN_TTL),
         life(keys::CLOSED_TURN_TTL)
     );
     let days = |life: Duration| life.as_secs() / (24 * 60 * 60);
-    let counted = format!("{} days, those of all time {} days", days(ledger::DAY_TTL), days(ledger::ALL_TTL));
+    let counted = format!("{} days; totals {} days", days(ledger::DAY_TTL), days(ledger::ALL_TTL));
     vec![
-        (keys::HISTORY_PREFIX, "what one member and the bot said in one channel, with times", history),
+        (keys::HISTORY_PREFIX, "the conversation of one member with the bot in one channel, with times", history),
         (
             keys::limits::MESSAGE_LIMIT_PREFIX,
-            "when one member's messages of the window were accepted (only on a server)",
+            "acceptance times of one member's messages in the window (Redis only)",
             "the window after the last message".to_owned(),
         ),
         (
             keys::limits::TOKEN_LIMIT_PREFIX,
-            "the same with the tokens that they took",
+            "the same with the tokens used",
             "the window after the last message".to_owned(),
         ),
         (
             "staffai:limit:",
-            "sums of such a pair of lists, which are made again from the lists when they are missing or differ",
+            "sums of these two lists, recomputed if missing or different",
             "the window after the last message".to_owned(),
         ),
-        (keys::TURN_PREFIX, "the journal: a message that is owed an answer, the answer, where it was posted", turn),
+        (keys::TURN_PREFIX, "the journal: one turn with its message, its answer and the place of its post", turn),
         (
             keys::PARKED_PREFIX,
-            "what was said so far in a turn that waits for the decision of a person",
-            format!("at most {}, and no longer than its turn", life(keys::TURN_TTL)),
+            "the dialogue of a turn that waits for an approval",
+            format!("at most {}, and at most as long as its turn", life(keys::TURN_TTL)),
         ),
-        (keys::ALLOWANCE_PREFIX, "a call that an approver let run for a while", life(keys::ALLOWANCE_TTL)),
-        (keys::ANSWERED_PREFIX, "the question behind one of the bot's messages, for replies to it", answered),
+        (
+            keys::ALLOWANCE_PREFIX,
+            "an allowance: a tool call that needs no new approval for a while",
+            life(keys::ALLOWANCE_TTL),
+        ),
+        (keys::ANSWERED_PREFIX, "the question that one message of the bot answers, for replies to it", answered),
         (
             "staffai:answers_of:*`, `staffai:quotes_of:",
-            "which of these, and whose histories, hold a member's words, so that `/forget` finds them",
-            "as long as what they lead to".to_owned(),
+            "index of the records that contain a member's words, for `/forget`",
+            "as long as the indexed records".to_owned(),
         ),
         (
             keys::TOOLS_PREFIX,
-            "the last list of tools of one server, and what each tool was when it was accepted",
-            format!("{} days after it was read", keys::TOOLS_TTL.as_secs() / 86_400),
+            "the last tool list of one server, and the accepted definition of each tool",
+            format!("{} days after the last read", keys::TOOLS_TTL.as_secs() / 86_400),
         ),
         (
             keys::PREFERENCES_PREFIX,
-            "the model that a member chose",
+            "the model chosen by a member",
             format!("{} days after the last choice", keys::PREFERENCES_TTL.as_secs() / 86_400),
         ),
         (
             keys::sessions::SESSIONS_PREFIX,
-            "a session of the API or the terminal: its name, its number",
-            "`http.session_ttl` after something happened in it (default 7 days)".to_owned(),
+            "a session of the API or the terminal: name and number",
+            "`http.session_ttl` after its last activity (default 7 days)".to_owned(),
         ),
         (
             keys::sessions::INDEX,
-            "which sessions there are: their names and numbers",
-            "no end; at most 1,000, and those that are over leave it when others begin".to_owned(),
+            "index of sessions: names and numbers",
+            "no expiry; at most 1,000, expired sessions are removed when new ones start".to_owned(),
         ),
         (
             keys::sessions::LINES_PREFIX,
-            "a line of the transcript of such a session",
-            "`http.session_ttl` after it was said (default 7 days)".to_owned(),
+            "one line of the transcript of such a session",
+            "`http.session_ttl` after it was written (default 7 days)".to_owned(),
         ),
-        (keys::MODEL_ROWS, "changes of model rows (only on a server)", "for ever, at most 256 KiB".to_owned()),
+        (keys::MODEL_ROWS, "changes of model rows (Redis only)", "no expiry; at most 256 KiB".to_owned()),
         (
             keys::past::PAST_PREFIX,
-            "the last 200 turns as time lines with the ids of channel, member and message, and the counts of the last ten minutes, of one program; `/forget` of any member removes the turns",
-            "1day after they were written, at most 81 keys".to_owned(),
+            "the last 200 turns of one process as timelines with the ids of channel, member and message, and its counters of the last ten minutes; `/forget` by any member removes the turns",
+            "1day after the last write; at most 81 keys".to_owned(),
         ),
         (
             keys::REVOKED_KEYS,
-            "hashes of keys that were revoked, so that each machine removes them from its file (only on a server)",
-            "for ever, at most 1,000".to_owned(),
+            "hashes of revoked keys; each machine removes these from its file (Redis only)",
+            "no expiry; at most 1,000".to_owned(),
         ),
         (
             "staffai:response:*`, `staffai:responses:",
-            "what a program said and was answered over `/v1/responses`, unless it asked that nothing be kept; at most 500 and 4 MiB for each key",
+            "requests and answers of `/v1/responses`, unless the request has `\"store\": false`; at most 500 and 4 MiB per key",
             format!("{} days", days(keys::programs::RESPONSE_TTL)),
         ),
+        (keys::SESSION_PREFIX, "the gateway session of a shard, to resume after a restart", life(keys::SESSION_TTL)),
         (
-            keys::SESSION_PREFIX,
-            "the gateway session of a shard, to be resumed after a restart",
-            life(keys::SESSION_TTL),
+            keys::WATERMARK_PREFIX,
+            "the last processed message of a Discord server (watermark)",
+            life(keys::WATERMARK_TTL),
         ),
-        (keys::WATERMARK_PREFIX, "up to where a server's messages were taken", life(keys::WATERMARK_TTL)),
         (
             keys::active::ACTIVE_PREFIX,
-            "that a member spoke to the bot in this channel: it is read back after an absence",
-            format!("{} after it was written, at most once an hour", life(keys::active::ACTIVE_TTL)),
+            "a channel in which a member addressed the bot; its missed messages are read after a start",
+            format!("{} after the last write, at most one write per hour", life(keys::active::ACTIVE_TTL)),
         ),
-        (
-            keys::QUARANTINE_PREFIX,
-            "a record that could not be read, set aside for a person",
-            life(keys::QUARANTINE_TTL),
-        ),
+        (keys::QUARANTINE_PREFIX, "an unreadable record, kept for inspection", life(keys::QUARANTINE_TTL)),
         (
             keys::restrictions::RESTRICTED_PREFIX,
-            "when the restriction of a member ends",
+            "end time of a member's restriction",
             "as long as the restriction".to_owned(),
         ),
         (
             keys::restrictions::RESTRICTING_PREFIX,
-            "a member whose role may not have been given yet",
+            "a member whose restricted role may not be set yet",
             life(keys::restrictions::RESTRICTING_TTL),
         ),
         (
             keys::restrictions::TOLD_PREFIX,
-            "a restricted member who was told where they are answered",
-            format!("a limit window, or until the restriction ends, at most {}", life(keys::restrictions::TOLD_TTL)),
+            "a restricted member who already got the notice about the channel for restricted members",
+            format!("one limit window, or until the restriction ends; at most {}", life(keys::restrictions::TOLD_TTL)),
         ),
         (
             ledger::PREFIX,
-            "numbers of one account with a blank between, by day and of all time: tokens in, out, cached, messages, millionths of a dollar, tokens without a price",
+            "usage of one account per day and in total, space-separated: input, output and cached tokens, messages, millionths of a dollar, tokens without a price",
             counted,
         ),
         (
             ledger::TOTAL_PREFIX,
-            "the Python bot's counter of one member's tokens",
-            "for ever, one number each".to_owned(),
+            "token counter of one member, as the Python bot wrote it",
+            "no expiry; one number each".to_owned(),
         ),
-        (ledger::DAILY_PREFIX, "the same of one day", life(ledger::DAILY_TTL)),
-        (keys::REPORT_LAST, "when the last reported interval ended", "for ever, one number".to_owned()),
-        (
-            keys::PROMPT_EDITS,
-            "what sections of prompts say that were changed at run time",
-            "for ever, at most one text for each section".to_owned(),
-        ),
+        (ledger::DAILY_PREFIX, "the same for one day", life(ledger::DAILY_TTL)),
+        (keys::REPORT_LAST, "end of the last reported interval", "no expiry; one number".to_owned()),
+        (keys::PROMPT_EDITS, "prompt sections changed at run time", "no expiry; one text per section".to_owned()),
         (
             keys::PROMPT_PREFIX,
-            "the last 20 versions of one such section, with who and when",
-            "for ever, one list for each section".to_owned(),
+            "the last 20 versions of one such section, with author and time",
+            "no expiry; one list per section".to_owned(),
         ),
         (
             keys::triggers::TIMER_PREFIX,
-            "up to when a timer is dealt with",
-            format!("{} days after it was due", days(keys::triggers::TIMER_TTL)),
+            "the last handled due time of a timer",
+            format!("{} days after the due time", days(keys::triggers::TIMER_TTL)),
         ),
         (
             keys::APPLIED_PREFIX,
-            "the last increments of one process, so that none is counted twice",
+            "the last increments of one process, to count each exactly once",
             life(keys::APPLIED_TTL),
         ),
     ]
@@ -249,7 +245,7 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
 #[test]
 fn the_keys_are_those_of_the_store() {
     let mut text = String::from("\n");
-    head(&mut text, &["keys", "what", "for how long"]);
+    head(&mut text, &["keys", "content", "expiry"]);
     for (prefix, what, life) in kept() {
         let star = if prefix.ends_with(':') { "*" } else { "" };
         row(&mut text, &[&format!("`{prefix}{star}`"), what, &life]);
