@@ -2,6 +2,8 @@
 
 #[path = "exit_codes/keeping.rs"]
 mod keeping;
+#[path = "exit_codes/rolls.rs"]
+mod rolls;
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

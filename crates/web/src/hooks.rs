@@ -33,6 +33,7 @@ pub struct Hooks {
     pub webhooks: Arc<dyn Webhooks>,
     /// The store of turn records and budgets.
     pub store: Arc<dyn Store>,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// An id that differs between the processes on one store.
     pub process: Arc<str>,

@@ -68,6 +68,7 @@ pub struct Parts {
     pub meter: Arc<dyn Metering>,
     /// The store of responses that clients may continue from.
     pub store: Arc<dyn Store>,
+    /// The clock.
     pub clock: Arc<dyn Clock>,
     /// The source of the id prefix that differs between processes on one store.
     pub dice: Arc<dyn Dice>,
@@ -84,6 +85,7 @@ pub struct Bounds {
     pub at_once: usize,
 }
 
+/// The endpoints of OpenAI and Ollama.
 pub struct ModelApi {
     parts: Parts,
     room: Arc<Room>,

@@ -34,6 +34,7 @@ pub(super) type Lookup = Arc<dyn Fn(String) -> BoxFuture<'static, io::Result<Vec
 /// The hosts and ports that may be read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reach {
+    /// The ports that may be connected to.
     pub ports: Vec<u16>,
     /// Allowed hosts, each with its subdomains; if empty, all public hosts are allowed.
     pub allow: Vec<String>,
