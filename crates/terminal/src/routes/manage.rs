@@ -28,7 +28,7 @@ pub(super) struct Rename {
     name: String,
 }
 
-/// Returns the OpenAPI description of these routes.
+/// Returns the `OpenAPI` description of these routes.
 pub(super) async fn openapi() -> impl IntoResponse {
     ([("content-type", "application/json")], DOCUMENT)
 }
