@@ -1,21 +1,21 @@
-//! The port to the process of the bot: orders that it takes from the page, and what it counted.
+//! The port to the bot's process: orders from the page, and the bot's counters.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-/// What can be done to an actor.
+/// The ways to strike an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Strike {
     /// It panics.
     Crash,
-    /// Its handler does not come back.
+    /// Its handler never returns.
     Freeze,
-    /// It gets more messages than it can handle at once.
+    /// Its mailbox is flooded.
     Flood,
 }
 
-/// A model of such a server.
+/// A model of a local model server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choice {
     /// The server's address.
@@ -24,41 +24,41 @@ pub struct Choice {
     pub model: String,
 }
 
-/// What the bot's own process has to do.
+/// An order for the bot's process.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BotOrder {
-    /// Does this to the actor at this path.
+    /// Strikes the actor at this path.
     Strike(String, Strike),
-    /// Lets the store fail.
+    /// Makes the store fail.
     StoreDown,
-    /// Asks this model from now on; none is the one that it was started with.
+    /// Uses this model from now on; `None` for the one configured at the start.
     AskModel(Option<Choice>),
 }
 
-/// The process of the bot.
+/// The bot's process.
 #[async_trait]
 pub trait BotProcess: Send + Sync {
-    /// Hands an order to it.
+    /// Sends an order to it.
     ///
     /// # Errors
     /// See [`Refused`].
     async fn order(&self, order: BotOrder) -> Result<(), Refused>;
 
-    /// Ends it at once. It is started again.
+    /// Kills it. It is restarted.
     ///
     /// # Errors
     /// See [`Refused`].
     fn kill(&self) -> Result<(), Refused>;
 
-    /// What it counted, over all its lives.
+    /// Returns its counters, summed over restarts.
     fn counted(&self) -> Counted;
 }
 
-/// What was seen of the bot.
+/// Counters of the bot.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Counted {
-    /// Failures of its actors, and ends of its process that nobody told it to.
+    /// Failures of its actors, and unexpected ends of its process.
     pub crashes: u64,
     /// Turns that were closed without an answer or an apology.
     pub lost: u64,
@@ -66,20 +66,20 @@ pub struct Counted {
     pub doubled: u64,
 }
 
-/// Why an order was not taken.
+/// The reason why an order was refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Refused {
-    /// There is no such actor, or it waits for its restart, or it is the root.
-    #[error("no actor of that path runs now")]
+    /// The actor does not exist, is about to restart, or is the root.
+    #[error("no actor runs at this path")]
     NotRunning,
-    /// What was ordered before is not handled yet.
-    #[error("this actor has enough to do")]
+    /// Earlier orders are still pending.
+    #[error("earlier orders for this actor are pending")]
     Flooded,
-    /// The model is a real one.
+    /// The model is not the demo model.
     #[error("only the demo model can be told to fail")]
     NoDemo,
-    /// The bot's process does not run, or does not listen yet.
-    #[error("the bot is away just now")]
+    /// The bot's process is not running or not listening yet.
+    #[error("the bot is restarting")]
     Away,
 }

@@ -1,4 +1,4 @@
-//! Changes of the local Discord, for those who watch it.
+//! Changes of the local Discord, for subscribers.
 
 use serde::Serialize;
 
@@ -7,40 +7,40 @@ use crate::guild::{
     ids::{ChannelId, GuildId, MessageId, RoleId, UserId},
 };
 
-/// Something that changed, as subscribers see it.
+/// A change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum Change {
-    /// A message was written.
+    /// A message was created.
     MessageCreated(Message),
     /// A message was edited.
     MessageEdited(Message),
     /// A message was deleted.
     MessageDeleted {
-        /// Where it was.
+        /// Its channel.
         channel: ChannelId,
-        /// Which it was.
+        /// Its id.
         message: MessageId,
     },
-    /// A reaction was given or taken back.
+    /// The reactions to a message changed.
     Reacted {
-        /// Where it is.
+        /// Its channel.
         channel: ChannelId,
-        /// Which it is.
+        /// Its id.
         message: MessageId,
         /// All its reactions now.
         reactions: Vec<Reaction>,
     },
     /// A member joined.
     MemberJoined {
-        /// Who.
+        /// The member.
         member: Member,
     },
     /// A user began to type.
     TypingStarted {
-        /// Where.
+        /// The channel.
         channel: ChannelId,
-        /// Who.
+        /// The user.
         user: UserId,
     },
     /// A member got or lost a role.
@@ -49,22 +49,22 @@ pub enum Change {
     ThreadOpened(Channel),
     /// A channel was deleted.
     ChannelDeleted {
-        /// Which it was.
+        /// The channel.
         channel: ChannelId,
     },
 }
 
-/// A role that was given or taken over REST.
+/// A role that was given or removed over REST.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RoleChange {
-    /// In which guild.
+    /// The guild.
     pub guild: GuildId,
-    /// Whose.
+    /// The member.
     pub user: UserId,
-    /// Which role.
+    /// The role.
     pub role: RoleId,
-    /// Whether it was given.
+    /// True if it was given.
     pub held: bool,
-    /// The `X-Audit-Log-Reason` of the request, decoded.
+    /// The `X-Audit-Log-Reason` header of the request, decoded.
     pub reason: Option<String>,
 }

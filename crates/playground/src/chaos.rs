@@ -1,15 +1,14 @@
-//! Failure on purpose, from the page: actors that crash, freeze or are flooded, a bot that is killed, and Discord, a model or a
-//! store that fails.
+//! Fault injection from the page: crashes, freezes and floods of actors, kills of the bot, and failures of Discord, the
+//! model and the store.
 //!
-//! It exists in the playground alone: `staffai run` starts with `NoFaults`. [`Chaos`] stands beside the local chat service and
-//! takes all orders. What the bot's own process has to do goes there by the port [`BotProcess`], and [`Strikes`] does it: an
-//! order for an actor goes through the port of injected failure into that actor's mailbox, and everything after it is the real
-//! program: the supervisor, its backoff, the journal that offers the turn again. What is ordered counts as an event from
-//! outside, so no number of clicks makes a supervisor give up. The root takes no orders: its end is the end of the program, for
-//! which there is `kill -9`.
-//!
-//! Discord fails by [`Faults`] of the local service. The demo model and the store are told to fail for [`LASTS`], and work
-//! again by themselves.
+//! - Only in the playground: `staffai run` uses `NoFaults`.
+//! - [`Chaos`] runs beside the local chat service and receives all orders. Those for the bot's process go through the
+//!   port [`BotProcess`] to [`Strikes`], which puts them into the actor's mailbox through the port of injected
+//!   failures. Recovery is that of the real program: supervisor, backoff, and the journal that offers the turn again.
+//! - Orders count as external events, so no number of clicks makes a supervisor give up. The root refuses orders: its
+//!   end is that of the program, for which there is `kill -9`.
+//! - Discord fails through [`Faults`] of the local service. The demo model and the store fail for [`LASTS`], then
+//!   recover.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -26,20 +25,20 @@ use super::rest::routes::CREATE_MESSAGE;
 use crate::bot_process::{BotOrder, BotProcess, Counted, Refused, Strike};
 use ports::{self, Fault, Input, StoreFault};
 
-/// How long a model or the store fails.
+/// The time that the model or the store fails.
 pub const LASTS: Duration = Duration::from_secs(8);
 
-/// Posts that Discord refuses at one click.
+/// The number of posts that Discord refuses per click.
 const REFUSED_POSTS: u32 = 4;
 
-/// How many messages a flood is, and how long the actor takes for each.
+/// The number of messages of a flood, and the time that the actor takes for each.
 const FLOOD: usize = 1_000;
 const FLOOD_EACH: Duration = Duration::from_millis(1);
 
-/// Actors that are known before those that ended are looked for.
+/// The number of known actors from which ended ones are swept.
 const KNOWN: usize = 512;
 
-/// What can fail beside actors.
+/// Failures beside those of actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trouble {
@@ -53,38 +52,38 @@ pub enum Trouble {
     ModelSlow,
     /// The store's file cannot be read or written.
     StoreDown,
-    /// The bot's process ends at once, without a word.
+    /// The bot's process is killed.
     KillBot,
 }
 
-/// What the page shows of it.
+/// The state shown on the page.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caused {
-    /// How much was ordered. An order that was taken may still come to nothing: its actor may end before.
+    /// The number of accepted orders. One may have no effect if its actor ends first.
     pub ordered: u64,
-    /// What can be ordered beside strikes at actors, and for how many milliseconds more it lasts.
+    /// The available failures, and the milliseconds that each still lasts.
     pub lasting: Vec<(Trouble, u64)>,
 }
 
-/// Takes orders to fail, and hands them to who shall.
+/// Receives orders and forwards them.
 pub struct Chaos {
     discord: Faults,
     spells: Arc<Spells>,
-    /// Whether answers come from the demo model.
+    /// True if answers come from the demo model.
     demo: AtomicBool,
     bot: Arc<dyn BotProcess>,
     ordered: AtomicU64,
 }
 
-/// Does in the bot's process what is ordered.
+/// Executes orders in the bot's process.
 pub struct Strikes {
     spells: Arc<Spells>,
     actors: Mutex<HashMap<String, mpsc::Sender<Fault>>>,
-    /// At how many actors those that ended are looked for next.
+    /// The number of actors at which ended ones are swept next.
     sweep_at: AtomicUsize,
 }
 
-/// Until when the model and the store fail, in milliseconds since 1970.
+/// The ends of the failures of the model and the store, in milliseconds since 1970.
 pub struct Spells {
     clock: Arc<dyn Fn() -> u64 + Send + Sync>,
     down: AtomicU64,
@@ -93,13 +92,13 @@ pub struct Spells {
 }
 
 impl Spells {
-    /// Nothing fails yet.
+    /// Creates the state without failures.
     #[must_use]
     pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Arc<Self> {
         Arc::new(Self { clock, down: AtomicU64::new(0), slow: AtomicU64::new(0), store: AtomicU64::new(0) })
     }
 
-    /// What is wrong with the demo model now.
+    /// Returns the current fault of the demo model.
     #[must_use]
     pub fn model(&self) -> ModelFault {
         match (self.left(&self.down), self.left(&self.slow)) {
@@ -120,18 +119,18 @@ impl Spells {
 }
 
 impl Chaos {
-    /// Takes orders from now on. Without the demo model nothing can be told to a model.
+    /// Creates the receiver of orders. Without the demo model, orders for it are refused.
     #[must_use]
     pub fn new(discord: Faults, spells: Arc<Spells>, demo: bool, bot: Arc<dyn BotProcess>) -> Arc<Self> {
         Arc::new(Self { discord, spells, demo: AtomicBool::new(demo), bot, ordered: AtomicU64::new(0) })
     }
 
-    /// Whether answers come from the demo model from now on.
+    /// Sets whether answers come from the demo model.
     pub fn set_demo(&self, demo: bool) {
         self.demo.store(demo, Ordering::Relaxed);
     }
 
-    /// Does this to the actor at this path.
+    /// Strikes the actor at this path.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -141,7 +140,7 @@ impl Chaos {
         Ok(())
     }
 
-    /// Makes this fail.
+    /// Causes this failure.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -160,7 +159,7 @@ impl Chaos {
             }
             Trouble::KillBot => {
                 self.bot.kill()?;
-                // The next life knows nothing of it.
+                // A new process starts without the failure.
                 self.spells.store.store(0, Ordering::Relaxed);
             }
         }
@@ -168,7 +167,7 @@ impl Chaos {
         Ok(())
     }
 
-    /// What was ordered so far, and what still lasts.
+    /// Returns the orders so far and the failures in effect.
     #[must_use]
     pub fn caused(&self) -> Caused {
         let Spells { down, slow, store, .. } = &*self.spells;
@@ -186,7 +185,7 @@ impl Chaos {
         }
     }
 
-    /// What was seen of the bot, over all its lives.
+    /// Returns the bot's counters, summed over restarts.
     #[must_use]
     pub fn counted(&self) -> Counted {
         self.bot.counted()
@@ -201,7 +200,7 @@ impl Chaos {
 }
 
 impl Counted {
-    /// Both together.
+    /// Adds two counters.
     #[must_use]
     pub const fn and(self, more: Self) -> Self {
         let Self { crashes, lost, doubled } = more;
@@ -210,13 +209,13 @@ impl Counted {
 }
 
 impl Strikes {
-    /// Does what is ordered from now on. `clock`: the time in milliseconds since 1970.
+    /// Creates the executor. `clock` returns milliseconds since 1970.
     #[must_use]
     pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Arc<Self> {
         Arc::new(Self { spells: Spells::new(clock), actors: Mutex::default(), sweep_at: AtomicUsize::new(KNOWN) })
     }
 
-    /// Does it.
+    /// Executes an order.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -227,7 +226,7 @@ impl Strikes {
                 self.spells.begin(&self.spells.store);
                 Ok(())
             }
-            // Nothing fails by it: the process that hears it does it.
+            // The process does this itself.
             BotOrder::AskModel(_) => Ok(()),
         }
     }
@@ -240,7 +239,7 @@ impl Strikes {
             Strike::Freeze => (Fault::Hang, 1),
             Strike::Flood => (Fault::Delay(FLOOD_EACH), FLOOD),
         };
-        // It is taken at once unless the actor is behind with what was ordered before.
+        // Orders are executed at once unless earlier ones are pending.
         if actor.capacity() < times {
             return Err(Refused::Flooded);
         }
@@ -257,7 +256,7 @@ impl ports::Faults for Strikes {
     }
 
     fn ordered(&self, path: &str) -> Option<mpsc::Receiver<Fault>> {
-        // The root is above all others, and nobody would start it again.
+        // The root has no supervisor that would restart it.
         if !path.contains('/') {
             return None;
         }

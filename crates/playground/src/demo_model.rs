@@ -1,8 +1,7 @@
 //! A local service with the interface of `OpenAI`'s chat completions and no model behind it.
 //!
-//! It lets the playground talk before anybody has configured a model: answers come from a short table of
-//! keywords (`answers.rs`), from what the request itself says, and from nothing else. It never
-//! pretends to understand more, keeps nothing between requests, and never leaves this machine.
+//! It makes the playground usable without a configured model. Answers come from a short table of keywords
+//! (`answers.rs`) and from the request itself. It claims no understanding, is stateless, and never leaves this machine.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -35,21 +34,21 @@ mod tests;
 use super::programs;
 use wire::{Asked, Reply};
 
-/// The name of the model that answers.
+/// The name of the primary model.
 pub const MODEL: &str = "staffai-demo";
-/// The name of the model that answers when that one cannot: the same, at another address, and never told to fail.
+/// The name of the fallback model: the same at another address, without injected failures.
 pub const SPARE: &str = "staffai-demo-spare";
 
-/// The largest request body, in bytes.
+/// Maximum size of a request body, in bytes.
 const BODY_BYTES: usize = 4 * 1024 * 1024;
-/// Requests answered at the same time; more are told to come back.
+/// Maximum concurrent requests; more are answered with 429.
 const REQUESTS: usize = 256;
-/// The longest pause between two words of a streamed answer.
+/// Maximum pause between two words of a streamed answer.
 const WORD_PAUSE: Duration = Duration::from_millis(45);
-/// How long stopping waits for answers under way.
+/// The longest time that stopping awaits answers in progress.
 const STOP_WAIT: Duration = Duration::from_secs(2);
 
-/// The running service. It stops when this is dropped.
+/// The running service. Dropping it stops the service.
 #[derive(Debug)]
 pub struct DemoModel {
     addr: SocketAddr,
@@ -58,19 +57,18 @@ pub struct DemoModel {
 }
 
 impl DemoModel {
-    /// Listens on a free port of the loopback address. `thinking` is about how long an answer takes
-    /// to begin; zero answers at once.
+    /// Listens on a free loopback port. `thinking` is the approximate delay before an answer; zero for none.
     ///
     /// # Errors
-    /// When no loopback port can be opened.
+    /// No loopback port can be opened.
     pub async fn start(thinking: Duration) -> io::Result<Self> {
         Self::start_with(thinking, Arc::new(|| ModelFault::None)).await
     }
 
-    /// The same, and it asks at each request and before each word what is wrong with it.
+    /// Like [`start`](Self::start); `fault` is checked at each request and before each word.
     ///
     /// # Errors
-    /// When no loopback port can be opened.
+    /// No loopback port can be opened.
     pub async fn start_with(thinking: Duration, fault: Arc<dyn Fn() -> ModelFault + Send + Sync>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let addr = listener.local_addr()?;
@@ -86,13 +84,13 @@ impl DemoModel {
         Ok(Self { addr, closing: closing.drop_guard(), serving })
     }
 
-    /// The address to give to a client, with the version in it: `http://127.0.0.1:PORT/v1`.
+    /// Returns the base address for clients, including the version: `http://127.0.0.1:PORT/v1`.
     #[must_use]
     pub fn base_url(&self) -> String {
         format!("http://{}/v1", self.addr)
     }
 
-    /// Closes the listener and waits a moment for answers under way; those that take longer are cut.
+    /// Closes the listener and awaits answers in progress for a bounded time, then cuts them.
     pub async fn stop(self) {
         let Self { addr: _, closing, mut serving } = self;
         closing.disarm().cancel();
@@ -102,18 +100,18 @@ impl DemoModel {
     }
 }
 
-/// What is wrong with the demo model.
+/// An injected failure of the demo model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelFault {
-    /// Nothing.
+    /// None.
     None,
-    /// It refuses requests, and breaks off what it says.
+    /// Requests are refused, and answers break off.
     Down,
-    /// It takes [`SLOWER`] times as long.
+    /// Everything takes [`SLOWER`] times as long.
     Slow,
 }
 
-/// How much longer everything takes while it is slow.
+/// The factor of [`ModelFault::Slow`].
 pub const SLOWER: u32 = 6;
 
 impl ModelFault {
@@ -125,7 +123,7 @@ impl ModelFault {
     }
 }
 
-/// What each request needs.
+/// The state shared by all requests.
 #[derive(Clone)]
 struct Desk {
     thinking: Duration,
@@ -135,7 +133,7 @@ struct Desk {
 
 fn router(thinking: Duration, fault: Arc<dyn Fn() -> ModelFault + Send + Sync>) -> Router {
     let desk = Desk { thinking, permits: Arc::new(Semaphore::new(REQUESTS)), fault };
-    // Clients differ on whether the version belongs to the base address.
+    // Some clients add the version to the base address themselves.
     Router::new()
         .route("/v1/chat/completions", post(complete))
         .route("/chat/completions", post(complete))
@@ -157,7 +155,7 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
     let body = match body {
         Ok(body) => body,
         Err(rejection) => {
-            return refuse(rejection.status(), &format!("the body was not read: {}", rejection.body_text()));
+            return refuse(rejection.status(), &format!("cannot read the body: {}", rejection.body_text()));
         }
     };
     let asked = match Asked::read(&body) {
@@ -180,14 +178,13 @@ async fn complete(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>)
     Json(reply.whole()).into_response()
 }
 
-/// Answers take between three and five quarters of the usual time, decided by the text, so that a conversation does not
-/// tick like a clock and yet every run is alike.
+/// Returns a factor of 0.6 to 1.25 for the delay, derived from the text: varied, but reproducible.
 fn pace(asked: &Asked) -> f64 {
     let letters = asked.said.iter().map(|said| said.text.len()).sum::<usize>();
     0.75 + f64::from(u8::try_from(letters % 51).unwrap_or(0)) / 100.0
 }
 
-/// Sends the chunks one by one. The permit lives as long as the stream does.
+/// Streams the chunks. The permit is held until the end of the stream.
 fn words(
     chunks: Vec<Value>,
     pause: Duration,

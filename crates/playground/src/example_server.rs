@@ -1,5 +1,5 @@
-//! A small MCP server with harmless tools, for trying tools without an account: this program once more, as a child that speaks
-//! JSON-RPC, one message a line, on its standard input and output. What it notes is gone when it ends.
+//! A small MCP server with harmless tools, for trying tools without an account. This program runs itself as a child
+//! process that speaks JSON-RPC, one message per line, on standard input and output. Notes are lost at its end.
 
 mod picture;
 
@@ -13,23 +13,23 @@ use base64::engine::general_purpose::STANDARD;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 
-/// The hidden command that makes a process this server.
+/// The hidden command that runs this server.
 pub const COMMAND: &str = "example-server";
-/// What the server is called among others.
+/// The name of the server.
 pub const NAME: &str = "example";
 
-/// The longest message that is read, in bytes.
+/// Maximum length of a message, in bytes.
 const LINE_BYTES: u64 = 64 * 1024;
-/// The most notes that are kept; the oldest gives way.
+/// Maximum number of notes; the oldest is evicted.
 const NOTES: usize = 50;
-/// The longest note, in Unicode scalar values.
+/// Maximum length of a note, in Unicode scalar values.
 const NOTE_CHARS: usize = 300;
 /// The longest wait, in seconds.
 const WAIT_SECONDS: u64 = 10;
-/// Waits under way at the same time; more are refused.
+/// Maximum concurrent waits; more are refused.
 const WAITS: usize = 8;
 
-/// The revision of the protocol that is spoken when the client names none.
+/// The default protocol revision.
 const PROTOCOL: &str = "2025-06-18";
 const METHOD_NOT_FOUND: i64 = -32_601;
 const INVALID_PARAMS: i64 = -32_602;
@@ -38,12 +38,12 @@ const PARSE_ERROR: i64 = -32_700;
 /// Serves until its input ends.
 ///
 /// # Errors
-/// The input or output broke.
+/// The input or output failed.
 pub fn serve() -> io::Result<()> {
     let mut input = io::stdin().lock();
     let server = Arc::new(Server::new(|message| {
         let mut out = io::stdout().lock();
-        // A client that is gone closes the input as well.
+        // A client that disconnects closes the input as well.
         let _ = writeln!(out, "{message}").and_then(|()| out.flush());
     }));
     let mut line = Vec::new();
@@ -56,7 +56,7 @@ pub fn serve() -> io::Result<()> {
     }
 }
 
-/// Where messages to the client go.
+/// The output to the client.
 type Sink = Box<dyn Fn(Value) + Send + Sync>;
 
 struct Server {
@@ -70,15 +70,15 @@ impl Server {
         Self { notes: Mutex::default(), waits: AtomicUsize::new(0), send: Box::new(send) }
     }
 
-    /// Takes in one message.
+    /// Handles one message.
     fn take(self: &Arc<Self>, line: &[u8]) {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
         let Ok(message) = serde_json::from_slice::<Value>(line) else {
-            return self.refuse(&Value::Null, PARSE_ERROR, "this is no JSON");
+            return self.refuse(&Value::Null, PARSE_ERROR, "this is not JSON");
         };
-        // What has no id wants no answer.
+        // A message without an id is a notification.
         let Some(id) = message.get("id").filter(|id| !id.is_null()) else { return };
         let params = &message["params"];
         match message["method"].as_str().unwrap_or_default() {
@@ -127,7 +127,7 @@ impl Server {
         format!("All notes are gone; there were {gone}.")
     }
 
-    /// Waits beside everything else, and tells how far it is.
+    /// Waits concurrently, and reports progress.
     fn wait(self: &Arc<Self>, id: &Value, seconds: u64, progress: &Value) {
         if self.waits.fetch_add(1, Ordering::SeqCst) >= WAITS {
             self.waits.fetch_sub(1, Ordering::SeqCst);
@@ -183,7 +183,7 @@ fn drawn(words: &str) -> Value {
 
 fn tools() -> Value {
     let tool = |name: &str, description: &str, reads: bool, required: &[&str], properties: Value| {
-        // What is destroyed is gone, so a person is asked before.
+        // The removal is irreversible, so it requires approval.
         let destroys = name == "clear_notes";
         json!({
             "name": name,

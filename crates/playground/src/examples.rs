@@ -1,32 +1,32 @@
-//! The questions that the playground suggests: on its page, in the help of the demo model, and in the tour.
+//! The suggested questions: on the page, in the demo model's help, and in the tour.
 //!
-//! All of them render from this one table, and `tests/page/examples.rs` asks every row through the real page.
+//! All of them use this one table, and `tests/page/examples.rs` asks every row on the real page.
 
 use serde::Serialize;
 
-/// A question, and what its answer contains.
+/// A question and the check of its answer.
 #[derive(Debug, Clone, Copy)]
 pub struct Example {
-    /// The words after the mention.
+    /// The text after the mention.
     pub ask: &'static str,
-    /// Text that the answer contains; for a call that needs approval, the answer after it was denied.
+    /// A part of the answer; for a call that requires approval, of the answer after the denial.
     pub answer: &'static str,
-    /// What the answer shows besides text.
+    /// The content of the answer beside text.
     pub shows: Shows,
     /// The tool that is called, by its own name.
     pub tool: Option<&'static str>,
-    /// The line of the help in which it stands.
+    /// Its line in the help.
     pub help: Option<Topic>,
-    /// On the page as a button, with this note behind it.
+    /// The note after its button on the page, if it has one.
     pub chip: Option<&'static str>,
-    /// Asked by the tour.
+    /// True if the tour asks it.
     pub tour: bool,
 }
 
-/// What an answer shows besides text.
+/// Content of an answer beside text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shows {
-    /// Nothing.
+    /// None.
     Text,
     /// A picture.
     Picture,
@@ -36,7 +36,7 @@ pub enum Shows {
     Card,
     /// A file to download.
     File,
-    /// Buttons that approve or deny a call.
+    /// Buttons to approve or deny a call.
     Buttons,
 }
 
@@ -45,15 +45,15 @@ pub enum Shows {
 pub enum Topic {
     /// Kinds of answers.
     Kinds,
-    /// A formula of the member.
+    /// The member's own formula.
     Formula,
     /// Lists and long answers.
     Length,
-    /// What is remembered of the conversation.
+    /// Questions about the conversation.
     History,
-    /// What the playground is.
+    /// The playground itself.
     Playground,
-    /// How to use a real model.
+    /// Connecting a real model.
     Connect,
     /// Tools.
     Tools,
@@ -64,7 +64,7 @@ impl Topic {
     pub const ALL: [Self; 7] =
         [Self::Kinds, Self::Formula, Self::Length, Self::History, Self::Playground, Self::Connect, Self::Tools];
 
-    /// What the line says behind its questions.
+    /// Returns the text after the questions of the line.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
@@ -79,14 +79,14 @@ impl Topic {
     }
 }
 
-/// A button of the page.
+/// A button on the page.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct Chip {
     ask: &'static str,
     note: &'static str,
 }
 
-/// The examples as the page shows them.
+/// The examples for the page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Offered {
     chips: Vec<Chip>,
@@ -94,7 +94,7 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// Those of the table.
+    /// Returns all examples of the table.
     #[must_use]
     pub fn all() -> Self {
         let chip = |example: &Example| example.chip.map(|note| Chip { ask: example.ask, note });
@@ -131,7 +131,7 @@ impl Example {
     }
 }
 
-/// Every example, in an order in which each one can be asked: those that read come after those that write.
+/// All examples, in an order in which each can be asked: reads follow the writes that they depend on.
 pub const EXAMPLES: [Example; 34] = [
     ask("hello!", "model").chip(""),
     ask("roll 2d6", "Rolled 2d6").tool("roll_dice").chip("").tour(),
@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(Offered::all().tour.len(), 3, "the tour has a place for each");
     }
 
-    /// Questions in quotes behind a mention of the bot.
+    /// Returns the quoted questions after a mention of the bot.
     fn asked(text: &str) -> impl Iterator<Item = &str> {
         text.split("\"@staffai ").skip(1).filter_map(|rest| rest.split('"').next())
     }

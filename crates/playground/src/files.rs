@@ -1,4 +1,4 @@
-//! Files of messages over HTTP, as Discord's content servers give them: to whoever knows the address, without a token.
+//! Serves messages' files over HTTP like Discord's CDN: without a token.
 
 use std::{sync::Arc, time::Duration};
 
@@ -37,7 +37,7 @@ fn instead(fault: FileFault) -> Response {
         FileFault::Drip => (Bytes::from_static(b"x"), DRIP),
         FileFault::Endless => (Bytes::from_static(&[b'x'; 16 << 10]), Duration::ZERO),
     };
-    // It ends when whoever reads it goes.
+    // The stream ends when the client disconnects.
     let pieces = futures_util::stream::repeat(piece).then(move |piece| async move {
         tokio::time::sleep(pause).await;
         Ok::<_, std::convert::Infallible>(piece)
@@ -45,7 +45,8 @@ fn instead(fault: FileFault) -> Response {
     Body::from_stream(pieces).into_response()
 }
 
-/// The file as an answer. Only pictures are shown by a browser; it saves all else, so that nothing in it can run.
+/// Returns the file as a response. Browsers display only pictures and save other files, so that nothing in them can
+/// run.
 pub fn shown(file: File) -> Response {
     let picture = file.picture();
     let headers = [

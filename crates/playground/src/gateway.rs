@@ -1,4 +1,4 @@
-//! The WebSocket side: one task for each connection, and one hub for all sessions.
+//! The WebSocket gateway: one task per connection, and one hub for all sessions.
 
 use std::sync::Arc;
 
@@ -17,11 +17,10 @@ mod payloads;
 use connection::Connection;
 use encoder::Encoder;
 
-/// The longest frame that is read at all; anything over Discord's 4,096 bytes is refused by the
-/// connection with the proper close code.
+/// Maximum size of a frame; frames over Discord's 4,096 bytes are closed with the proper code.
 const LONGEST_FRAME: usize = 1 << 20;
 
-/// Accepts a WebSocket, with `?v=10&encoding=json` and perhaps `&compress=zlib-stream`.
+/// Accepts a WebSocket, with `?v=10&encoding=json` and optionally `&compress=zlib-stream`.
 pub async fn upgrade(
     State(core): State<Arc<Core>>,
     ConnectInfo(line): ConnectInfo<Line>,

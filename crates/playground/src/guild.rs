@@ -1,7 +1,6 @@
-//! The little guilds of the local service: what they consist of here, how they change in [`state`].
+//! The local service's guilds: their data here, their changes in [`state`].
 //!
-//! Nothing here knows sockets, JSON shapes of Discord or clocks: the time comes in as milliseconds
-//! since 1970, and every method is a plain function of the state.
+//! Pure: no sockets, no JSON of Discord, no clock. Times are arguments, in milliseconds since 1970.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -21,19 +20,19 @@ use mentions::Allowed;
 /// A server with its roles, members and channels.
 #[derive(Clone, Debug, Serialize)]
 pub struct Guild {
-    /// The guild's id; its `@everyone` role has the same number.
+    /// The guild's id; its default role has the same number.
     pub id: GuildId,
-    /// The name people see.
+    /// The displayed name.
     pub name: String,
-    /// The tag of the language it prefers, as Discord writes them.
+    /// The tag of the preferred language, as on Discord.
     pub locale: String,
-    /// The member who owns it and may do anything.
+    /// The owner, who has all permissions.
     pub owner: UserId,
-    /// Roles, `@everyone` first.
+    /// Roles, the default one first.
     pub roles: Vec<Role>,
-    /// Members, the bot among them.
+    /// Members, including the bot.
     pub members: Vec<Member>,
-    /// Channels in the order they are shown.
+    /// Channels in display order.
     pub channels: Vec<Channel>,
 }
 
@@ -42,150 +41,150 @@ pub struct Guild {
 pub struct Role {
     /// The role's id.
     pub id: RoleId,
-    /// The name people see.
+    /// The displayed name.
     pub name: String,
-    /// Permission bits as Discord numbers them.
+    /// Permission bits as on Discord.
     #[serde(serialize_with = "ids::as_text")]
     pub permissions: u64,
-    /// Place in the hierarchy; higher stands above.
+    /// Position in the hierarchy; higher ranks above lower.
     pub position: u16,
     /// Colour as 0xRRGGBB, 0 for none.
     pub color: u32,
-    /// Whether it belongs to an integration, as a bot's own role does.
+    /// True if it belongs to an integration, such as a bot's own role.
     pub managed: bool,
 }
 
-/// A member of a guild. Somebody in several guilds is one entry in each.
+/// A member of a guild. A user in several guilds has one entry in each.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Member {
-    /// The person's id.
+    /// The user's id.
     pub id: UserId,
-    /// The name people see.
+    /// The displayed name.
     pub name: String,
-    /// Roles without `@everyone`.
+    /// Roles without the default one.
     pub roles: Vec<RoleId>,
-    /// Whether this is a bot's account.
+    /// True for a bot's account.
     pub bot: bool,
 }
 
-/// What sort of place a channel is.
+/// The kind of a channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChannelKind {
     /// A text channel of a guild.
     Text,
-    /// A conversation between the bot and one person.
+    /// A direct message channel of the bot and one user.
     Direct,
     /// A thread of a text channel.
     Thread,
 }
 
-/// A place where messages are.
+/// A channel.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Channel {
     /// The channel's id.
     pub id: ChannelId,
-    /// Its guild; none for a direct conversation.
+    /// Its guild; `None` for direct messages.
     pub guild: Option<GuildId>,
     /// The name without `#`.
     pub name: String,
-    /// What sort of place it is.
+    /// The kind.
     pub kind: ChannelKind,
-    /// The person on the other side of a direct conversation.
+    /// The user of a direct message channel.
     pub recipient: Option<UserId>,
-    /// The channel that a thread belongs to. A thread that was opened from a message has that message's number.
+    /// The channel of a thread. A thread that was opened from a message has that message's number.
     pub parent: Option<ChannelId>,
-    /// Who opened a thread.
+    /// The user who opened a thread.
     pub opener: Option<UserId>,
-    /// What it takes and gives; a thread has that of its channel.
+    /// Permission overwrites; a thread uses those of its channel.
     #[serde(skip)]
     pub overwrites: Vec<Overwrite>,
 }
 
-/// What a channel takes and gives for a role or a person, as bits.
+/// A permission overwrite of a channel, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overwrite {
-    /// The role, or the person.
+    /// The role or the user.
     pub who: Who,
-    /// What is given.
+    /// The granted permissions.
     pub allow: u64,
-    /// What is taken.
+    /// The denied permissions.
     pub deny: u64,
 }
 
-/// Whom an overwrite is about.
+/// The subject of an overwrite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Who {
-    /// All who hold a role; everybody holds the one with the guild's number.
+    /// All members with a role; all have the one with the guild's number.
     Role(RoleId),
-    /// One person.
+    /// One user.
     User(UserId),
 }
 
-/// The description of a file that was sent with a message.
+/// The description of a message's file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The attachment's own id.
+    /// The attachment's id.
     pub id: MessageId,
-    /// The name it was sent under.
+    /// The file name.
     pub filename: String,
-    /// Its media type.
+    /// The media type.
     pub content_type: String,
-    /// Its length in bytes.
+    /// The size in bytes.
     pub size: usize,
-    /// What it shows, in words.
+    /// The alternative text.
     pub description: Option<String>,
-    /// Of a picture, how many pixels it is wide and high: its place can be kept before it is there.
+    /// A picture's width and height in pixels, so that its place can be reserved.
     #[serde(default)]
     pub pixels: Option<(usize, usize)>,
 }
 
-/// A message as it stands now.
+/// A message in its current state.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Message {
-    /// The message's id, which also says when it was made.
+    /// The message's id, which contains its creation time.
     pub id: MessageId,
-    /// Where it is.
+    /// Its channel.
     pub channel: ChannelId,
-    /// Who wrote it.
+    /// Its author.
     pub author: UserId,
-    /// The author's name at that moment.
+    /// The author's name at that time.
     pub author_name: String,
     /// Its text.
     pub content: String,
-    /// The message it answers.
+    /// The message that it replies to.
     pub reply_to: Option<MessageId>,
-    /// The sender's own mark, as sent.
+    /// The sender's nonce, as sent.
     pub nonce: Option<String>,
-    /// When it was made, in milliseconds since 1970.
+    /// Creation time, in milliseconds since 1970.
     pub sent_at: u64,
-    /// When it was last edited, in milliseconds since 1970.
+    /// Time of the last edit, in milliseconds since 1970.
     pub edited_at: Option<u64>,
-    /// How many times it was edited.
+    /// The number of edits.
     pub edits: u32,
-    /// Who was really notified.
+    /// The users who were notified.
     pub mentions: Vec<UserId>,
-    /// Which roles were really notified.
+    /// The roles that were notified.
     pub mention_roles: Vec<RoleId>,
-    /// Whether everyone was really notified.
+    /// True if all members were notified.
     pub mention_everyone: bool,
-    /// Files that came with it.
+    /// Its files.
     pub attachments: Vec<Attachment>,
-    /// Embeds as they were sent.
+    /// Embeds as sent.
     pub embeds: Vec<Value>,
-    /// Components (buttons, menus) as they were sent.
+    /// Components (buttons, menus) as sent.
     pub components: Vec<Value>,
-    /// Message flags as Discord numbers them.
+    /// Message flags as on Discord.
     pub flags: u64,
-    /// Whether it was to be read aloud.
+    /// True for text to speech.
     pub tts: bool,
-    /// The one person who sees it, if it is not for everybody.
+    /// The only user who sees it, if it is ephemeral.
     pub only_for: Option<UserId>,
-    /// The command that it answers, and who ran that.
+    /// The command that it answers, and the user who ran it.
     pub command: Option<(UserId, String)>,
-    /// The `allowed_mentions` it was sent with, as sent; none when the field was absent.
+    /// The `allowed_mentions` field as sent, if present.
     pub allowed_mentions: Option<Value>,
-    /// What people reacted with, in the order in which each came first.
+    /// Reactions, in the order of their first use.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reactions: Vec<Reaction>,
 }
@@ -195,12 +194,12 @@ pub struct Message {
 pub struct Reaction {
     /// The emoji, or `name:id` of a server's own.
     pub emoji: String,
-    /// Who reacted so.
+    /// The users who reacted with it.
     pub by: Vec<UserId>,
 }
 
 impl Message {
-    /// Somebody reacts, or takes it back. False when nothing changes, or there are too many kinds already.
+    /// Adds or removes a user's reaction. Returns false if nothing changes, or if there are too many kinds.
     pub fn react(&mut self, user: UserId, emoji: &str, held: bool) -> bool {
         let Some(known) = self.reactions.iter_mut().find(|known| known.emoji == emoji) else {
             let takes = held && self.reactions.len() < REACTIONS;
@@ -221,33 +220,33 @@ impl Message {
     }
 }
 
-/// Kinds of reactions to one message, as on Discord.
+/// Maximum number of different reactions to a message, as on Discord.
 const REACTIONS: usize = 20;
 
-/// What a sender hands in to make a message.
+/// The input for a message.
 #[derive(Clone, Debug, Default)]
 pub struct Draft {
     /// The text.
     pub content: String,
-    /// The message it answers.
+    /// The message that it replies to.
     pub reply_to: Option<MessageId>,
-    /// The sender's own mark.
+    /// The sender's nonce.
     pub nonce: Option<String>,
-    /// Files that come with it.
+    /// Its files.
     pub files: Vec<File>,
-    /// Embeds as they were sent.
+    /// Embeds as sent.
     pub embeds: Vec<Value>,
-    /// Components as they were sent.
+    /// Components as sent.
     pub components: Vec<Value>,
     /// Message flags.
     pub flags: u64,
-    /// Whether it is to be read aloud.
+    /// True for text to speech.
     pub tts: bool,
-    /// The one person who is to see it, if it is not for everybody.
+    /// The only user who sees it, if it is ephemeral.
     pub only_for: Option<UserId>,
-    /// The command that it answers, and who ran that.
+    /// The command that it answers, and the user who ran it.
     pub command: Option<(UserId, String)>,
-    /// Who may be notified.
+    /// The mentions that may notify.
     pub allowed: Allowed,
 }
 

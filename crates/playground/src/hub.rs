@@ -1,5 +1,5 @@
-//! Sessions and connections: who is connected, what each session has been sent, and what it can
-//! have once more. Pure but for the queues that lead to the connections.
+//! Sessions and connections, with the events that each session can replay. Pure, except for the queues to the
+//! connections.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -16,57 +16,57 @@ use tokio::{
 
 use crate::{guild::ids::GuildId, line::Line};
 
-/// Orders that may wait for one connection; a slower reader is cut off. It must hold a whole replay.
+/// Maximum number of queued orders of a connection; a slower reader is disconnected. It must fit a whole replay.
 pub const ORDERS: usize = 16_384;
-/// Open gateway connections.
+/// Maximum number of open gateway connections.
 const CONNECTIONS: usize = 1_024;
-/// Sessions kept, connected or not; the one that has been alone longest is forgotten first.
+/// Maximum number of sessions; the one disconnected longest is evicted first.
 const SESSIONS: usize = 1_024;
-/// Multiplied with a count it looks like a random number, as session ids do.
+/// A multiplier that makes a counter look random, as session ids do.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-/// Close codes after which the session is gone.
+/// Close codes that end the session.
 const FATAL: [u16; 8] = [4004, 4007, 4009, 4010, 4011, 4012, 4013, 4014];
 
-/// What a connection is told to do.
+/// An order for a connection.
 #[derive(Clone, Debug)]
 pub enum Order {
-    /// Send an event; random cuts and duplicates apply.
+    /// Sends an event; random cuts and duplicates apply.
     Event(Arc<str>),
-    /// Send any other payload.
+    /// Sends any other payload.
     Control(Arc<str>),
-    /// Send one binary frame as it is.
+    /// Sends one binary frame unchanged.
     Raw(Bytes),
-    /// Close with this code and reason.
+    /// Closes with this code and reason.
     Close(u16, &'static str),
 }
 
-/// Something that happened, for every session that wants to know.
+/// An event for all interested sessions.
 pub struct Event {
     /// The event's name, such as `MESSAGE_CREATE`.
     pub name: &'static str,
-    /// The guild it belongs to; none for direct messages.
+    /// Its guild; `None` for direct messages.
     pub guild: Option<GuildId>,
-    /// The intent it needs, as a bit.
+    /// The required intent, as a bit.
     pub intent: u64,
     /// Its data.
     pub data: Value,
-    /// Its data for sessions without the intent for message content, where that differs.
+    /// Its data for sessions without the message content intent, if different.
     pub blank: Option<Value>,
 }
 
-/// What a client said about itself.
+/// The parameters of an IDENTIFY.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// Its shard and the number of shards.
+    /// The shard and the number of shards.
     pub shard: (u32, u32),
-    /// The intents it wants.
+    /// The intents.
     pub intents: u64,
 }
 
-/// Why a session cannot be resumed.
+/// The reason why a session cannot be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoResume {
-    /// There is no such session, or it cannot be replayed any more.
+    /// There is no such session, or its events are no longer available.
     Unknown,
     /// The sequence number was never sent.
     BadSequence,
@@ -75,15 +75,15 @@ pub enum NoResume {
 /// The bounds of sessions.
 #[derive(Clone, Debug)]
 pub struct Bounds {
-    /// How long a session waits for its RESUME.
+    /// The time that a disconnected session can be resumed.
     pub session_ttl: Duration,
     /// Events kept for a replay, at most half of [`ORDERS`].
     pub replay: usize,
-    /// How long one IDENTIFY blocks the next of its kind.
+    /// The time that one IDENTIFY blocks the next one in its bucket.
     pub identify_period: Duration,
-    /// How many kinds there are.
+    /// The number of buckets.
     pub max_concurrency: u32,
-    /// Sessions that may be begun in a day.
+    /// Session starts per day.
     pub session_starts: u32,
 }
 
@@ -97,7 +97,7 @@ struct Session {
     asked: Asked,
     seq: u64,
     sent: VecDeque<(u64, Arc<str>)>,
-    /// Everything up to this sequence number can no longer be replayed.
+    /// Events up to this sequence number can no longer be replayed.
     lost: u64,
     connection: Option<u64>,
     alone_since: Instant,
@@ -116,8 +116,8 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// An empty hub. `connected` is told which shards have a session that is connected. `salt` keeps
-    /// the sessions of an earlier hub unknown to this one.
+    /// Creates an empty hub. `connected` receives the shards with a connected session. `salt` makes session ids differ
+    /// from those of an earlier hub.
     #[must_use]
     pub fn new(bounds: Bounds, salt: u64, connected: watch::Sender<BTreeSet<u32>>) -> Self {
         Self {
@@ -132,7 +132,7 @@ impl Hub {
         }
     }
 
-    /// Takes a connection in. None when there are too many.
+    /// Adds a connection. Returns `None` if there are too many.
     pub fn open(&mut self, line: Line) -> Option<(u64, mpsc::Receiver<Order>)> {
         if self.connections.len() >= CONNECTIONS {
             return None;
@@ -144,7 +144,7 @@ impl Hub {
         Some((id, queue))
     }
 
-    /// Lets a connection go; its session stays for a while unless `end`.
+    /// Removes a connection; its session can be resumed for a while unless `end`.
     pub fn close(&mut self, connection: u64, end: bool, now: Instant) {
         let session = self.connections.remove(&connection).and_then(|connection| connection.session);
         if let Some(id) = session {
@@ -160,38 +160,38 @@ impl Hub {
         self.tell_connected();
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.connections.len()
     }
 
-    /// Sessions that may be begun in all.
+    /// Returns the total number of session starts.
     #[must_use]
     pub fn starts_total(&self) -> u32 {
         self.bounds.session_starts
     }
 
-    /// Sessions that may still be begun.
+    /// Returns the number of remaining session starts.
     #[must_use]
     pub fn starts_left(&self) -> u32 {
         self.starts_left
     }
 
-    /// Whether a connection has a session.
+    /// True if a connection has a session.
     #[must_use]
     pub fn authenticated(&self, connection: u64) -> bool {
         self.connections.get(&connection).is_some_and(|connection| connection.session.is_some())
     }
 
-    /// The shard of a connection's session.
+    /// Returns the shard of a connection's session.
     #[must_use]
     pub fn shard_of(&self, connection: u64) -> Option<u32> {
         let session = self.connections.get(&connection)?.session.as_ref()?;
         Some(self.sessions.get(session)?.asked.shard.0)
     }
 
-    /// Sends an event to the session of one connection only.
+    /// Sends an event only to the session of one connection.
     pub fn send_on(&mut self, connection: u64, name: &str, data: &str) {
         let session = self.connections.get(&connection).and_then(|connection| connection.session.clone());
         if let Some(session) = session {
@@ -199,7 +199,7 @@ impl Hub {
         }
     }
 
-    /// Begins a session and returns its id. None when another one of its kind was begun too recently.
+    /// Begins a session and returns its id. Returns `None` if the IDENTIFY rate limit refuses it.
     pub fn begin(&mut self, connection: u64, asked: Asked, now: Instant) -> Option<String> {
         let kind = asked.shard.0 % self.bounds.max_concurrency.max(1);
         let recent = self.identified.get(&kind).is_some_and(|at| now.duration_since(*at) < self.bounds.identify_period);
@@ -218,12 +218,12 @@ impl Hub {
         Some(id)
     }
 
-    /// Says that a begun session has got its READY.
+    /// Counts a READY.
     pub fn ready(&mut self) {
         self.tell_connected();
     }
 
-    /// Sends an event to one session only.
+    /// Sends an event only to one session.
     pub fn send(&mut self, session: &str, name: &str, data: &str) {
         let Some(known) = self.sessions.get_mut(session) else {
             return;
@@ -234,10 +234,10 @@ impl Hub {
         }
     }
 
-    /// Connects a session again, replays what it missed, and returns how many events that was.
+    /// Reconnects a session and replays missed events. Returns their number.
     ///
     /// # Errors
-    /// When the session is unknown, or the sequence number is.
+    /// The session or the sequence number is unknown.
     pub fn resume(&mut self, connection: u64, session: &str, seq: u64, now: Instant) -> Result<usize, NoResume> {
         self.sweep(now);
         let known = self.sessions.get_mut(session).ok_or(NoResume::Unknown)?;
@@ -251,7 +251,7 @@ impl Hub {
         }
         let missed: Vec<_> = known.sent.iter().filter(|(n, _)| *n > seq).map(|(_, text)| text.clone()).collect();
         let before = known.connection.replace(connection);
-        // The old connection may be half-open and not have noticed yet; it must not stay half-alive.
+        // The old connection may be half-open and unaware of it.
         if let Some(old) = before.and_then(|old| self.connections.get_mut(&old)) {
             old.session = None;
             old.line.cut();
@@ -268,7 +268,7 @@ impl Hub {
         Ok(count)
     }
 
-    /// Sends an event to every session that should have it.
+    /// Sends an event to every session that should receive it.
     pub fn publish(&mut self, event: &Event) {
         let data = event.data.to_string();
         let blank = event.blank.as_ref().map(Value::to_string);
@@ -284,7 +284,7 @@ impl Hub {
         }
     }
 
-    /// Gives one connection an order. One whose queue is full is cut off.
+    /// Queues an order for one connection. A connection with a full queue is dropped.
     pub fn order(&mut self, connection: u64, order: Order) {
         if let Some(connection) = self.connections.get(&connection)
             && connection.orders.try_send(order).is_err()
@@ -293,7 +293,7 @@ impl Hub {
         }
     }
 
-    /// Gives every connection the same order.
+    /// Queues an order for every connection.
     pub fn order_all(&mut self, order: &Order) {
         for connection in self.connections.values() {
             if connection.orders.try_send(order.clone()).is_err() {
@@ -317,7 +317,7 @@ impl Hub {
         self.order_all(&Order::Close(code, reason));
     }
 
-    /// Tells every connection that its session is invalid.
+    /// Sends `INVALID_SESSION` to every connection.
     pub fn invalidate_all(&mut self, resumable: bool) {
         if !resumable {
             self.drop_connected_sessions();
@@ -326,7 +326,7 @@ impl Hub {
         self.order_all(&Order::Control(text.into()));
     }
 
-    /// Forgets every session: those without a connection at once, others when they lose theirs.
+    /// Removes every session: disconnected ones at once, others when they disconnect.
     pub fn forget_idle(&mut self) {
         self.sessions.retain(|_, session| session.connection.is_some());
         for session in self.sessions.values_mut() {
@@ -386,7 +386,7 @@ impl Session {
     }
 }
 
-/// Whether a session is gone after its connection was closed with `code` by the service.
+/// True if closing a connection with `code` ends its session.
 #[must_use]
 pub fn ends_session(code: u16) -> bool {
     FATAL.contains(&code)

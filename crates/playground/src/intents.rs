@@ -1,4 +1,4 @@
-//! Gateway intents: the bits by which a client says what it wants to hear.
+//! Gateway intents: the bits that select a client's events.
 
 /// Guilds, channels and roles.
 pub const GUILDS: u64 = 1;
@@ -14,23 +14,23 @@ pub const GUILD_MESSAGE_REACTIONS: u64 = 1 << 10;
 pub const GUILD_TYPING: u64 = 1 << 11;
 /// Direct messages.
 pub const DIRECT_MESSAGES: u64 = 1 << 12;
-/// Typing in direct conversations.
+/// Typing in direct messages.
 pub const DIRECT_TYPING: u64 = 1 << 14;
-/// What messages say; privileged.
+/// The content of messages; privileged.
 pub const MESSAGE_CONTENT: u64 = 1 << 15;
 /// All privileged intents.
 pub const PRIVILEGED: u64 = GUILD_MEMBERS | GUILD_PRESENCES | MESSAGE_CONTENT;
 
-/// Every bit that Discord knows: 0 to 16, 20, 21, 24 and 25.
+/// Every bit that Discord defines: 0 to 16, 20, 21, 24 and 25.
 pub const KNOWN: u64 = 0x1_ffff | 1 << 20 | 1 << 21 | 1 << 24 | 1 << 25;
 
-/// The intent for messages, in a guild or not.
+/// Returns the intent for messages, in a guild or not.
 #[must_use]
 pub fn messages(guild: bool) -> u64 {
     if guild { GUILD_MESSAGES } else { DIRECT_MESSAGES }
 }
 
-/// The intent for typing, in a guild or not.
+/// Returns the intent for typing, in a guild or not.
 #[must_use]
 pub fn typing(guild: bool) -> u64 {
     if guild { GUILD_TYPING } else { DIRECT_TYPING }

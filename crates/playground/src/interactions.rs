@@ -1,5 +1,5 @@
-//! Interactions: members run commands and press buttons, the bot answers within three seconds and
-//! may go on for a quarter of an hour.
+//! Interactions: members run commands and press buttons; the bot answers within three seconds and may follow up for 15
+//! minutes.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,59 +8,59 @@ use serde_json::Value;
 
 use crate::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 
-/// Time for the first answer, in milliseconds.
+/// Timeout of the first answer, in milliseconds.
 pub const FIRST_ANSWER_MS: u64 = 3_000;
-/// Life of an interaction's token, in milliseconds.
+/// Lifetime of an interaction's token, in milliseconds.
 pub const TOKEN_LIFETIME_MS: u64 = 15 * 60 * 1_000;
-/// Interactions remembered; the oldest are forgotten first.
+/// Maximum number of interactions; the oldest are evicted first.
 const REMEMBERED: usize = 1_000;
-/// Commands of one guild, or of all of them.
+/// Maximum number of commands of one scope: a guild, or all guilds.
 const COMMANDS: usize = 110;
-/// Guilds with commands of their own.
+/// Maximum number of guilds with commands of their own.
 const SCOPES: usize = 1_024;
-/// Multiplied with an id it makes a token that does not look like one.
+/// A multiplier that makes a token look unlike an id.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What a member did.
+/// A member's action.
 #[derive(Clone, Debug)]
 pub enum Interact {
-    /// Ran a command with these options, each as Discord sends it (`name`, `type`, `value`).
+    /// Ran a command with these options, in Discord's format (`name`, `type`, `value`).
     Command(String, Vec<Value>),
-    /// Types a command with these options so far; the one with `focused` is being typed.
+    /// Is typing a command with these options so far; the one with `focused` is being typed.
     Typing(String, Vec<Value>),
-    /// Pressed the button, or chose these values of the menu, with this `custom_id`.
+    /// Pressed the button with this `custom_id`, or chose these values of the menu.
     Component(MessageId, String, Vec<String>),
-    /// Sent the form with this `custom_id`, its rows as Discord sends them.
+    /// Submitted the form with this `custom_id`, with rows in Discord's format.
     Form(String, Vec<Value>),
 }
 
-/// An interaction and how far it has come.
+/// An interaction and its state.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interaction {
     /// Its id.
     pub id: MessageId,
-    /// Who began it.
+    /// The member who began it.
     pub member: UserId,
-    /// Where.
+    /// Its channel.
     pub channel: ChannelId,
-    /// The command that was run.
+    /// The command.
     pub command: Option<String>,
-    /// The message whose button was pressed.
+    /// The message with the button.
     pub message: Option<MessageId>,
-    /// The type of the first answer, as Discord numbers them; none so far.
+    /// The type of the first answer, in Discord's numbers, once there is one.
     pub answer: Option<u64>,
-    /// The first answer's data, where it is not a message: a form, or choices for what is typed.
+    /// The data of a first answer that is not a message: a form, or autocomplete choices.
     pub form: Option<String>,
-    /// When it was begun, and when it was answered, in milliseconds since 1970.
+    /// Its start, in milliseconds since 1970.
     pub made_at: u64,
-    /// When it was first answered, in milliseconds since 1970.
+    /// The time of the first answer, in milliseconds since 1970.
     pub answered_at: Option<u64>,
-    /// The message that the first answer became.
+    /// The message of the first answer.
     pub original: Option<MessageId>,
 }
 
 impl Interaction {
-    /// The number in its token.
+    /// Returns the number in its token.
     #[must_use]
     pub fn token(&self) -> u64 {
         self.id.0.wrapping_mul(SPREAD)
@@ -75,17 +75,17 @@ pub struct Interactions {
 }
 
 impl Interactions {
-    /// The interaction with this token.
+    /// Returns the interaction with this token.
     pub fn by_token(&mut self, token: u64) -> Option<&mut Interaction> {
         self.known.iter_mut().find(|known| known.token() == token)
     }
 
-    /// The interaction with this id.
+    /// Returns the interaction with this id.
     pub fn by_id(&self, id: MessageId) -> Option<&Interaction> {
         self.known.iter().find(|known| known.id == id)
     }
 
-    /// Remembers an interaction; the oldest gives way.
+    /// Adds an interaction and evicts the oldest beyond the bound.
     pub fn remember(&mut self, interaction: Interaction) {
         if self.known.len() == REMEMBERED {
             self.known.pop_front();
@@ -93,7 +93,7 @@ impl Interactions {
         self.known.push_back(interaction);
     }
 
-    /// True if this scope may have so many commands.
+    /// True if this scope may have this many commands.
     pub fn has_room(&self, scope: Option<GuildId>, commands: usize) -> bool {
         commands <= COMMANDS && (self.commands.len() < SCOPES || self.commands.contains_key(&scope))
     }
@@ -103,7 +103,7 @@ impl Interactions {
         self.commands.insert(scope, commands);
     }
 
-    /// The commands of a guild, or those for all.
+    /// Returns the commands of a guild, or those for all.
     #[must_use]
     pub fn commands(&self, scope: Option<GuildId>) -> &[Value] {
         self.commands.get(&scope).map(Vec::as_slice).unwrap_or_default()

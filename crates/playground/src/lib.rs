@@ -1,17 +1,13 @@
-//! The playground: a whole small Discord on this machine.
+//! The playground: a small local Discord.
 //!
-//! [`service`] starts it and speaks for its members. A bot that is told `DISCORD_API_URL` talks to
-//! it over real sockets exactly as it would to Discord: `rest` answers version 10 of the REST
-//! interface, `gateway` the WebSocket one. Both look at one state ([`guild`]), are drawn as
-//! JSON by `wire`, are held to Discord's budgets by `limits`, and misbehave when [`faults`] says so. [`chaos`] lets the page do
-//! that, and break the bot's own actors.
+//! - [`service`] starts it and acts for its members. A bot with `DISCORD_API_URL` set to it communicates over real
+//!   sockets as with Discord: `rest` implements version 10 of the REST interface, `gateway` the WebSocket one.
+//! - Both use one state ([`guild`]), serialize it with `wire`, enforce Discord's rate limits with `limits`, and
+//!   misbehave as [`faults`] says. [`chaos`] lets the page inject these faults, and break the bot's own actors.
+//! - [`neighbours`] finds model servers on this machine, on loopback only.
+//! - [`example_server`] is a small tool server that the bot starts like any other.
 //!
-//! Model servers that run on this machine beside it are looked for by [`neighbours`], on loopback alone.
-//!
-//! For trying tools it brings a small tool server along ([`example_server`]), which the bot starts as it does any other.
-//!
-//! Nothing here ever contacts Discord, reads the environment or keeps anything on disk, and every
-//! collection has a named bound.
+//! Nothing here contacts Discord, reads the environment or writes to disk, and every collection is bounded.
 
 pub mod bot_process;
 pub mod change;

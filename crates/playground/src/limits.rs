@@ -1,13 +1,13 @@
-//! Discord's budgets for REST requests: buckets per route and channel, and the global one.
+//! Discord's rate limits of REST requests: buckets per route and channel, and the global one.
 
 use std::{collections::HashMap, time::Duration};
 
 use tokio::time::Instant;
 
-/// Buckets remembered; finished ones are swept when there are more.
+/// Number of buckets from which expired ones are swept.
 const BUCKETS: usize = 4_096;
 
-/// The budgets; each is so many requests in a window that begins with the first of them.
+/// The budgets: requests in a window that begins with the first of them.
 #[derive(Clone, Debug)]
 pub struct Budgets {
     /// Creating and editing messages, per channel.
@@ -18,9 +18,9 @@ pub struct Budgets {
     pub deletes: (u32, Duration),
     /// The typing indicator, per channel.
     pub typing: (u32, Duration),
-    /// Giving and taking roles, per guild.
+    /// Giving and removing roles, per guild.
     pub roles: (u32, Duration),
-    /// Everything else, per route.
+    /// All else, per route.
     pub others: (u32, Duration),
     /// All requests of the bot.
     pub global: (u32, Duration),
@@ -41,7 +41,7 @@ impl Default for Budgets {
     }
 }
 
-/// Which budget a request is charged to, beside the global one.
+/// The bucket of a request, beside the global one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Bucket {
     /// Creating and editing messages.
@@ -52,16 +52,16 @@ pub enum Bucket {
     Deletes,
     /// The typing indicator.
     Typing,
-    /// Giving and taking roles.
+    /// Giving and removing roles.
     Roles,
     /// Any other route, by its name.
     Other(&'static str),
-    /// Requests that are charged to nothing, not even the global budget.
+    /// Requests without any limit.
     Exempt,
 }
 
 impl Bucket {
-    /// The opaque name that goes out in `X-RateLimit-Bucket`.
+    /// Returns the opaque name for `X-RateLimit-Bucket`.
     #[must_use]
     pub fn name(self) -> String {
         let number: u64 = match self {
@@ -77,27 +77,27 @@ impl Bucket {
     }
 }
 
-/// How a bucket stands after a request; what the headers say.
+/// The state of a bucket after a request, for the headers.
 #[derive(Clone, Debug)]
 pub struct Standing {
     /// The bucket's opaque name.
     pub bucket: String,
-    /// Requests in a window.
+    /// Requests per window.
     pub limit: u32,
-    /// Requests left in this one.
+    /// Requests left in this window.
     pub remaining: u32,
     /// Time until the window ends.
     pub reset_after: Duration,
 }
 
-/// What becomes of a request.
+/// The decision about a request.
 #[derive(Clone, Debug)]
 pub enum RateDecision {
-    /// It may pass; the standing is absent for exempt routes.
+    /// Passed; without a standing for exempt routes.
     Pass(Option<Standing>),
     /// The bucket is empty.
     Refused(Standing),
-    /// The global budget is empty for this long.
+    /// The global budget is empty for this time.
     RefusedGlobally(Duration),
 }
 
@@ -116,13 +116,13 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Full budgets.
+    /// Creates full budgets.
     #[must_use]
     pub fn new(budgets: Budgets) -> Self {
         Self { budgets, global: None, buckets: HashMap::new() }
     }
 
-    /// Replaces the budgets; windows that are open keep their end.
+    /// Replaces the budgets; open windows keep their end.
     pub fn set(&mut self, budgets: Budgets) {
         self.budgets = budgets;
     }

@@ -1,5 +1,5 @@
-//! Connections that can be cut: a listener whose streams break off at once, without a goodbye on
-//! any layer, when their [`Line`] says so.
+//! Connections that can be cut: a listener whose streams break at once, without a close on any layer, when their
+//! [`Line`] is cut.
 
 use std::{
     io,
@@ -19,7 +19,7 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 
-/// Rest after an accept failed, for instance because there are too many open files.
+/// Pause after a failed accept, for example because of too many open files.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// The handle of one connection.
@@ -27,18 +27,18 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 pub struct Line(CancellationToken);
 
 impl Line {
-    /// Breaks the connection: the peer sees a reset, not an end.
+    /// Breaks the connection: the peer sees a reset instead of an end.
     pub fn cut(&self) {
         self.0.cancel();
     }
 
-    /// Waits until the connection has been broken.
+    /// Resolves when the connection is broken.
     pub async fn broken(&self) {
         self.0.cancelled().await;
     }
 }
 
-/// The listener. When `all` is cancelled every connection it made breaks.
+/// The listener. Cancelling `all` breaks every connection.
 pub struct Door {
     listener: TcpListener,
     all: CancellationToken,
@@ -48,7 +48,7 @@ impl Door {
     /// Listens on `addr`.
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// The address cannot be bound.
     pub async fn open(addr: SocketAddr, all: CancellationToken) -> io::Result<Self> {
         Ok(Self { listener: TcpListener::bind(addr).await?, all })
     }
@@ -62,7 +62,7 @@ impl Listener for Door {
         loop {
             match self.listener.accept().await {
                 Ok((stream, peer)) => {
-                    // Small frames that wait for each other would distort every measurement.
+                    // Nagle's algorithm would distort measurements.
                     let _ = stream.set_nodelay(true);
                     let line = Line(self.all.child_token());
                     let broken = Box::pin(line.0.clone().cancelled_owned());
@@ -99,7 +99,7 @@ impl Cuttable {
         if self.broken.as_mut().poll(cx).is_pending() {
             return Ok(());
         }
-        // The future must not be polled again after it was ready.
+        // A completed future must not be polled again.
         self.broken = Box::pin(self.line.0.clone().cancelled_owned());
         Err(io::ErrorKind::ConnectionReset.into())
     }
@@ -108,7 +108,7 @@ impl Cuttable {
 impl Drop for Cuttable {
     fn drop(&mut self) {
         if self.line.0.is_cancelled() {
-            // With no time to linger the kernel sends a reset instead of an end.
+            // With a zero linger time the kernel sends a reset.
             let _ = self.stream.set_zero_linger();
         }
     }

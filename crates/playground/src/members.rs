@@ -1,4 +1,4 @@
-//! What members can do besides talking: send files, open threads, react, call others in, give and take roles.
+//! Members' actions beside talking: files, threads, reactions, invitations and roles.
 
 use super::{
     guild::{
@@ -10,14 +10,14 @@ use super::{
     service::Service,
 };
 
-/// The longest name of a thread, in characters.
+/// Maximum length of a thread's name, in characters.
 const THREAD_NAME: usize = 100;
-/// Members of the guild, with those who join.
+/// Maximum number of members of the guild.
 pub(super) const MEMBERS: usize = 100;
 
 impl Service {
-    /// Somebody writes a message with files; `text` may be empty. None when there is no such channel. Whoever calls keeps
-    /// each file within [`super::guild::files::FILE_BYTES`].
+    /// Sends a member's message with files; `text` may be empty. Returns `None` if the channel does not exist. The
+    /// caller keeps each file within [`super::guild::files::FILE_BYTES`].
     #[must_use]
     pub fn sends(
         &self,
@@ -31,14 +31,14 @@ impl Service {
         self.core.world().post(channel, member, draft)
     }
 
-    /// The bytes of an attachment, unless so many came after it that it was forgotten.
+    /// Returns the content of an attachment, unless it was evicted.
     #[must_use]
     pub fn file(&self, attachment: MessageId) -> Option<File> {
         self.core.world().state.file(attachment).cloned()
     }
 
-    /// Somebody opens a thread in a text channel, from a message or on its own. A message has one thread: asked again, it
-    /// is that one. None when the channel or the message does not exist, or there are too many threads.
+    /// Opens a thread in a text channel, optionally from a message; idempotent per message. Returns `None` if the
+    /// channel or the message does not exist, or if there are too many threads.
     #[must_use]
     pub fn opens_thread(
         &self,
@@ -51,26 +51,26 @@ impl Service {
         self.core.world().open_thread(channel, member, message, &name)
     }
 
-    /// The guild's owner changes what a channel takes and gives. False when there is no such channel.
+    /// Replaces a channel's overwrites as the guild's owner. Returns false if the channel does not exist.
     #[must_use]
     pub fn sets_overwrites(&self, channel: ChannelId, overwrites: Vec<Overwrite>) -> bool {
         self.core.world().set_overwrites(channel, overwrites)
     }
 
-    /// The guild's owner changes what a role allows. False when there is no such role.
+    /// Replaces a role's permissions as the guild's owner. Returns false if the role does not exist.
     #[must_use]
     pub fn sets_permissions(&self, guild: GuildId, role: RoleId, permissions: u64) -> bool {
         self.core.world().set_permissions(guild, role, permissions)
     }
 
-    /// Somebody reacts to a message (`held`) or takes it back. False when there is no such message.
+    /// Adds (`held`) or removes a member's reaction. Returns false if the message does not exist.
     #[must_use]
     pub fn marks(&self, member: UserId, channel: ChannelId, message: MessageId, (emoji, held): (&str, bool)) -> bool {
         self.core.world().reacts((channel, message), member, emoji, held)
     }
 
-    /// Somebody joins the first guild with these roles, called in by `member`. None when that one may not give them, or the guild
-    /// is full.
+    /// Adds a new member with these roles to the first guild, invited by `member`. Returns `None` if the inviter may
+    /// not give them, or the guild is full.
     #[must_use]
     pub fn joins(&self, member: UserId, name: &str, roles: Vec<RoleId>) -> Option<Member> {
         let mut world = self.core.world();
@@ -84,14 +84,14 @@ impl Service {
         world.joins(id, name, roles)
     }
 
-    /// Somebody leaves a guild. False when there is no such member.
+    /// Removes a member from a guild. Returns false if there is none.
     #[must_use]
     pub fn leaves(&self, guild: GuildId, member: UserId) -> bool {
         self.core.world().state.remove_member(guild, member)
     }
 
-    /// A member gives a role to somebody (`held`) or takes it. False when that member may not: it takes the right to manage
-    /// roles and a place above the role; the roles of bots are nobody's to give.
+    /// Gives (`held`) or removes a user's role as `member`. Returns false without the permission to manage roles and a
+    /// rank above the role; the roles of bots cannot be given.
     #[must_use]
     pub fn sets_role(&self, member: UserId, user: UserId, role: RoleId, held: bool) -> bool {
         let mut world = self.core.world();
@@ -105,7 +105,7 @@ impl Service {
     }
 }
 
-/// Whether a member may give this role and take it.
+/// True if a member may give and remove this role.
 fn may_give(guild: &Guild, member: UserId, role: &Role) -> bool {
     let allowed = guild.permissions(member) & may::MANAGE_ROLES != 0 && guild.rank(member) > role.position;
     allowed && !role.managed && role.id.0 != guild.id.0

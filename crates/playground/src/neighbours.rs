@@ -1,5 +1,5 @@
-//! Model servers that run on this machine beside the playground: looked for on loopback alone, at the ports where their makers
-//! put them, and asked for nothing but their list of models. The page offers them; only somebody who chooses one has the bot ask it.
+//! Finds model servers on this machine: on loopback only, at their makers' default ports, and by their list of models
+//! alone. The page offers them; the bot uses one only if a member chooses it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,33 +12,33 @@ use tokio::time::{Instant, timeout};
 
 use crate::bot_process::{BotOrder, BotProcess, Choice, Refused};
 
-/// Where they listen unless told otherwise.
+/// The default ports.
 const USUAL: [(&str, u16); 3] = [("Ollama", 11434), ("LM Studio", 1234), ("LiteLLM", 4000)];
 
-/// What usually listens at this port.
+/// Returns the usual server at this port.
 #[must_use]
 pub fn name_of(port: u16) -> &'static str {
     USUAL.iter().find(|(_, usual)| *usual == port).map_or("A model server", |(name, _)| name)
 }
 
-/// The longest that one may take to tell its models.
+/// Timeout of listing a server's models.
 const TELLS_WITHIN: Duration = Duration::from_millis(1_500);
-/// The longest that the configured model may take to answer at all.
+/// Timeout of any response of the configured model's server.
 const CONNECTS_WITHIN: Duration = Duration::from_secs(4);
-/// The longest list that is read, in bytes, and how many models of it are offered.
+/// Maximum size of a list in bytes, and maximum number of models offered.
 const LIST_BYTES: usize = 512 * 1024;
 const MODELS: usize = 100;
-/// The longest name of a model that is offered, in characters.
+/// Maximum length of a model's name, in characters.
 const NAME: usize = 200;
-/// How long what was found counts.
+/// TTL of the results.
 const FRESH: Duration = Duration::from_secs(4);
-/// Parts of names of models that do not talk.
+/// Parts of the names of models that do not chat.
 const SILENT: [&str; 4] = ["embed", "rerank", "whisper", "tts"];
 
 /// A model server that answered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// What usually listens there.
+    /// The usual server at its port.
     pub name: &'static str,
     /// Its address.
     pub url: String,
@@ -53,22 +53,22 @@ pub struct Configured {
     pub model: String,
     /// The address of its API.
     pub url: String,
-    /// The address as it may be shown, without a login.
+    /// The address without credentials, for display.
     pub shown: String,
 }
 
-/// Why a choice was not taken.
+/// The reason why a choice was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotTaken {
-    /// It is none of those that are offered.
-    #[error("no such model answers on this machine any more")]
+    /// It is not offered.
+    #[error("this model is no longer available on this machine")]
     Gone,
-    /// The bot cannot be told.
+    /// The bot did not accept it.
     #[error(transparent)]
     Refused(#[from] Refused),
 }
 
-/// Looks for model servers, and has the bot ask one.
+/// Finds model servers, and lets the bot use one.
 pub struct Neighbours {
     http: Option<reqwest::Client>,
     places: Vec<(&'static str, u16)>,
@@ -77,21 +77,21 @@ pub struct Neighbours {
     bot: Arc<dyn BotProcess>,
     told: AtomicBool,
     configured: Option<Configured>,
-    /// Why the configured model cannot be reached, as it was found last.
+    /// The last check of the configured model: the reason why it is unreachable, if so.
     away: tokio::sync::Mutex<Option<(Instant, Option<String>)>>,
 }
 
 impl Neighbours {
-    /// Looks at these ports. Without any, nothing is ever offered.
+    /// Creates the search of these ports. Without any, nothing is offered.
     #[must_use]
     pub fn at(places: Vec<(&'static str, u16)>, configured: Option<Configured>, bot: Arc<dyn BotProcess>) -> Arc<Self> {
-        // What listens there answers itself: it sends nobody elsewhere, and no proxy stands between.
+        // Local servers are addressed directly: no redirects, no proxy.
         let http = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none()).build().ok();
         let (found, chosen, away) = Default::default();
         Arc::new(Self { http, places, found, chosen, bot, told: AtomicBool::new(false), configured, away })
     }
 
-    /// Why the model of the settings cannot be reached now, as a sentence with the fix; none when it answers, whatever it says.
+    /// Returns the reason why the configured model is unreachable, with the remedy; `None` after any response.
     pub async fn unreachable(&self) -> Option<String> {
         let Configured { model, url, shown } = self.configured.as_ref()?;
         let mut away = self.away.lock().await;
@@ -105,7 +105,7 @@ impl Neighbours {
         why
     }
 
-    /// Those that answer now.
+    /// Returns the servers that answer now.
     pub async fn offers(&self) -> Vec<Offer> {
         let mut found = self.found.lock().await;
         if let Some((_, offers)) = found.as_ref().filter(|(at, _)| at.elapsed() < FRESH) {
@@ -122,20 +122,20 @@ impl Neighbours {
                 name,
                 url,
                 models,
-                "the page offers a model of this machine"
+                "the page offers models of a server on this machine"
             );
         }
         *found = Some((Instant::now(), offers.clone()));
         offers
     }
 
-    /// What the bot asks; the demo model when it is none of these.
+    /// Returns the model in use; `None` for the demo model.
     #[must_use]
     pub fn chosen(&self) -> Option<Choice> {
         self.chosen.lock().clone()
     }
 
-    /// Has the bot ask this model from now on, or the demo model again.
+    /// Makes the bot use this model, or the demo model.
     ///
     /// # Errors
     /// See [`NotTaken`].
@@ -149,16 +149,16 @@ impl Neighbours {
         }
         self.bot.order(BotOrder::AskModel(choice.clone())).await?;
         let (url, model) = choice.as_ref().map(|choice| (&choice.url, &choice.model)).unzip();
-        tracing::info!(event = "playground.model_chosen", url, model, "answers come from another model from now on");
+        tracing::info!(event = "playground.model_chosen", url, model, "another model is in use");
         *self.chosen.lock() = choice;
         Ok(())
     }
 
-    /// The models of what listens at this port, if it is a model server that has some.
+    /// Returns the models of a server at this port, if it has any.
     async fn ask(&self, name: &'static str, port: u16) -> Option<Offer> {
         let url = format!("http://127.0.0.1:{port}");
         let read = async {
-            // All three speak the first one; of Ollama earlier releases know the second alone.
+            // All three have the first path; earlier releases of Ollama only the second.
             match self.list(format!("{url}/v1/models")).await {
                 Some(list) => Some(list),
                 None => self.list(format!("{url}/api/tags")).await,
@@ -181,7 +181,7 @@ impl Neighbours {
     }
 }
 
-/// Connects to the API at this address; any answer will do.
+/// Connects to the API at this address; any response counts.
 async fn connects(url: &str) -> Result<(), String> {
     let Ok(client) = reqwest::Client::builder().timeout(CONNECTS_WITHIN).build() else { return Ok(()) };
     let Err(error) = client.get(format!("{}/models", url.trim_end_matches('/'))).send().await else { return Ok(()) };
@@ -195,7 +195,7 @@ async fn connects(url: &str) -> Result<(), String> {
     if error.is_connect() { Err(cause.to_string()) } else { Ok(()) }
 }
 
-/// The models of a list as OpenAI or Ollama write it, in its order.
+/// Returns the models of a list in the format of OpenAI or Ollama, in order.
 fn models(list: &Value) -> Vec<String> {
     let of = |list: &Value, name: &str| -> Vec<String> {
         let entries = list.as_array().map(Vec::as_slice).unwrap_or_default();

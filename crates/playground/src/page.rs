@@ -1,8 +1,7 @@
-//! The chat page of the playground and the interface behind it, for a browser on this machine.
+//! The playground's chat page and its API, for a browser on this machine.
 //!
-//! The page is compiled in and needs nothing from anywhere else. It is open to whoever can reach it, so it only
-//! answers when it is addressed as this machine (against names that are pointed here from outside) and only
-//! answers itself (against other pages in the same browser).
+//! The page is compiled in and loads nothing from elsewhere. It has no login, so it only accepts requests that name
+//! this machine as their host (against DNS rebinding) and that come from itself (against other pages in the browser).
 
 use std::sync::Arc;
 
@@ -31,17 +30,17 @@ mod tests;
 
 use api::ApiError;
 
-/// The largest request body, in bytes; a message of the greatest length fits in with every letter escaped.
+/// Maximum size of a request body, in bytes: a message of the maximum length with every character escaped.
 const BODY_BYTES: usize = 32 * 1024;
-/// The largest body of a message with files, in bytes: one file of the greatest length in base64, and some room.
+/// Maximum size of a message with files, in bytes: one file of the maximum size in base64, and some room.
 const UPLOAD_BYTES: usize = 12 << 20;
-/// Open streams of events; each tab of a browser has one.
+/// Maximum number of open event streams; each browser tab has one.
 const STREAMS: usize = 64;
-/// Nothing may be loaded from elsewhere, and nobody may frame the page.
+/// Content security policy: nothing is loaded from elsewhere, and no page may frame this one.
 const POLICY: &str =
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'";
 
-/// Every file of the page: where it is, its media type, its text.
+/// Every file of the page: path, media type, text.
 const FILES: [(&str, &str, &str); 21] = [
     ("/", "text/html; charset=utf-8", include_str!("page/index.html")),
     ("/playground/page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
@@ -65,11 +64,11 @@ const FILES: [(&str, &str, &str); 21] = [
     ("/playground/models.js", SCRIPT, include_str!("page/models.js")),
     ("/playground/tour.js", SCRIPT, include_str!("page/tour.js")),
 ];
-/// Everything but the page itself is below this.
+/// The prefix of all paths but that of the page itself.
 const FOLDER: &str = "/playground/";
 const SCRIPT: &str = "text/javascript; charset=utf-8";
 
-/// What every handler needs.
+/// The state shared by all handlers.
 #[derive(Clone)]
 struct Desk {
     service: Service,
@@ -77,20 +76,20 @@ struct Desk {
     breaking: Breaking,
 }
 
-/// The way to break things, and the token that the page has to show for it; a new one at each start.
+/// Fault injection, and the token that the page must send with it; a new one at each start.
 #[derive(Clone)]
 pub struct Breaking {
-    /// Takes the orders.
+    /// Receives the orders.
     pub chaos: Arc<Chaos>,
-    /// Models of this machine that the bot can ask.
+    /// Model servers of this machine.
     pub models: Arc<Neighbours>,
-    /// What the page is told with its state, and shows with each order.
+    /// Sent to the page with the state, and required with each order.
     pub token: SecretString,
 }
 
-/// The page at `/`, its parts and its interface under `/playground/`. The page also shows the dashboard, which is served
-/// by somebody else. A stream of events stays open until its reader leaves, or until the listener stops: it tells so by a
-/// [`tokio_util::sync::CancellationToken`] among the request's extensions.
+/// Returns the routes: the page at `/`, its parts and its API under `/playground/`. The dashboard on the page is served
+/// by other routes. An event stream stays open until its client disconnects or the listener stops, which it signals by
+/// a [`tokio_util::sync::CancellationToken`] in the request's extensions.
 pub fn router(service: Service, breaking: Breaking) -> Router {
     let desk = Desk { service, streams: Arc::new(Semaphore::new(STREAMS)), breaking };
     let mut router = Router::new();
@@ -120,7 +119,7 @@ pub fn router(service: Service, breaking: Breaking) -> Router {
         .with_state(desk)
 }
 
-/// Lets a request through only when it is meant for this machine and, when it changes something, comes from the page.
+/// Accepts a request only if it is addressed to this machine and, for a change, comes from the page.
 async fn guard(request: Request, next: Next) -> Response {
     let mut response = match admit(request.method(), request.uri().path(), request.headers()) {
         Ok(()) => next.run(request).await,
@@ -143,15 +142,15 @@ fn admit(method: &Method, path: &str, headers: &HeaderMap) -> Result<(), ApiErro
     if !programs::names_this_machine(headers) {
         return Err(ApiError::new(StatusCode::FORBIDDEN, "the playground answers to localhost only"));
     }
-    // Every browser names the origin of a change and of a request that another site's page makes; programs that are no
-    // browsers may leave it out. A link from elsewhere may open the page itself, which is not below this folder.
+    // Browsers send the origin with changes and with requests of other sites' pages; other programs may omit it. A link
+    // from elsewhere may open the page itself, which is not below this prefix.
     let host = headers.get(header::HOST).map(HeaderValue::as_bytes).unwrap_or_default();
     let foreign = |origin: &HeaderValue| origin.as_bytes() != [b"http://", host].concat();
     let elsewhere = |site: &HeaderValue| !matches!(site.as_bytes(), b"same-origin" | b"none");
     let origins = headers.get_all(header::ORIGIN).iter().any(foreign);
     let sites = path.starts_with(FOLDER) && headers.get_all(programs::FETCH_SITE).iter().any(elsewhere);
     if origins || sites {
-        return Err(ApiError::new(StatusCode::FORBIDDEN, "only the playground's own page may ask"));
+        return Err(ApiError::new(StatusCode::FORBIDDEN, "requests of other pages are refused"));
     }
     if matches!(*method, Method::GET | Method::HEAD) {
         return Ok(());

@@ -1,27 +1,27 @@
-//! Who may ask the services of the playground: programs on this machine, never a web page.
+//! Access to the playground's services: for programs on this machine, never for web pages.
 //!
-//! A browser connects to loopback for any page that asks it to. It names the page in `Origin` (for a WebSocket always) and the
-//! kind of request in `Sec-Fetch-Site`, and for a name that was pointed at this machine the `Host` is that name.
+//! A browser connects to loopback for any page that asks it to. It sends the page's `Origin` (for a WebSocket always)
+//! and `Sec-Fetch-Site`, and for a rebound DNS name its `Host`.
 
 use axum::extract::Request;
 use axum::http::{HeaderMap, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
-/// The header in which a browser says how the asking page stands to what it asks.
+/// The header with the relation of the requesting page's origin to the target.
 pub const FETCH_SITE: &str = "sec-fetch-site";
 
-/// Lets a request through when it was made by a program and for this machine.
+/// Accepts a request if a program sent it and it names this machine.
 pub async fn only(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let browser = headers.contains_key(header::ORIGIN) || headers.contains_key(FETCH_SITE);
     if browser || !names_this_machine(headers) {
-        return (StatusCode::FORBIDDEN, "programs on this machine may ask, web pages may not").into_response();
+        return (StatusCode::FORBIDDEN, "programs on this machine have access, web pages have not").into_response();
     }
     next.run(request).await
 }
 
-/// Whether the `Host` is this machine itself, with or without a port, and there is no second one.
+/// True if the only `Host` is this machine, with or without a port.
 pub fn names_this_machine(headers: &HeaderMap) -> bool {
     let mut hosts = headers.get_all(header::HOST).iter();
     let host = hosts.next().and_then(|host| host.to_str().ok());
@@ -49,7 +49,7 @@ mod tests {
     use crate::demo_model::DemoModel;
     use crate::service::{Options, Service};
 
-    /// What a browser adds for a page, and what it sends for a name that was pointed at this machine.
+    /// Headers that a browser adds for a page, or sends for a rebound name.
     const OF_PAGES: [(&str, &str); 5] = [
         ("origin", "https://evil.example"),
         ("origin", "null"),

@@ -1,5 +1,5 @@
-//! The REST side: every request passes the same gate (delays, planned answers, token, budgets)
-//! before its route is answered.
+//! The REST interface: every request passes the same checks (delays, planned answers, token, rate limits) before its
+//! route.
 
 use std::{sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ pub(super) mod routes;
 use answer::{ApiError, RestReply};
 use routes::{Call, Lookup, Route};
 
-/// The longest body that is read, in bytes: ten files of Discord's usual limit.
+/// Maximum size of a body, in bytes: ten files of Discord's usual limit.
 const LONGEST_BODY: usize = 100 << 20;
 
 /// A request without its transport.
@@ -42,7 +42,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// A parameter of the query string.
+    /// Returns a parameter of the query string.
     fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
@@ -72,7 +72,7 @@ pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInf
     };
     let mut world = core.world();
     let (answer, standing) = gate(&core, &mut world, lookup, &asked);
-    // The message is there, but whoever made it must not learn that.
+    // The message was created, but its sender must not learn that.
     if name == routes::CREATE_MESSAGE && answer.status == 200 && world.script.drop_answers > 0 {
         world.script.drop_answers -= 1;
         world.tally.answer(0);

@@ -1,4 +1,4 @@
-//! Faults that are in force. [`crate::faults::Faults`] orders them; the rest of the service reads them.
+//! The faults in force. [`crate::faults::Faults`] sets them; the rest of the service reads them.
 
 use std::collections::{HashSet, VecDeque};
 use std::time::Duration;
@@ -7,9 +7,9 @@ use rand::{RngExt, SeedableRng, rngs::StdRng};
 
 use crate::guild::ids::ChannelId;
 
-/// Planned answers and delays kept at once; more are ignored.
+/// Maximum number of planned answers and delays; more are ignored.
 const PLANS: usize = 1_024;
-/// The longest delay that can be asked for.
+/// Maximum delay.
 const LONGEST_DELAY: Duration = Duration::from_secs(600);
 
 /// The faults in force.
@@ -17,7 +17,7 @@ const LONGEST_DELAY: Duration = Duration::from_secs(600);
 pub struct Script {
     /// Heartbeats are not acknowledged.
     pub stop_acks: bool,
-    /// Copies sent of every event beside the event itself.
+    /// Additional copies of every event.
     pub copies: u32,
     /// RESUMEs left to answer with `INVALID_SESSION`.
     pub refuse_resumes: u32,
@@ -25,33 +25,33 @@ pub struct Script {
     pub close_resumes: (u32, u16),
     /// WebSocket upgrades left to answer with 503.
     pub refuse_connects: u32,
-    /// Intents that are closed with 4014, beside those that the options disallow.
+    /// Intents that are closed with 4014, in addition to those of the options.
     pub disallowed_intents: u64,
-    /// Fewer shards than this are closed with 4011.
+    /// IDENTIFYs with fewer shards are closed with 4011.
     pub required_shards: u32,
     /// The right token is treated as a wrong one.
     pub reject_token: bool,
-    /// Creates left whose answer is thrown away.
+    /// Creates left whose response is lost.
     pub drop_answers: u32,
     /// Posts and edits with this text are answered with this status.
     pub refused_text: Option<(String, u16)>,
-    /// Facts about places that sessions are not told.
+    /// Facts about channels that sessions do not get.
     pub withheld: Withheld,
     /// Channels that answer 403.
     pub forbidden: HashSet<ChannelId>,
-    /// What is done in place of giving a file of a message.
+    /// The replacement for the delivery of files.
     pub files: Option<FileFault>,
     planned: VecDeque<Planned>,
     delays: Vec<(Target, Duration)>,
     dice: Option<(StdRng, u32)>,
 }
 
-/// Facts about places that sessions are not told.
+/// Facts about channels that sessions do not get.
 #[derive(Debug, Default)]
 pub struct Withheld {
-    /// New sessions are told of the oldest message of each channel in place of its newest, and of none in threads.
+    /// New sessions get the oldest message of each channel as its newest, and none in threads.
     pub newest_messages: bool,
-    /// Threads that are opened are not announced.
+    /// New threads are not announced.
     pub new_threads: bool,
 }
 
@@ -62,25 +62,25 @@ struct Planned {
     answer: PlannedAnswer,
 }
 
-/// An answer that is given instead of the real one.
+/// An answer in place of the real one.
 #[derive(Clone, Debug)]
 pub struct PlannedAnswer {
     /// The HTTP status.
     pub status: u16,
-    /// Discord's own error code, 0 for none.
+    /// Discord's error code, 0 for none.
     pub code: u32,
     /// The `Retry-After` header.
     pub retry_after: Option<Duration>,
 }
 
-/// What is done in place of giving a file of a message.
+/// The replacement for the delivery of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileFault {
-    /// Another address is named.
+    /// A redirect.
     Redirect(String),
-    /// It comes at a byte a second, without its length.
+    /// One byte per second, without a length.
     Drip,
-    /// It never ends, whatever its length was said to be.
+    /// An endless body, despite its declared length.
     Endless,
 }
 
@@ -94,7 +94,7 @@ pub enum Target {
 }
 
 impl Script {
-    /// The planned answer for a request of this route, used up.
+    /// Takes the planned answer for a request of this route.
     pub fn planned(&mut self, route: &str) -> Option<PlannedAnswer> {
         let at = self.planned.iter().position(|plan| plan.route == route || plan.route == "*")?;
         let plan = self.planned.get_mut(at)?;
@@ -106,7 +106,7 @@ impl Script {
         Some(answer)
     }
 
-    /// The answer to a post or edit with this body, where its text is refused.
+    /// Returns the answer to a post or edit whose text is refused.
     #[must_use]
     pub fn refused(&self, body: &[u8]) -> Option<PlannedAnswer> {
         let (text, status) = self.refused_text.as_ref()?;
@@ -114,7 +114,7 @@ impl Script {
         body.contains(text.as_str()).then_some(PlannedAnswer { status: *status, code: 0, retry_after: None })
     }
 
-    /// How long a request has to wait.
+    /// Returns the delay of a request.
     #[must_use]
     pub fn delay(&self, route: &str, channel: Option<ChannelId>) -> Duration {
         let concerns = |place: &Target| match place {
@@ -124,14 +124,14 @@ impl Script {
         self.delays.iter().filter(|(place, _)| concerns(place)).map(|(_, by)| *by).max().unwrap_or_default()
     }
 
-    /// Answers the next `times` requests of this route so.
+    /// Plans this answer for the next `times` requests of a route.
     pub fn plan(&mut self, route: &str, times: u32, answer: PlannedAnswer) {
         if times > 0 && self.planned.len() < PLANS {
             self.planned.push_back(Planned { route: route.to_owned(), left: times, answer });
         }
     }
 
-    /// Delays requests, at most ten minutes; zero takes the delay back.
+    /// Delays requests, at most ten minutes; zero stops it.
     pub fn delay_by(&mut self, target: Target, by: Duration) {
         self.delays.retain(|(known, _)| *known != target);
         if !by.is_zero() && self.delays.len() < PLANS {
@@ -153,7 +153,7 @@ impl Script {
         self.dice = (one_in > 0).then(|| (StdRng::seed_from_u64(seed), one_in));
     }
 
-    /// Whether the connection breaks at this frame, and then whether before it (or just after).
+    /// Decides whether the connection breaks at this frame: true for before it, false for just after it.
     pub fn cut_here(&mut self) -> Option<bool> {
         let (dice, one_in) = self.dice.as_mut()?;
         (dice.random_range(0..*one_in) == 0).then(|| dice.random_bool(0.5))

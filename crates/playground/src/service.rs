@@ -1,4 +1,4 @@
-//! The service: starts the local Discord, speaks for its members, and shows what happened.
+//! The service: starts the local Discord, acts for its members, and shows its state.
 
 use std::{collections::BTreeSet, fmt, io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -32,47 +32,47 @@ use super::{
     world::{Core, World},
 };
 
-/// Changes that a subscriber may be behind before it misses some.
+/// Maximum number of changes that a subscriber may lag behind.
 const CHANGES: usize = 4_096;
-/// Characters of a member's message; the rest is cut off.
+/// Maximum length of a member's message, in characters; the rest is cut off.
 const MEMBER_MESSAGE: usize = 4_000;
 
-/// How the service is set up. Begin with [`Options::new`] and change what matters.
+/// The options of the service; begin with [`Options::new`].
 #[derive(Clone)]
 pub struct Options {
-    /// Where to listen; port 0 takes any free one.
+    /// The address to listen at; port 0 takes any free one.
     pub addr: SocketAddr,
     /// The initial guilds and the bot.
     pub seed: Seed,
-    /// The token the bot has to show.
+    /// The bot's token.
     pub token: String,
-    /// Shards advised by `GET /gateway/bot`.
+    /// The number of shards that `GET /gateway/bot` recommends.
     pub shards: u32,
-    /// The heartbeat interval told in HELLO. A client silent for twice as long is closed with 4009.
+    /// The heartbeat interval in HELLO. A client that is silent for twice as long is closed with 4009.
     pub heartbeat: Duration,
-    /// How many shards may identify at once.
+    /// The number of shards that may identify concurrently.
     pub max_concurrency: u32,
-    /// How long one IDENTIFY blocks the next of its kind; Discord's is 5 s.
+    /// The time that one IDENTIFY blocks the next one in its bucket; 5 s on Discord.
     pub identify_period: Duration,
-    /// Sessions that may be begun in all; Discord's is 1,000 a day.
+    /// The total number of session starts; 1,000 a day on Discord.
     pub session_starts: u32,
-    /// How long a session without a connection can be resumed.
+    /// The time that a disconnected session can be resumed.
     pub session_ttl: Duration,
-    /// Events kept for a resume in each session, at most 8,192.
+    /// Events kept for a resume per session, at most 8,192.
     pub replay: usize,
-    /// Privileged intents that the bot may ask for, as bits; others are closed with 4014.
+    /// Privileged intents that the bot may use, as bits; others are closed with 4014.
     pub privileged: u64,
     /// REST budgets.
     pub budgets: Budgets,
-    /// What was said in an earlier life.
+    /// The data kept from an earlier run.
     pub kept: Option<Kept>,
-    /// The time in milliseconds since 1970, for ids and timestamps.
+    /// The clock for ids and timestamps, in milliseconds since 1970.
     pub clock: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
 
 impl Options {
-    /// Discord's own figures, the default seed, any free port, and a token that is the same each time: for tests. A service
-    /// that people use needs a random one.
+    /// Returns Discord's own values, the default seed, any free port, and a constant token: for tests. A service for
+    /// users needs a random token.
     #[must_use]
     pub fn new(clock: Arc<dyn Fn() -> u64 + Send + Sync>) -> Self {
         Self {
@@ -100,7 +100,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// A running local service that speaks Discord's gateway and REST v10. Cheap to clone.
+/// A running local service with Discord's gateway and REST v10. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Service {
     pub(super) core: Arc<Core>,
@@ -108,10 +108,10 @@ pub struct Service {
 }
 
 impl Service {
-    /// Starts listening and serving.
+    /// Starts the service.
     ///
     /// # Errors
-    /// When the address cannot be bound.
+    /// The address cannot be bound.
     pub async fn start(options: Options) -> io::Result<Self> {
         let stop = CancellationToken::new();
         let door = Door::open(options.addr, stop.clone()).await?;
@@ -133,56 +133,55 @@ impl Service {
         Ok(Self { faults: Faults::new(core.clone()), core })
     }
 
-    /// Breaks every connection and stops listening; then the port is free. The state stays
-    /// readable.
+    /// Breaks every connection and stops listening, which frees the port. The state stays readable.
     pub async fn stop(&self) {
         self.core.stop.cancel();
         self.core.closed.cancelled().await;
     }
 
-    /// The address to put into `DISCORD_API_URL`.
+    /// Returns the address for `DISCORD_API_URL`.
     #[must_use]
     pub fn api_url(&self) -> String {
         format!("http://{}", self.core.address)
     }
 
-    /// The token the bot has to show.
+    /// Returns the bot's token.
     #[must_use]
     pub fn token(&self) -> &str {
         &self.core.token
     }
 
-    /// The bot's id.
+    /// Returns the bot's id.
     #[must_use]
     pub fn bot(&self) -> UserId {
         self.core.world().state.bot().id
     }
 
-    /// All guilds with their roles.
+    /// Returns all guilds with their roles.
     #[must_use]
     pub fn guilds(&self) -> Vec<Guild> {
         self.core.world().state.guilds().to_vec()
     }
 
-    /// All channels, guild by guild, direct conversations last.
+    /// Returns all channels, guild by guild, direct message channels last.
     #[must_use]
     pub fn channels(&self) -> Vec<Channel> {
         self.core.world().state.channels().cloned().collect()
     }
 
-    /// All members of the first guild, the bot among them.
+    /// Returns all members of the first guild, including the bot.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
         self.core.world().state.guilds().first().map(|guild| guild.members.clone()).unwrap_or_default()
     }
 
-    /// Adds a member to a guild, or replaces one. False when the guild does not exist.
+    /// Adds or replaces a member of a guild. Returns false if the guild does not exist.
     #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn put_member(&self, guild: GuildId, member: Member) -> bool {
         self.core.world().state.put_member(guild, member)
     }
 
-    /// The direct conversation between somebody and the bot, opened if need be. None for a stranger.
+    /// Returns the direct message channel of a user and the bot, opening it if necessary. `None` for an unknown user.
     #[must_use]
     pub fn direct(&self, with: UserId) -> Option<Channel> {
         let mut world = self.core.world();
@@ -190,9 +189,8 @@ impl Service {
         world.state.direct(with, now)
     }
 
-    /// Somebody writes a message; mentions such as `<@id>`, `<@&id>` and `@everyone` are
-    /// understood, the last two only from who may use them: Chloe, in the default seed. The id is
-    /// 0 when there is no such channel.
+    /// Sends a member's message. Mentions such as `<@id>`, `<@&id>` and `@everyone` notify; the last two only with the
+    /// permission, which Chloe has in the default seed. The id is 0 if the channel does not exist.
     #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn says(&self, member: UserId, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> MessageId {
         let content = text.chars().take(MEMBER_MESSAGE).collect();
@@ -200,121 +198,121 @@ impl Service {
         self.core.world().post(channel, member, draft).map_or(MessageId(0), |message| message.id)
     }
 
-    /// Somebody's message is edited; nothing happens when it does not exist.
+    /// Edits a member's message; no effect if it does not exist.
     pub fn edits(&self, message: MessageId, channel: ChannelId, text: &str) {
         let content: String = text.chars().take(MEMBER_MESSAGE).collect();
         self.core.world().edit(channel, message, |message| message.content = content);
     }
 
-    /// A message is deleted; nothing happens when it does not exist.
+    /// Deletes a message; no effect if it does not exist.
     pub fn deletes(&self, channel: ChannelId, message: MessageId) {
         self.core.world().delete(channel, message);
     }
 
-    /// Somebody reacts to a message in a guild; nothing happens when it does not exist.
+    /// Adds a member's reaction to a message in a guild; no effect if it does not exist.
     pub fn reacts(&self, member: UserId, channel: ChannelId, message: MessageId, emoji: &str) {
         self.core.world().reacts((channel, message), member, emoji, true);
     }
 
-    /// Somebody begins to type.
+    /// Shows a member's typing indicator.
     pub fn types(&self, member: UserId, channel: ChannelId) {
         self.core.world().types(channel, member);
     }
 
-    /// All messages of a channel, oldest first.
+    /// Returns all messages of a channel, oldest first.
     #[must_use]
     pub fn messages(&self, channel: ChannelId) -> Vec<Message> {
         self.core.world().state.messages(channel).cloned().collect()
     }
 
-    /// Whether the bot's typing indicator is lit; it goes out after 10 s or with a message.
+    /// True if the bot's typing indicator is shown; it ends after 10 s or with a message.
     #[must_use]
     pub fn typing(&self, channel: ChannelId) -> bool {
         self.core.world().typing(channel)
     }
 
-    /// Role changes made over REST, oldest first, the last 1,000.
+    /// Returns the role changes made over REST, oldest first, the last 1,000.
     #[must_use]
     pub fn role_changes(&self) -> Vec<RoleChange> {
         self.core.world().role_changes.iter().cloned().collect()
     }
 
-    /// The presence a shard last set, as it was sent.
+    /// Returns the presence that a shard last set, as sent.
     #[must_use]
     pub fn presence(&self, shard: u32) -> Option<Value> {
         self.core.world().presences.get(&shard).cloned()
     }
 
-    /// How the bot is shown to members: as its first shard set it, and offline while that one is not connected.
+    /// Returns the bot's presence as members see it: that of its first shard, or offline while that is disconnected.
     #[must_use]
     pub fn shown(&self) -> Option<Value> {
         let connected = self.core.connected.borrow().contains(&0);
         if connected { self.presence(0) } else { Some(json!({"status": "offline"})) }
     }
 
-    /// What is worth being kept over a restart of the service.
+    /// Returns the data to keep over a restart of the service.
     #[must_use]
     pub fn kept(&self) -> Kept {
         self.core.world().state.kept()
     }
 
-    /// Messages that the bot answered more than once, as everybody sees it.
+    /// Returns the number of messages that the bot answered more than once, by the visible chat.
     #[must_use]
     pub fn doubled(&self) -> u64 {
         self.core.world().state.doubled()
     }
 
-    /// Everything that changes from now on. A subscriber that falls 4,096 changes behind misses some.
+    /// Subscribes to all further changes. A subscriber that lags 4,096 changes behind misses some.
     #[must_use]
     pub fn subscribe(&self) -> broadcast::Receiver<Change> {
         self.core.world().changes.subscribe()
     }
 
-    /// The handle by which things go wrong.
+    /// Returns the handle for faults.
     #[must_use]
     pub fn faults(&self) -> &Faults {
         &self.faults
     }
 
-    /// Replaces the REST budgets; windows that are open keep their end.
+    /// Replaces the REST budgets; open windows keep their end.
     pub fn set_budgets(&self, budgets: Budgets) {
         self.core.world().limits.set(budgets);
     }
 
-    /// What was counted so far.
+    /// Returns the counters so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         let world = self.core.world();
         Stats { open_connections: world.hub.open_connections() as u64, ..world.tally.stats.clone() }
     }
 
-    /// Waits until a shard has identified or resumed and is connected.
+    /// Resolves when a shard has identified or resumed and is connected.
     pub async fn connected(&self, shard: u32) {
         let mut shards = self.core.connected.subscribe();
-        // The sender lives in the core that this handle holds, so waiting cannot fail.
+        // The sender is in the core of this handle, so this cannot fail.
         let _ = shards.wait_for(|shards| shards.contains(&shard)).await;
     }
 
-    /// Waits until a shard is not connected.
+    /// Resolves when a shard is not connected.
     pub async fn disconnected(&self, shard: u32) {
         let mut shards = self.core.connected.subscribe();
         let _ = shards.wait_for(|shards| !shards.contains(&shard)).await;
     }
 
-    /// A member runs a command, presses a button or sends a form. Returns the interaction's id;
-    /// none when the channel, the member or the message does not exist.
+    /// Begins a member's interaction: a command, a button or a form. Returns its id; `None` if the channel, the member
+    /// or the message does not exist.
     #[allow(clippy::must_use_candidate, reason = "called for its effect")]
     pub fn interacts(&self, member: UserId, channel: ChannelId, interact_with: Interact) -> Option<MessageId> {
         self.core.world().interact(member, channel, interact_with)
     }
 
-    /// How far an interaction has come.
+    /// Returns the state of an interaction.
     #[must_use]
     pub fn interaction(&self, id: MessageId) -> Option<Interaction> {
         self.core.world().interactions.by_id(id).cloned()
     }
 
-    /// The commands the bot registered for a guild, or for all guilds.
+    /// Returns the commands that the bot registered for a guild, or for all guilds.
     #[must_use]
     pub fn commands(&self, scope: Option<GuildId>) -> Vec<Value> {
         self.core.world().interactions.commands(scope).to_vec()

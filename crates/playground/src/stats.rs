@@ -1,4 +1,4 @@
-//! What the service counts, so that a test can say how a bot behaved.
+//! Counters of the service, to assess a bot's behaviour.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -8,7 +8,7 @@ use std::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-/// Requests remembered for the busiest second; more than this in one second are not told apart.
+/// Number of requests remembered for the busiest second; more in one second are not counted.
 const REQUESTS_REMEMBERED: usize = 100_000;
 
 /// Counts since the service started.
@@ -20,40 +20,40 @@ pub struct Stats {
     pub open_connections: u64,
     /// Sessions that were begun: each a READY.
     pub identifies: u64,
-    /// IDENTIFYs that were refused because they came too soon after another one.
+    /// IDENTIFYs that the rate limit refused.
     pub identifies_refused: u64,
     /// Sessions that were resumed: each a RESUMED.
     pub resumes: u64,
-    /// Those of them that came to the address READY gave for it.
+    /// Those of them at the resume address of READY.
     pub resumes_at_resume_url: u64,
     /// RESUMEs that were refused.
     pub resumes_refused: u64,
-    /// Events that were sent once more in a resume.
+    /// Events that were replayed.
     pub replayed: u64,
-    /// Heartbeats that arrived.
+    /// Heartbeats received.
     pub heartbeats: u64,
     /// Presence updates that were accepted.
     pub presence_updates: u64,
     /// Connections that this service closed, by close code.
     pub closes: BTreeMap<u16, u64>,
-    /// Connections that were closed by the client, by close code (1005: none given).
+    /// Connections that the client closed, by close code (1005: none given).
     pub client_closes: BTreeMap<u16, u64>,
-    /// REST answers by status; an answer that was thrown away counts as 0.
+    /// REST responses by status; a lost response counts as 0.
     pub by_status: BTreeMap<u16, u64>,
     /// REST requests by route, such as `POST /channels/{channel}/messages`.
     pub by_route: BTreeMap<String, u64>,
-    /// Answers of status 401, 403 and 429, except those of shared limits: what Discord bans for.
+    /// Responses of status 401, 403 and 429, except those of shared limits: Discord bans for too many.
     pub invalid_requests: u64,
-    /// Creates that returned the first message because their nonce was known.
+    /// Creates that returned the first message because of a known nonce.
     pub duplicate_nonces: u64,
-    /// The largest number of REST requests in any one second, without those that no budget covers.
+    /// The maximum number of REST requests in one second, without exempt ones.
     pub busiest_second: u64,
 }
 
-/// The counts with what it takes to keep them.
+/// The counters and their working state.
 #[derive(Debug, Default)]
 pub struct Tally {
-    /// The counts.
+    /// The counters.
     pub stats: Stats,
     recent: VecDeque<Instant>,
 }
@@ -75,7 +75,7 @@ impl Tally {
         self.stats.busiest_second = self.stats.busiest_second.max(self.recent.len() as u64);
     }
 
-    /// Counts an answer.
+    /// Counts a response.
     pub fn answer(&mut self, status: u16) {
         *self.stats.by_status.entry(status).or_default() += 1;
         if matches!(status, 401 | 403 | 429) {

@@ -1,4 +1,4 @@
-//! Discord's JSON: how the state looks on the wire, on REST and in events alike.
+//! Serializes the state as Discord's JSON, for REST and for events.
 
 use serde_json::{Value, json};
 
@@ -8,17 +8,17 @@ use super::guild::{
     state::State,
 };
 
-/// The moment everybody joined and the guilds were made.
+/// The time at which all members joined and the guilds were created.
 const JOINED_AT: &str = "2021-01-01T00:00:00.000000+00:00";
 /// Replies to replies are shown one level deep.
 const REPLY_DEPTH: u8 = 1;
 
-/// The limited forms of the privileged intents' application flags, which small bots have.
+/// The limited variants of the application flags for privileged intents, as small bots have.
 const FLAG_PRESENCE: u64 = 1 << 13;
 const FLAG_MEMBERS: u64 = 1 << 15;
 const FLAG_CONTENT: u64 = 1 << 19;
 
-/// A moment in milliseconds since 1970 as Discord writes it.
+/// Formats a time in milliseconds since 1970.
 #[must_use]
 pub fn timestamp(ms: u64) -> String {
     let moment = i64::try_from(ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
@@ -26,7 +26,6 @@ pub fn timestamp(ms: u64) -> String {
     moment.strftime("%Y-%m-%dT%H:%M:%S.%6f+00:00").to_string()
 }
 
-/// A user object.
 #[must_use]
 pub fn user(member: &Member) -> Value {
     json!({
@@ -46,7 +45,7 @@ pub fn user(member: &Member) -> Value {
     })
 }
 
-/// The bot's own user object, as `/users/@me` and READY have it.
+/// Returns the bot's own user object, as in `/users/@me` and READY.
 #[must_use]
 pub fn own_user(member: &Member) -> Value {
     let mut own = user(member);
@@ -58,7 +57,7 @@ pub fn own_user(member: &Member) -> Value {
     own
 }
 
-/// A member object without its user, as messages carry it.
+/// Returns a member object without its user, as in messages.
 #[must_use]
 pub fn partial_member(member: &Member) -> Value {
     json!({
@@ -76,7 +75,7 @@ pub fn partial_member(member: &Member) -> Value {
     })
 }
 
-/// A whole member object.
+/// Returns a complete member object.
 #[must_use]
 pub fn member(member: &Member) -> Value {
     let mut whole = partial_member(member);
@@ -84,7 +83,6 @@ pub fn member(member: &Member) -> Value {
     whole
 }
 
-/// A role object.
 #[must_use]
 pub fn role(role: &Role) -> Value {
     json!({
@@ -104,7 +102,6 @@ pub fn role(role: &Role) -> Value {
     })
 }
 
-/// A permission overwrite object.
 fn overwrite(overwrite: &Overwrite) -> Value {
     let (id, kind) = match overwrite.who {
         Who::Role(role) => (json!(role), 0),
@@ -113,7 +110,6 @@ fn overwrite(overwrite: &Overwrite) -> Value {
     json!({"id": id, "type": kind, "allow": overwrite.allow.to_string(), "deny": overwrite.deny.to_string()})
 }
 
-/// A channel object.
 #[must_use]
 pub fn channel(state: &State, channel: &Channel) -> Value {
     let last = state.last_message(channel.id);
@@ -176,7 +172,7 @@ pub fn channel(state: &State, channel: &Channel) -> Value {
     }
 }
 
-/// A guild object without the lists that only `GUILD_CREATE` has.
+/// Returns a guild object without the lists that only `GUILD_CREATE` has.
 #[must_use]
 pub fn guild(guild: &Guild) -> Value {
     let mut whole = json!({
@@ -211,7 +207,7 @@ pub fn guild(guild: &Guild) -> Value {
     whole
 }
 
-/// Fields of a guild that are always sent but that nobody has filled in here.
+/// Guild fields that are always sent, but empty here.
 const EMPTY_GUILD_FIELDS: [&str; 18] = [
     "icon",
     "icon_hash",
@@ -233,7 +229,7 @@ const EMPTY_GUILD_FIELDS: [&str; 18] = [
     "hub_type",
 ];
 
-/// The data of `GUILD_CREATE`.
+/// Returns the data of `GUILD_CREATE`.
 #[must_use]
 pub fn guild_create(state: &State, of: &Guild) -> Value {
     let mut whole = guild(of);
@@ -253,7 +249,7 @@ pub fn guild_create(state: &State, of: &Guild) -> Value {
     whole
 }
 
-/// The application object. `privileged` are the intents it may ask for.
+/// Returns the application object. `privileged` are the intents that it may use.
 #[must_use]
 pub fn application(state: &State, privileged: u64) -> Value {
     let bot = state.bot();
@@ -284,7 +280,7 @@ pub fn application(state: &State, privileged: u64) -> Value {
     })
 }
 
-/// The application's flags: which privileged intents it has.
+/// Returns the application's flags: its privileged intents.
 #[must_use]
 pub fn application_flags(privileged: u64) -> u64 {
     let flag = |intent: u32, flag: u64| {
@@ -293,13 +289,13 @@ pub fn application_flags(privileged: u64) -> u64 {
     flag(1, FLAG_MEMBERS) | flag(8, FLAG_PRESENCE) | flag(15, FLAG_CONTENT)
 }
 
-/// A message object as REST has it.
+/// Returns a message object for REST.
 #[must_use]
 pub fn message(state: &State, of: &Message) -> Value {
     nested(state, of, REPLY_DEPTH)
 }
 
-/// A message object as `MESSAGE_CREATE` and `MESSAGE_UPDATE` have it: with guild and members.
+/// Returns a message object for `MESSAGE_CREATE` and `MESSAGE_UPDATE`: with guild and members.
 #[must_use]
 pub fn message_event(state: &State, of: &Message) -> Value {
     let mut event = message(state, of);

@@ -1,6 +1,5 @@
-//! The one state behind the REST and the gateway side, and everything that happens to it: each
-//! change is made, told to the sessions and told to the subscribers under one lock, so that the
-//! order of events is the order of ids.
+//! The single state behind REST and gateway. Each change is applied, sent to the sessions and sent to the subscribers
+//! under one lock, so that the order of events is the order of ids.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -36,63 +35,63 @@ use super::{
 
 mod interactions;
 
-/// How long a typing indicator lives.
+/// Lifetime of a typing indicator.
 const TYPING: Duration = Duration::from_secs(10);
-/// Role changes kept for inspection.
+/// Number of role changes kept for inspection.
 const ROLE_CHANGES: usize = 1_000;
 
-/// What stays as it is while the service runs, and the lock around what does not.
+/// The immutable configuration of the service, and the lock around its state.
 pub struct Core {
-    /// The address the service listens on.
+    /// The address of the service.
     pub address: SocketAddr,
     /// The bot's token.
     pub token: String,
-    /// Shards that are advised.
+    /// The recommended number of shards.
     pub shards: u32,
-    /// Sessions of different kinds that may begin at once.
+    /// The number of identify buckets.
     pub max_concurrency: u32,
     /// The heartbeat interval.
     pub heartbeat: Duration,
-    /// Privileged intents that the bot may ask for.
+    /// Privileged intents that the bot may use.
     pub privileged: u64,
-    /// Whether gateway connections are silent.
+    /// True while gateway connections are silent.
     pub frozen: watch::Sender<bool>,
-    /// The shards that have a connected session.
+    /// The shards with a connected session.
     pub connected: watch::Sender<BTreeSet<u32>>,
-    /// Ends everything.
+    /// Cancelled to stop everything.
     pub stop: CancellationToken,
-    /// Says that nobody listens any more.
+    /// Cancelled when nothing listens any more.
     pub closed: CancellationToken,
     pub(super) world: Mutex<World>,
 }
 
 impl fmt::Debug for Core {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The token must not get into logs, not even one that opens nothing.
+        // No token may appear in logs, not even this one.
         f.debug_struct("Core").field("address", &self.address).finish_non_exhaustive()
     }
 }
 
 impl Core {
-    /// The state, locked. Never held over an await.
+    /// Returns the locked state. Never held over an await.
     pub fn world(&self) -> MutexGuard<'_, World> {
         self.world.lock()
     }
 
-    /// The address that new sessions connect to.
+    /// Returns the address for new sessions.
     #[must_use]
     pub fn gateway_url(&self) -> String {
         format!("ws://{}/gateway", self.address)
     }
 
-    /// The address that sessions resume at.
+    /// Returns the address for resumes.
     #[must_use]
     pub fn resume_url(&self) -> String {
         format!("ws://{}/gateway/resume", self.address)
     }
 }
 
-/// Everything that changes.
+/// The mutable state.
 pub struct World {
     /// Guilds and messages.
     pub state: State,
@@ -100,15 +99,13 @@ pub struct World {
     pub hub: Hub,
     /// REST budgets.
     pub limits: Limits,
-    /// Counts.
     pub tally: Tally,
-    /// Faults.
     pub script: Script,
     /// Interactions and commands.
     pub interactions: Interactions,
     /// Role changes, oldest first.
     pub role_changes: VecDeque<RoleChange>,
-    /// The presence of each shard as it was last set.
+    /// The last presence of each shard.
     pub presences: HashMap<u32, Value>,
     pub(super) typing: HashMap<ChannelId, Instant>,
     pub(super) changes: broadcast::Sender<Change>,
@@ -116,13 +113,13 @@ pub struct World {
 }
 
 impl World {
-    /// The time in milliseconds since 1970.
+    /// Returns the time in milliseconds since 1970.
     #[must_use]
     pub fn now(&self) -> u64 {
         (self.clock)()
     }
 
-    /// Adds a message and tells everybody. None when the channel does not exist.
+    /// Adds a message and publishes it. Returns `None` if the channel does not exist.
     pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft) -> Option<Message> {
         let now = self.now();
         let message = self.state.post(channel, author, draft, now)?;
@@ -134,7 +131,7 @@ impl World {
         Some(message)
     }
 
-    /// Changes a message and tells everybody. None when it does not exist.
+    /// Edits a message and publishes the change. Returns `None` if it does not exist.
     pub fn edit(&mut self, channel: ChannelId, id: MessageId, change: impl FnOnce(&mut Message)) -> Option<Message> {
         let now = self.now();
         let message = self.state.edit(channel, id, now, change)?;
@@ -143,7 +140,7 @@ impl World {
         Some(message)
     }
 
-    /// Removes a message and tells everybody. None when it does not exist.
+    /// Removes a message and publishes the change. Returns `None` if it does not exist.
     pub fn delete(&mut self, channel: ChannelId, id: MessageId) -> Option<Message> {
         let message = self.state.delete(channel, id)?;
         let guild = self.guild_of(channel);
@@ -156,7 +153,7 @@ impl World {
         Some(message)
     }
 
-    /// Somebody reacts to a message, or takes it back, and everybody is told. False when there is no such message.
+    /// Adds or removes a reaction and publishes the change. Returns false if the message does not exist.
     pub fn reacts(
         &mut self,
         (channel, message): (ChannelId, MessageId),
@@ -169,7 +166,7 @@ impl World {
             let _ = self.changes.send(Change::Reacted { channel, message, reactions: changed.reactions });
         }
         let Some(guild) = self.guild_of(channel) else { return true };
-        // The bot knows what it did.
+        // The bot gets no event about its own reaction.
         if user == self.state.bot().id {
             return true;
         }
@@ -183,7 +180,7 @@ impl World {
         true
     }
 
-    /// Somebody joins a guild, with these roles, and everybody is told. None when there is no such guild.
+    /// Adds a member with these roles and publishes the change. Returns `None` if the guild does not exist.
     pub fn joins(&mut self, guild: GuildId, name: &str, roles: Vec<RoleId>) -> Option<Member> {
         let now = self.now();
         let id = UserId(self.state.snowflake(now));
@@ -198,7 +195,7 @@ impl World {
         Some(member)
     }
 
-    /// Lights somebody's typing indicator and tells everybody.
+    /// Shows a user's typing indicator and publishes it.
     pub fn types(&mut self, channel: ChannelId, user: UserId) {
         let guild = self.guild_of(channel);
         if user == self.state.bot().id {
@@ -215,13 +212,13 @@ impl World {
         let _ = self.changes.send(Change::TypingStarted { channel, user });
     }
 
-    /// Whether the bot's typing indicator is lit in a channel.
+    /// True if the bot's typing indicator is shown in a channel.
     #[must_use]
     pub fn typing(&self, channel: ChannelId) -> bool {
         self.typing.get(&channel).is_some_and(|until| *until > Instant::now())
     }
 
-    /// Gives or takes a role and tells everybody. False when the member does not exist.
+    /// Gives or removes a role and publishes the change. Returns false if the member does not exist.
     pub fn set_role(
         &mut self,
         guild: GuildId,
@@ -234,7 +231,7 @@ impl World {
         };
         let mut data = wire::member(&member);
         data["guild_id"] = json!(guild);
-        // A bot always hears of itself.
+        // A bot always gets events about itself.
         let own = user == self.state.bot().id;
         let intent = if own { intents::GUILDS } else { intents::GUILD_MEMBERS };
         self.publish("GUILD_MEMBER_UPDATE", Some(guild), intent, data);
@@ -247,8 +244,8 @@ impl World {
         true
     }
 
-    /// Opens a thread and tells everybody. The one that a message has already is given again. None when the channel or the
-    /// message does not exist, or there are too many.
+    /// Opens a thread and publishes it; idempotent per message. Returns `None` if the channel or the message does not
+    /// exist, or if there are too many.
     pub fn open_thread(
         &mut self,
         parent: ChannelId,
@@ -274,7 +271,7 @@ impl World {
         Some(thread)
     }
 
-    /// Replaces what a channel takes and gives and tells everybody. False when it does not exist.
+    /// Replaces a channel's overwrites and publishes the change. Returns false if it does not exist.
     pub fn set_overwrites(&mut self, id: ChannelId, overwrites: Vec<Overwrite>) -> bool {
         let Some(channel) = self.state.set_overwrites(id, overwrites) else { return false };
         let data = wire::channel(&self.state, &channel);
@@ -282,7 +279,7 @@ impl World {
         true
     }
 
-    /// Replaces what a role allows and tells everybody. False when it does not exist.
+    /// Replaces a role's permissions and publishes the change. Returns false if it does not exist.
     pub fn set_permissions(&mut self, guild: GuildId, role: RoleId, permissions: u64) -> bool {
         let Some(role) = self.state.set_permissions(guild, role, permissions) else { return false };
         let data = json!({"guild_id": guild, "role": wire::role(&role)});
@@ -290,7 +287,7 @@ impl World {
         true
     }
 
-    /// Removes a channel and tells everybody.
+    /// Removes a channel and publishes the change.
     pub fn remove_channel(&mut self, id: ChannelId) {
         let Some(channel) = self.state.channel(id).cloned() else {
             return;
@@ -317,7 +314,7 @@ impl World {
         let guild = self.guild_of(message.channel);
         let data = wire::message_event(&self.state, message);
         let bot = self.state.bot().id;
-        // Discord lets a bot read direct messages, what it wrote, and what mentions it.
+        // Discord lets a bot read direct messages, its own messages, and those that mention it.
         let readable = guild.is_none() || message.author == bot || message.mentions.contains(&bot);
         let blank = (!readable).then(|| blanked(&data));
         self.hub.publish(&Event { name, guild, intent: intents::messages(guild.is_some()), data, blank });

@@ -15,7 +15,7 @@ struct Place {
     _service: Service,
 }
 
-/// A bot in this very process.
+/// A bot in this process.
 struct Here(Arc<Strikes>);
 
 #[async_trait::async_trait]

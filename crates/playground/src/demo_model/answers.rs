@@ -1,4 +1,4 @@
-//! What the demo model says: a table of keywords, tried from the top. Pure.
+//! The answers of the demo model: a table of keywords, tried in order. Pure.
 
 mod calls;
 
@@ -9,33 +9,33 @@ use crate::examples::{EXAMPLES, Example, Topic};
 use domain::dialogue::GO_ON;
 use domain::fact::prompt::{BEGIN as FACTS_BEGIN, END as FACTS_END};
 
-/// The most letters of somebody's message that are quoted back.
+/// Maximum length of a quotation from a member's message, in characters.
 const QUOTE_LETTERS: usize = 120;
 
-/// How the bot begins what it tells of a file.
+/// The prefix of the bot's description of a file.
 const ATTACHED: &str = "[Attached ";
 
-/// What there is to answer.
+/// The input for an answer.
 pub struct Heard<'a> {
     /// The transcript, oldest first.
     pub said: &'a [Said],
-    /// Names of the offered tools, each with the schema of its arguments.
+    /// Names of the offered tools, each with its argument schema.
     pub tools: &'a [(String, Value)],
 }
 
-/// What the demo model does about it.
+/// The demo model's action.
 #[derive(Debug, Clone, PartialEq)]
 pub enum DemoAnswer {
-    /// It says something.
+    /// A text.
     Says {
-        /// One of the kinds of the program's own response format: `text`, `code`, `latex`, ...
+        /// The kind in the program's response format: `text`, `code`, `latex`, ...
         kind: &'static str,
-        /// The words.
+        /// The text.
         response: String,
-        /// What the kind needs besides: the code, the formula; else empty.
+        /// The additional data of the kind (code, formula); may be empty.
         data: String,
     },
-    /// It wants a tool.
+    /// A tool call.
     Call {
         /// The tool's name.
         name: String,
@@ -44,7 +44,7 @@ pub enum DemoAnswer {
     },
 }
 
-/// Finds the answer.
+/// Chooses the answer.
 #[must_use]
 pub fn answer(heard: &Heard) -> DemoAnswer {
     let Some(last) = heard.said.iter().rev().find(|said| said.role != "system" && said.role != "developer") else {
@@ -58,21 +58,21 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
         let results: Vec<&str> = heard.said[before..].iter().map(|said| said.text.as_str()).collect();
         return text(calls::told(&results));
     }
-    // Status lines are asked for with instructions that name the activity.
+    // Status lines are requested with instructions that name the activity.
     if heard.said.iter().all(|said| said.role != "assistant") && heard.wants_status() {
         return text(heard.status(&last.text));
     }
     if heard.joins_in() {
         return text(JOINS_IN);
     }
-    // Facts of the member may stand in front of the question.
+    // Facts about the member may precede the question.
     let asked = last.text.rsplit_once(FACTS_END).map_or(last.text.as_str(), |(_, asked)| asked);
     let (now, files) = asked.split_once(ATTACHED).unwrap_or((asked, ""));
     if !files.is_empty() {
         return text(came_with(files));
     }
     let now = now.trim();
-    // A block of code is data of the question: its words are no cues.
+    // Words in a code block are data, not cues.
     let cues = now.split_once("\n```").map_or(now, |(cues, _)| cues);
     if cues.len() < now.len() && !now.contains("$$") {
         return text(WITH_BLOCK);
@@ -112,13 +112,13 @@ pub fn answer(heard: &Heard) -> DemoAnswer {
     show(&has).unwrap_or_else(|| text(heard.small_talk(now, &has)))
 }
 
-/// What stands between the first two `$$`.
+/// Returns the text between the first two `$$`.
 fn formula_in(text: &str) -> Option<&str> {
     let (formula, _) = text.split_once("$$")?.1.split_once("$$")?;
     Some(formula.trim()).filter(|formula| !formula.is_empty())
 }
 
-/// Things it can show, so that every kind of message can be looked at.
+/// Samples of every kind of message.
 fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
     if has(&["list", "todo", "steps"]) {
         return Some(text(LIST));
@@ -163,15 +163,15 @@ fn show(has: &dyn Fn(&[&str]) -> bool) -> Option<DemoAnswer> {
 }
 
 impl Heard<'_> {
-    /// One of several sentences. Which one depends on the transcript alone, so the same request gets the same answer.
+    /// Picks one of several sentences. The choice depends only on the transcript, so equal requests get equal answers.
     fn pick(&self, choices: &[&'static str]) -> &'static str {
-        // The instructions of one request may be longer than those of the next.
+        // The length of the instructions varies between requests.
         let said = || self.said.iter().filter(|said| said.role != "system");
         let letters: usize = said().map(|said| said.text.len()).sum();
         choices[(letters + said().count()) % choices.len()]
     }
 
-    /// A status line of the kind that is asked for.
+    /// Returns a status line of the requested kind.
     fn status(&self, asked: &str) -> &'static str {
         let kind = asked.lines().next().unwrap_or_default();
         if kind.contains("Playing") {
@@ -185,12 +185,12 @@ impl Heard<'_> {
         }
     }
 
-    /// The instructions say that nobody asked.
+    /// True if the instructions say that the bot joins in unasked.
     fn joins_in(&self) -> bool {
         self.said.iter().any(|said| said.role == "system" && said.text.contains("Nobody called you"))
     }
 
-    /// The rest of an answer that broke off: of the answer to what was said before it, what is not shown yet.
+    /// Continues an answer that broke off: returns the part that is not shown yet.
     fn rest(&self) -> DemoAnswer {
         let before = &self.said[..self.said.len().saturating_sub(1)];
         let Some((shown, before)) = before.split_last() else { return text("") };
@@ -203,7 +203,7 @@ impl Heard<'_> {
         }
     }
 
-    /// A tale that is not in the transcript; when all are, the one that was told the longest ago.
+    /// Returns a tale that is not in the transcript; if all are, the one told longest ago.
     fn tale(&self) -> &'static str {
         let told = |tale: &str| {
             let opening = tale.split_once('.').map_or(tale, |(opening, _)| opening);
@@ -220,7 +220,7 @@ impl Heard<'_> {
         })
     }
 
-    /// What this person said before, oldest first, without the message to answer.
+    /// Returns this member's earlier messages, oldest first, without the one to answer.
     fn earlier(&self) -> impl DoubleEndedIterator<Item = &str> {
         let before = self.said.len().saturating_sub(1);
         let said =
@@ -228,7 +228,7 @@ impl Heard<'_> {
         said.map(|said| said.text.trim()).filter(|text| !text.is_empty())
     }
 
-    /// Answers questions about what was said.
+    /// Answers questions about the conversation.
     fn memory(&self, words: &[String]) -> Option<String> {
         let has = |word: &str| words.iter().any(|said| said == word);
         if has("name") && has("my") && (has("what") || has("whats") || has("know")) {
@@ -257,9 +257,9 @@ impl Heard<'_> {
         ))
     }
 
-    /// What it can do, with the tools that are on offer.
+    /// Lists its abilities, with the offered tools.
     fn help(&self) -> String {
-        // The request that writes the reply offers no tools, whichever there are.
+        // The request that writes the reply offers no tools.
         let offered = |name: &str| self.tools.is_empty() || self.tools.iter().any(|(tool, _)| tool.ends_with(name));
         let line = |topic: Topic| {
             let inside = EXAMPLES.iter().filter(|example| example.help == Some(topic));
@@ -341,20 +341,20 @@ fn says(kind: &'static str, response: impl Into<String>, data: &str) -> DemoAnsw
     DemoAnswer::Says { kind, response: response.into(), data: data.to_owned() }
 }
 
-/// An example as the help shows it.
+/// Formats an example for the help.
 fn shown(example: &Example) -> String {
     let mark = if example.ask.contains('$') { "`" } else { "**" };
     let note = example.chip.filter(|note| !note.is_empty()).map(|note| format!(" ({note})")).unwrap_or_default();
     format!("{mark}{}{mark}{note}", example.ask)
 }
 
-/// The words of a text in lower case, without marks.
+/// Returns the words of a text in lower case, without punctuation.
 fn words(text: &str) -> Vec<String> {
     let split = text.split(|letter: char| !letter.is_alphanumeric() && letter != '\'');
     split.filter(|word| !word.is_empty()).map(|word| word.to_lowercase().replace('\'', "")).collect()
 }
 
-/// A text on one line, cut where it gets long.
+/// Formats a text on one line, truncated.
 fn quote(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     match line.char_indices().nth(QUOTE_LETTERS) {
@@ -363,7 +363,8 @@ fn quote(text: &str) -> String {
     }
 }
 
-/// What came with a message, from how the bot tells it: the text of a file, or its name and why it is not shown.
+/// Describes attached files by the bot's description: the text of a file, or its name and the reason why it is not
+/// shown.
 fn came_with(files: &str) -> String {
     let (mut read, mut named) = (Vec::new(), Vec::new());
     for told in files.split(ATTACHED) {
@@ -387,7 +388,7 @@ fn came_with(files: &str) -> String {
 
 /// A program that is too long for a single message.
 fn long_code() -> String {
-    // Few blanks, since a stream comes word by word.
+    // Few spaces, since streaming is word by word.
     let lines = (1..=40).map(|n| format!("bells[{n}]=ring({n},pause={},bell='harbour-bell-number-{n}')", n % 7));
     format!("bells = {{}}\n{}\nprint(len(bells))", lines.collect::<Vec<_>>().join("\n"))
 }
@@ -420,7 +421,7 @@ In this program a rope is a lane, and the keeper is a supervisor. The end.",
 const LOST_THREAD: &str =
     "… and there the demo model broke off. I am its spare, and I do not know how it would have gone on.";
 
-/// Answer to a question with a block of code or of piped input behind it.
+/// The answer to a question with a code block or piped input.
 const WITH_BLOCK: &str =
     "I was shown a block of text with your question. A real model would make something of it; I am the demo.";
 

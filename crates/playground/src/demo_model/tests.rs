@@ -216,7 +216,7 @@ async fn it_thinks_for_a_while() {
 }
 
 #[tokio::test]
-async fn it_is_honest_also_when_nobody_asked_it() {
+async fn it_says_that_it_is_a_demo_also_when_it_joins_in_unasked() {
     let model = started().await;
     let instructions = include_str!("../../../../prompts/interjection_prompt.txt");
     let answer = says(&model, &[("system", instructions), ("user", "Ada: hello\nBen: the sea is grey")]).await;

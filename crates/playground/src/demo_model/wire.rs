@@ -1,53 +1,53 @@
-//! The request as the demo model understands it, and the two ways to write its answer down.
+//! Parses requests to the demo model, and formats its answers in two ways.
 
 use serde_json::{Map, Value, json};
 
 use super::MODEL;
 use super::answers::{self, DemoAnswer, Heard};
 
-/// The time of making that answers carry. The demo model has no clock and no client needs one.
+/// The creation time of all answers. The demo model has no clock, and no client needs one.
 pub const CREATED: u64 = 0;
 
-/// The most messages in a request.
+/// Maximum number of messages of a request.
 const MESSAGES: usize = 2_000;
-/// Letters of a token, about.
+/// Characters per token, approximately.
 const LETTERS_PER_TOKEN: usize = 4;
-/// Tokens that each message costs besides its text.
+/// Tokens per message in addition to its text.
 const MESSAGE_TOKENS: usize = 4;
 
 /// One message of the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Said {
-    /// `system`, `user`, `assistant`, `tool` or whatever else was sent.
+    /// `system`, `user`, `assistant`, `tool`, or any other text sent.
     pub role: String,
-    /// The text, all text parts joined.
+    /// The text parts, joined.
     pub text: String,
 }
 
-/// A request that can be answered.
+/// A valid request.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The transcript, oldest first.
     pub said: Vec<Said>,
-    /// Word by word instead of at once.
+    /// True if the answer is streamed word by word.
     pub stream: bool,
-    /// A streamed answer ends with the usage.
+    /// True if the stream ends with the usage.
     pub stream_usage: bool,
-    /// The model's name as asked for; it is echoed.
+    /// The requested model name, which is echoed.
     model: String,
-    /// Names of the offered tools, each with the schema of its arguments.
+    /// Names of the offered tools, each with its argument schema.
     tools: Vec<(String, Value)>,
-    /// The letters of all offered tools, as they were sent.
+    /// The size of all offered tools, in characters.
     tool_letters: usize,
-    /// The JSON schema the answer must have.
+    /// The JSON schema of the answer.
     schema: Option<Value>,
 }
 
 impl Asked {
-    /// Reads a request body.
+    /// Parses a request body.
     ///
     /// # Errors
-    /// A sentence for the caller when the body is not JSON, has no messages or too many.
+    /// The body is not JSON, has no messages, or has too many.
     pub fn read(body: &[u8]) -> Result<Self, String> {
         let body: Value = serde_json::from_slice(body).map_err(|error| format!("the body is not JSON: {error}"))?;
         let Some(messages) = body["messages"].as_array() else {
@@ -58,7 +58,7 @@ impl Asked {
         }
         let said = messages.iter().map(read_message).collect::<Result<_, _>>()?;
         let offered = body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
-        // A client that sends `tool_choice: none` wants words.
+        // `tool_choice: none` asks for text.
         let tools = offered.iter().filter(|_| body["tool_choice"] != "none").filter_map(read_tool).collect();
         let format = &body["response_format"];
         Ok(Self {
@@ -94,7 +94,7 @@ fn read_tool(tool: &Value) -> Option<(String, Value)> {
     Some((function["name"].as_str()?.to_owned(), function["parameters"].clone()))
 }
 
-/// An answer in the shape that was asked for.
+/// An answer in the requested format.
 #[derive(Debug, Clone)]
 pub struct Reply {
     id: String,
@@ -110,7 +110,7 @@ enum Body {
 }
 
 impl Reply {
-    /// Finds the answer to a request.
+    /// Computes the answer to a request.
     pub fn to(asked: &Asked) -> Self {
         let heard = Heard { said: &asked.said, tools: &asked.tools };
         let body = match answers::answer(&heard) {
@@ -133,7 +133,7 @@ impl Reply {
         Self { id, model: asked.model.clone(), body, usage }
     }
 
-    /// The answer in one piece.
+    /// Returns the complete answer.
     pub fn whole(&self) -> Value {
         let (message, finish) = match &self.body {
             Body::Text(text) => (json!({"role": "assistant", "content": text, "refusal": null}), "stop"),
@@ -147,7 +147,7 @@ impl Reply {
         whole
     }
 
-    /// The answer in the pieces of a stream, without the closing mark.
+    /// Returns the chunks of a stream, without the closing mark.
     pub fn chunks(&self, with_usage: bool) -> Vec<Value> {
         let chunk = |delta: Value, finish: Option<&str>| {
             self.frame("chat.completion.chunk", &[json!({"index": 0, "delta": delta, "finish_reason": finish})])
@@ -190,7 +190,7 @@ impl Reply {
     }
 }
 
-/// Fills the places of a schema that the demo model knows, and the required others with something of the right type.
+/// Fills the known properties of a schema, and the other required ones with a value of the right type.
 fn shaped(schema: &Value, kind: &str, response: &str, data: &str) -> Value {
     let known = json!({"type": kind, "response": response, "data": data});
     let Some(properties) = schema["properties"].as_object() else {
@@ -213,7 +213,7 @@ fn shaped(schema: &Value, kind: &str, response: &str, data: &str) -> Value {
     Value::Object(shaped)
 }
 
-/// The same answer for a client that asked for no shape.
+/// Formats the answer for a client that requested no schema.
 fn plain(kind: &str, response: String, data: &str) -> String {
     match (kind, data) {
         (_, "") => response,

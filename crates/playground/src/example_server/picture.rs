@@ -1,4 +1,4 @@
-//! A picture of a harbour, as PNG. The same words give the same picture.
+//! Draws a harbour as PNG. Equal words give equal pictures.
 
 use std::io::Write as _;
 
@@ -7,7 +7,7 @@ use flate2::{Compression, Crc};
 
 const WIDTH: u32 = 320;
 const HEIGHT: u32 = 200;
-/// Where the water begins, from above.
+/// The row at which the water begins.
 const HORIZON: u32 = 120;
 
 type Colour = [u8; 3];
@@ -23,7 +23,6 @@ const SAILS: [Colour; 5] = [[250, 250, 245], [220, 60, 50], [240, 190, 60], [60,
 const SUN: Colour = [255, 225, 140];
 const HULL: Colour = [90, 55, 35];
 
-/// Draws it.
 pub(super) fn harbour(words: &str) -> Vec<u8> {
     let seed = words.bytes().fold(7_u32, |seed, byte| seed.wrapping_mul(31).wrapping_add(u32::from(byte)));
     let pick = |shift: u32, many: u32| (seed.rotate_right(shift) ^ seed) % many;
@@ -33,7 +32,7 @@ pub(super) fn harbour(words: &str) -> Vec<u8> {
     let boat = 60 + pick(23, 180);
     let mut rows = Vec::with_capacity((HEIGHT * (WIDTH * 3 + 1)) as usize);
     for y in 0..HEIGHT {
-        // Each row begins with its filter, which is none.
+        // The filter of each row: none.
         rows.push(0);
         for x in 0..WIDTH {
             rows.extend(pixel((x, y), (high, low), (sun_x, sun_y), (boat, sail)));
@@ -59,7 +58,7 @@ fn pixel((x, y): (u32, u32), (high, low): (Colour, Colour), sun: (u32, u32), (bo
     if dx * dx + dy * dy < 18 * 18 { SUN } else { mixed(high, low, y, HORIZON) }
 }
 
-/// So many parts of `most` of the second colour, the rest of the first.
+/// Mixes two colours: `part` of `most` of the second, the rest of the first.
 fn mixed(one: Colour, other: Colour, part: u32, most: u32) -> Colour {
     let part = part.min(most);
     std::array::from_fn(|at| {
@@ -71,7 +70,7 @@ fn mixed(one: Colour, other: Colour, part: u32, most: u32) -> Colour {
 fn png(rows: &[u8]) -> Vec<u8> {
     let mut file = b"\x89PNG\r\n\x1a\n".to_vec();
     let mut header = [WIDTH.to_be_bytes(), HEIGHT.to_be_bytes()].concat();
-    // Eight bits for each of red, green and blue.
+    // Eight bits each for red, green and blue.
     header.extend([8, 2, 0, 0, 0]);
     chunk(&mut file, *b"IHDR", &header);
     let mut packed = ZlibEncoder::new(Vec::new(), Compression::default());

@@ -1,5 +1,4 @@
-//! One gateway connection: reads what the client sends, does what the hub orders, and keeps
-//! Discord's rules about both.
+//! One gateway connection: reads the client's payloads, executes the hub's orders, and enforces Discord's rules.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
@@ -20,27 +19,27 @@ use crate::{
     world::Core,
 };
 
-/// The longest payload a client may send, in bytes.
+/// Maximum size of a client's payload, in bytes.
 const LONGEST_PAYLOAD: usize = 4_096;
-/// Payloads a client may send in [`SEND_PERIOD`].
+/// Maximum number of payloads in [`SEND_PERIOD`].
 const SENDS: usize = 120;
 const SEND_PERIOD: Duration = Duration::from_secs(60);
-/// How many of them may set the presence. Discord passes over more; here they are a mistake.
+/// Maximum number of presence updates among them. Discord ignores more; here they are an error.
 const PRESENCES: usize = 5;
-/// How long a frame may wait for a client that does not read.
+/// Timeout of sending a frame.
 const SEND_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a closed connection waits for the client's own close.
+/// Timeout of the client's close frame.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(1);
-/// The close code that stands for a close frame without one.
+/// The close code for a close frame without one.
 const NO_CODE: u16 = 1005;
 
-/// How a connection ended, and whether that ends its session.
+/// The end of a connection, and its effect on the session.
 enum End {
     Broken,
     Closed { session_too: bool },
 }
 
-/// A connection and what it remembers.
+/// A connection and its state.
 pub struct Connection {
     core: Arc<Core>,
     id: u64,
@@ -54,7 +53,7 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that the hub knows by `id`.
+    /// Creates the connection with this id in the hub.
     #[must_use]
     pub fn new(core: Arc<Core>, (id, line): (u64, Line), wire: (WebSocket, Encoder), at_resume_url: bool) -> Self {
         let (socket, encoder) = wire;
@@ -100,9 +99,8 @@ impl Connection {
                 }
             }
             let end = tokio::select! {
-                // In this order a fault that was asked for first also happens first, and a heartbeat
-                // that has arrived counts however late this task runs. What clients send is
-                // limited, so it cannot keep the orders waiting for long.
+                // The order makes faults happen in the order requested, and counts a received heartbeat even if this
+                // task is late. The client's payloads are rate limited, so they cannot delay orders for long.
                 biased;
                 () = self.line.broken() => Some(End::Broken),
                 _ = frozen.changed() => None,
@@ -218,14 +216,14 @@ impl Connection {
         let frame = CloseFrame { code, reason: reason.into() };
         if self.put(Message::Close(Some(frame))).await.is_none() {
             let answered = async { while let Some(Ok(_)) = self.socket.recv().await {} };
-            // A client that does not answer is simply left.
+            // The client may not answer.
             let _ = timeout(CLOSE_DEADLINE, answered).await;
         }
         End::Closed { session_too: hub::ends_session(code) }
     }
 }
 
-/// Whether one more stays within so many in [`SEND_PERIOD`]; if so, it is counted.
+/// Counts one more event and returns true, if that stays within `most` in [`SEND_PERIOD`].
 fn within(sent: &mut VecDeque<Instant>, most: usize, now: Instant) -> bool {
     while sent.front().is_some_and(|first| now.duration_since(*first) >= SEND_PERIOD) {
         sent.pop_front();

@@ -1,10 +1,9 @@
-//! How payloads become frames: plain text, or one zlib stream over the whole connection in which
-//! every payload ends with a sync flush.
+//! Encodes payloads as frames: plain text, or one zlib stream per connection with a sync flush after each payload.
 
 use axum::extract::ws::Message;
 use flate2::{Compress, Compression, FlushCompress};
 
-/// Room added to the output at a time, in bytes.
+/// Growth of the output buffer, in bytes.
 const ROOM: usize = 4_096;
 
 /// The encoding of one connection.
@@ -23,7 +22,7 @@ impl Encoder {
         Self(Some(Compress::new(Compression::fast(), true)))
     }
 
-    /// Makes a frame. None when the compressor fails, which ends the connection.
+    /// Encodes a frame. `None` on a failure of the compressor, which ends the connection.
     pub fn frame(&mut self, text: &str) -> Option<Message> {
         let Some(stream) = &mut self.0 else {
             return Some(Message::text(text));

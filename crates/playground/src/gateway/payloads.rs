@@ -1,4 +1,4 @@
-//! What a client may ask for on a gateway connection, and what it is told.
+//! Handles the payloads of gateway clients.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -13,7 +13,7 @@ use crate::{
     world::{Core, World},
 };
 
-/// Shards whose presence is kept.
+/// Maximum number of shards whose presence is kept.
 const PRESENCES: usize = 1_024;
 
 /// `INVALID_SESSION` that ends the session.
@@ -21,31 +21,31 @@ const INVALID_SESSION: &str = r#"{"t":null,"s":null,"op":9,"d":false}"#;
 /// `HEARTBEAT_ACK`.
 const HEARTBEAT_ACK: &str = r#"{"t":null,"s":null,"op":11,"d":null}"#;
 
-/// What is done about a payload, beside the events it leads to.
+/// The reply to a payload, in addition to events.
 #[derive(Debug)]
 pub enum Reply {
-    /// Nothing.
+    /// None.
     Nothing,
-    /// This text is sent.
+    /// Sends this text.
     Send(&'static str),
-    /// The connection is closed with this code and reason.
+    /// Closes the connection with this code and reason.
     Close(u16, &'static str),
 }
 
-/// One payload's hearing: who sent it, and the state it concerns.
+/// The context of one payload.
 pub struct Hearing<'a> {
-    /// What does not change.
+    /// The immutable part.
     pub core: &'a Core,
-    /// What does.
+    /// The mutable part.
     pub world: &'a mut World,
-    /// The connection it came on.
+    /// The id of the connection.
     pub connection: u64,
-    /// Whether that one came to the address for resuming.
+    /// True if the connection uses the resume address.
     pub at_resume_url: bool,
 }
 
 impl Hearing<'_> {
-    /// Decides about a payload by its opcode and data.
+    /// Handles a payload by its opcode and data.
     pub fn decide(&mut self, op: Option<u64>, data: &Value) -> Reply {
         let known = self.world.hub.authenticated(self.connection);
         match op {
@@ -55,7 +55,7 @@ impl Hearing<'_> {
             Some(6) => self.resume(data),
             Some(3 | 4 | 8 | 31) if !known => Reply::Close(4003, "not authenticated"),
             Some(3) => self.set_presence(data),
-            // Voice and sounds are accepted and lead to nothing.
+            // Voice and sounds are accepted without effect.
             Some(4 | 31) => Reply::Nothing,
             Some(8) => self.send_members(data),
             Some(_) => Reply::Close(4001, "unknown opcode"),
@@ -101,7 +101,7 @@ impl Hearing<'_> {
             return Reply::Send(INVALID_SESSION);
         };
         self.world.tally.stats.identifies += 1;
-        // A fresh session shows nothing of the one before.
+        // A new session has no earlier presence.
         self.world.presences.remove(&asked.shard.0);
         if !data["presence"].is_null() {
             self.keep_presence(asked.shard.0, &data["presence"]);
@@ -140,7 +140,7 @@ impl Hearing<'_> {
         Reply::Nothing
     }
 
-    /// The data of `GUILD_CREATE`, with old hints where that was asked for.
+    /// Returns the data of `GUILD_CREATE`, with stale hints if that fault is on.
     fn guild_create(&self, guild: &Guild) -> Value {
         let mut data = wire::guild_create(&self.world.state, guild);
         if self.world.script.withheld.newest_messages {
@@ -217,7 +217,7 @@ impl Hearing<'_> {
 
     fn send_members(&mut self, data: &Value) -> Reply {
         let asked = &data["guild_id"];
-        // The guild may come alone or as the one entry of a list.
+        // The guild may be a single value or a list of one.
         let asked = asked.get(0).unwrap_or(asked).as_str().and_then(|id| id.parse().ok());
         let Some(guild) = asked.and_then(|id| self.world.state.guild(id)) else {
             return Reply::Nothing;

@@ -1,4 +1,4 @@
-//! The bytes of files that came with messages, the newest of them.
+//! A bounded cache of the newest files of messages.
 
 use std::collections::VecDeque;
 
@@ -6,28 +6,28 @@ use bytes::Bytes;
 
 use super::ids::MessageId;
 
-/// The longest file, in bytes.
+/// Maximum size of a file, in bytes.
 pub const FILE_BYTES: usize = 8 << 20;
-/// All files together, in bytes; the oldest are forgotten first.
+/// Maximum size of all files, in bytes; the oldest are evicted first.
 const KEPT_BYTES: usize = 64 << 20;
-/// How many files are kept, so that many small ones are bounded as well.
+/// Maximum number of files.
 const KEPT: usize = 1_000;
 
-/// A file as it was sent.
+/// A file as sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// The name it was sent under.
+    /// The file name.
     pub name: String,
-    /// Its media type as the sender told it.
+    /// The media type given by the sender.
     pub kind: String,
-    /// What it holds.
+    /// The content.
     pub bytes: Bytes,
-    /// What it shows, in words.
+    /// The alternative text.
     pub description: Option<String>,
 }
 
 impl File {
-    /// The media type when this is a picture that every browser shows, seen from the bytes and not from what was told.
+    /// Returns the media type if the content is a picture that every browser displays, by its bytes.
     #[must_use]
     pub fn picture(&self) -> Option<&'static str> {
         let bytes = &self.bytes;
@@ -44,7 +44,7 @@ impl File {
     }
 }
 
-/// The files that are still known.
+/// The cached files.
 #[derive(Debug, Default)]
 pub struct Files {
     kept: VecDeque<(MessageId, File)>,
@@ -52,7 +52,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// Keeps a file under the id of its attachment; what is too old for the bounds goes.
+    /// Adds a file under the id of its attachment, and evicts the oldest ones beyond the bounds.
     pub fn keep(&mut self, id: MessageId, file: File) {
         self.bytes += file.bytes.len();
         self.kept.push_back((id, file));
@@ -62,7 +62,7 @@ impl Files {
         }
     }
 
-    /// A file, unless it was forgotten.
+    /// Returns a file unless it was evicted.
     #[must_use]
     pub fn find(&self, id: MessageId) -> Option<&File> {
         self.kept.iter().find(|(known, _)| *known == id).map(|(_, file)| file)

@@ -1,13 +1,13 @@
-//! Ids: sixty-four bit numbers that begin with the time they were made at.
+//! Ids (snowflakes): 64-bit numbers that begin with their creation time.
 
 use std::{fmt, num::ParseIntError, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// Discord counts milliseconds from the first of January 2015.
+/// Discord's epoch: 1 January 2015.
 pub const EPOCH_MS: u64 = 1_420_070_400_000;
 
-/// Numbers under the milliseconds that may be used in each of them.
+/// Ids per millisecond.
 const PER_MILLISECOND: u64 = 1 << 22;
 
 macro_rules! id {
@@ -15,7 +15,7 @@ macro_rules! id {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(
-            /// The number itself.
+            /// The number.
             pub u64,
         );
 
@@ -48,7 +48,7 @@ macro_rules! id {
 }
 
 id!(
-    /// A person or a bot.
+    /// A user or a bot.
     UserId
 );
 id!(
@@ -64,41 +64,41 @@ id!(
     RoleId
 );
 id!(
-    /// A message, or anything else that lives in a channel.
+    /// A message, or anything else in a channel.
     MessageId
 );
 
 impl MessageId {
-    /// When it was made, in milliseconds since 1970.
+    /// Returns the creation time, in milliseconds since 1970.
     #[must_use]
     pub fn made_at(self) -> u64 {
         (self.0 >> 22) + EPOCH_MS
     }
 }
 
-/// Writes a number as text, because scripts in a browser lose digits of large numbers.
+/// Serializes a number as text, because JavaScript loses digits of large numbers.
 ///
 /// # Errors
-/// Whatever the serializer reports.
+/// Those of the serializer.
 pub fn as_text<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(number)
 }
 
-/// Makes ids that always grow, also when the clock stands still or goes back.
+/// Generates ids that always increase, even if the clock stops or goes back.
 #[derive(Debug, Default)]
 pub struct Snowflakes {
     last: u64,
 }
 
 impl Snowflakes {
-    /// The next id for the time `now` in milliseconds since 1970.
+    /// Returns the next id for the time `now`, in milliseconds since 1970.
     pub fn next(&mut self, now: u64) -> u64 {
         let first = now.saturating_sub(EPOCH_MS).saturating_mul(PER_MILLISECOND);
         self.last = first.max(self.last.saturating_add(1));
         self.last
     }
 
-    /// All further ids are above this one.
+    /// Raises all further ids above this one.
     pub fn begin_above(&mut self, id: u64) {
         self.last = self.last.max(id);
     }

@@ -1,4 +1,4 @@
-//! What of the guilds is kept over a restart of the service: what was said, where, by whom with which roles.
+//! The part of the guilds that is kept over a restart of the service: messages, channels, members and roles.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,34 +10,34 @@ use super::{Channel, Member, Message};
 
 /// The version that is written, and the only one that is read.
 pub const VERSION: u32 = 1;
-/// Messages of each channel that are kept, the newest.
+/// Maximum number of messages kept per channel, the newest.
 pub const MESSAGES: usize = 200;
-/// Messages of all channels together, the newest: at most some megabytes.
+/// Maximum number of messages kept in total, the newest: some megabytes.
 pub const MESSAGES_IN_ALL: usize = 3_000;
-/// The longest file that is kept, in bytes.
+/// Maximum size of a kept file, in bytes.
 const FILE_BYTES: usize = 512 * 1024;
-/// All kept files together, in bytes; the newest are kept.
+/// Maximum size of all kept files, in bytes; the newest are kept.
 const FILES_BYTES: usize = 4 << 20;
 
-/// What is kept.
+/// The kept data.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Kept {
     /// [`VERSION`].
     pub version: u32,
-    /// Threads and direct conversations.
+    /// Threads and direct message channels.
     pub channels: Vec<Channel>,
     /// The roles of each member of each guild.
     pub roles: Vec<(GuildId, UserId, Vec<RoleId>)>,
-    /// The people of each guild; those who are not known come back.
+    /// The members of each guild; missing ones are added.
     #[serde(default)]
     pub people: Vec<(GuildId, Member)>,
-    /// Messages, those of a channel in their order.
+    /// Messages, in order per channel.
     pub messages: Vec<Message>,
-    /// Files that came with them.
+    /// Their files.
     pub files: Vec<KeptFile>,
 }
 
-/// A file that came with a message.
+/// A message's file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeptFile {
     /// The id of its attachment.
@@ -45,12 +45,12 @@ pub struct KeptFile {
     name: String,
     kind: String,
     description: Option<String>,
-    /// What it holds, in base64.
+    /// The content, in base64.
     data: String,
 }
 
 impl KeptFile {
-    /// The file; none when it cannot be read.
+    /// Decodes the file; `None` if it is invalid.
     #[must_use]
     pub fn read(self) -> Option<(MessageId, File)> {
         let bytes = STANDARD.decode(self.data).ok()?.into();
@@ -58,7 +58,7 @@ impl KeptFile {
     }
 }
 
-/// Those of these files, the most important first, that fit the bounds; the last in front.
+/// Returns the files that fit the bounds, reversed. Input is in order of importance.
 pub(super) fn files<'a>(files: impl Iterator<Item = (MessageId, &'a File)>) -> Vec<KeptFile> {
     let mut left = FILES_BYTES;
     let mut kept = Vec::new();

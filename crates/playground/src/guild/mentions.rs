@@ -1,4 +1,4 @@
-//! Who a message notifies: what its text names, cut down by what its sender allowed.
+//! Determines the members whom a message notifies: the mentions in its text, limited by the sender.
 
 use serde_json::Value;
 
@@ -8,21 +8,21 @@ use super::{
     state::State,
 };
 
-/// Mentions of one kind that are looked at in one message, as Discord does.
+/// Maximum number of mentions of one kind in a message, as on Discord.
 const MENTIONS_PER_MESSAGE: usize = 100;
 
-/// The `allowed_mentions` of a message. Absent means that everything notifies.
+/// The `allowed_mentions` of a message. If absent, all mentions notify.
 #[derive(Clone, Debug)]
 pub struct Allowed {
-    /// Whether everyone may be notified.
+    /// True if all members may be notified.
     pub everyone: bool,
-    /// Which people may be notified; none means any.
+    /// The users who may be notified; `None` for any.
     pub users: Option<Vec<UserId>>,
-    /// Which roles may be notified; none means any.
+    /// The roles that may be notified; `None` for any.
     pub roles: Option<Vec<RoleId>>,
-    /// Whether the author of the answered message is notified.
+    /// True to notify the author of the message that it replies to.
     pub replied_user: bool,
-    /// The field as it was sent.
+    /// The field as sent.
     pub raw: Option<Value>,
 }
 
@@ -33,7 +33,7 @@ impl Default for Allowed {
 }
 
 impl Allowed {
-    /// Reads the field of a request. `None` when the field contradicts itself or is malformed.
+    /// Parses the field of a request. Returns `None` if it is contradictory or malformed.
     #[must_use]
     pub fn read(raw: Option<&Value>) -> Option<Self> {
         let Some(raw) = raw.filter(|raw| !raw.is_null()) else {
@@ -71,19 +71,19 @@ fn id(value: &Value) -> Option<u64> {
     value.as_u64().or_else(|| value.as_str()?.parse().ok())
 }
 
-/// Who is notified.
+/// The notified subjects.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Mentions {
-    /// People, in the order they are named, each once.
+    /// Users, in order, each once.
     pub users: Vec<UserId>,
-    /// Roles, in the order they are named, each once.
+    /// Roles, in order, each once.
     pub roles: Vec<RoleId>,
-    /// Everyone.
+    /// True for all members.
     pub everyone: bool,
 }
 
 impl Mentions {
-    /// What `text` names and `allowed` lets through. `replied` is the author of the answered message.
+    /// Returns the mentions in `text` that `allowed` permits. `replied` is the author of the message it replies to.
     #[must_use]
     pub fn of(text: &str, allowed: &Allowed, replied: Option<UserId>) -> Self {
         let mut found = Self {
@@ -109,8 +109,7 @@ impl Mentions {
         found
     }
 
-    /// The same without people and roles that do not exist in `guild`, and without everyone and
-    /// roles when the author may not notify those.
+    /// Removes unknown users and roles, and mentions that the author has no permission for.
     #[must_use]
     pub fn known(mut self, state: &State, guild: Option<GuildId>, author: UserId) -> Self {
         self.users.retain(|user| state.member(guild, *user).is_some());

@@ -1,40 +1,40 @@
-//! What members may do, in Discord's permission bits.
+//! Members' permissions, as Discord's bits.
 
 use super::{
     Channel, Guild, Who,
     ids::{RoleId, UserId},
 };
 
-/// May do anything.
+/// All permissions.
 pub const ADMINISTRATOR: u64 = 1 << 3;
-/// May see a channel.
+/// To see a channel.
 pub const VIEW_CHANNEL: u64 = 1 << 10;
-/// May write in a channel.
+/// To write in a channel.
 pub const SEND_MESSAGES: u64 = 1 << 11;
-/// May delete what others wrote.
+/// To delete messages of others.
 pub const MANAGE_MESSAGES: u64 = 1 << 13;
-/// May show previews and cards.
+/// To show previews and cards.
 pub const EMBED_LINKS: u64 = 1 << 14;
-/// May send files.
+/// To send files.
 pub const ATTACH_FILES: u64 = 1 << 15;
-/// May read older messages.
+/// To read older messages.
 pub const READ_HISTORY: u64 = 1 << 16;
-/// May notify everyone and any role.
+/// To notify all members and any role.
 pub const MENTION_EVERYONE: u64 = 1 << 17;
-/// May give and take roles below their own.
+/// To give and remove lower roles.
 pub const MANAGE_ROLES: u64 = 1 << 28;
-/// May open public threads.
+/// To open public threads.
 pub const CREATE_THREADS: u64 = 1 << 35;
-/// May write in threads.
+/// To write in threads.
 pub const SEND_IN_THREADS: u64 = 1 << 38;
-/// May silence members for a while.
+/// To time members out.
 pub const MODERATE_MEMBERS: u64 = 1 << 40;
 
-/// Every bit, as the owner has.
+/// All bits: the owner's permissions.
 const ALL: u64 = (1 << 53) - 1;
 
 impl Guild {
-    /// What somebody may do in the guild; nothing for a stranger.
+    /// Returns a user's permissions in the guild; none for a user who is not a member.
     #[must_use]
     pub fn permissions(&self, user: UserId) -> u64 {
         if user == self.owner {
@@ -48,7 +48,7 @@ impl Guild {
         if bits & ADMINISTRATOR == 0 { bits } else { ALL }
     }
 
-    /// What somebody may do in a channel, or in a thread of one.
+    /// Returns a user's permissions in a channel or thread.
     #[must_use]
     pub fn permissions_in(&self, channel: &Channel, user: UserId) -> u64 {
         let mut bits = self.permissions(user);
@@ -69,11 +69,11 @@ impl Guild {
         apply(&|who| who == everyone);
         apply(&|who| matches!(who, Who::Role(role) if holds(role)));
         apply(&|who| who == Who::User(user));
-        // Who cannot see a channel can do nothing in it.
+        // Without the view permission, no other one counts.
         if bits & VIEW_CHANNEL == 0 { 0 } else { bits }
     }
 
-    /// The position of somebody's highest role.
+    /// Returns the position of a user's highest role.
     #[must_use]
     pub fn rank(&self, user: UserId) -> u16 {
         if user == self.owner {

@@ -1,4 +1,4 @@
-//! What is there when the service starts.
+//! The initial guilds.
 
 use super::{
     Channel, ChannelKind, Guild, Member, Role,
@@ -6,12 +6,12 @@ use super::{
     permissions as may,
 };
 
-/// The first id of the seeds; it lies in the past, so everything made later has a larger one.
+/// The first seeded id. It is in the past, so later ids are larger.
 const BASE: u64 = 900_000_000_000_000_000;
-/// Ids set aside for each guild; a power of two, so that guilds spread over shards evenly.
+/// Ids reserved per guild; a power of two, so that guilds are spread evenly over shards.
 const STRIDE: u64 = 1 << 22;
 
-/// What an ordinary member may do.
+/// The permissions of an ordinary member.
 const MEMBER: u64 = may::VIEW_CHANNEL
     | may::SEND_MESSAGES
     | may::EMBED_LINKS
@@ -19,14 +19,14 @@ const MEMBER: u64 = may::VIEW_CHANNEL
     | may::READ_HISTORY
     | may::CREATE_THREADS
     | may::SEND_IN_THREADS;
-/// What a moderator may do besides.
+/// The additional permissions of a moderator.
 const MODERATOR: u64 =
     MEMBER | may::MANAGE_MESSAGES | may::MENTION_EVERYONE | may::MANAGE_ROLES | may::MODERATE_MEMBERS;
 
 /// The initial guilds and the bot's account.
 #[derive(Clone, Debug)]
 pub struct Seed {
-    /// The bot; it is put into every guild that lacks it.
+    /// The bot; it is added to every guild without it.
     pub bot: Member,
     /// The guilds.
     pub guilds: Vec<Guild>,
@@ -39,8 +39,8 @@ impl Default for Seed {
 }
 
 impl Seed {
-    /// One guild, "Harbour", with Ada, Ben and Chloe, who is its moderator and owner, the
-    /// channels general, help and random, and the bot "staffai".
+    /// Returns one guild, "Harbour", with Ada, Ben and Chloe (moderator and owner), the channels general, help and
+    /// random, and the bot "staffai".
     #[must_use]
     pub fn harbour() -> Self {
         let bot = UserId(BASE + 1);
@@ -50,8 +50,8 @@ impl Seed {
         Self { bot: account(&guild, bot), guilds: vec![guild] }
     }
 
-    /// Many guilds with many channels, for load: `guild-0`, `channel-0` and so on, each guild with
-    /// the same three people. At most 1,000 guilds with 1,000 channels each.
+    /// Returns many guilds and channels for load tests: `guild-0`, `channel-0` and so on, each guild with the same
+    /// three members. At most 1,000 guilds with 1,000 channels each.
     #[must_use]
     pub fn many(guilds: u32, channels: u32) -> Self {
         let bot = UserId(BASE + 1);

@@ -1,4 +1,4 @@
-//! Everything there is in the guilds, and each way it can change.
+//! The state of all guilds, and its changes.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -12,20 +12,20 @@ use super::{
 
 mod keeping;
 
-/// Messages kept in each channel; the oldest are forgotten first.
+/// Maximum number of messages per channel; the oldest are evicted first.
 pub const MESSAGES_PER_CHANNEL: usize = 5_000;
-/// How long a nonce stands for its first message, in milliseconds.
+/// Lifetime of a nonce, in milliseconds.
 pub const NONCE_LIFETIME_MS: u64 = 5 * 60 * 1_000;
-/// Nonces remembered in each channel.
+/// Maximum number of nonces per channel.
 const NONCES_PER_CHANNEL: usize = 1_024;
-/// Direct message channels that may be opened.
+/// Maximum number of direct message channels.
 const DIRECT_CHANNELS: usize = 256;
-/// Threads of one guild.
+/// Maximum number of threads per guild.
 const THREADS: usize = 256;
-/// The flag of a message that a thread was opened from.
+/// The flag of a message with a thread.
 const HAS_THREAD: u64 = 1 << 5;
 
-/// Messages of one channel, oldest first, with the nonces of the last minutes.
+/// Messages of one channel, oldest first, with the recent nonces.
 #[derive(Debug, Default)]
 struct Log {
     messages: VecDeque<Message>,
@@ -38,23 +38,23 @@ impl Log {
     }
 }
 
-/// Everything there is. Bounded: see the constants of this module.
+/// The state. Bounded: see the constants of this module.
 #[derive(Debug)]
 pub struct State {
     bot: Member,
     guilds: Vec<Guild>,
     direct: Vec<Channel>,
     logs: HashMap<ChannelId, Log>,
-    /// Where each guild is in the list, and each of its channels in its own.
+    /// The index of each guild in the list, and of each channel in its guild.
     places: (HashMap<GuildId, usize>, HashMap<ChannelId, (usize, usize)>),
     snowflakes: Snowflakes,
     files: Files,
-    /// Where files can be had, such as `http://127.0.0.1:1234`.
+    /// The base address of files, such as `http://127.0.0.1:1234`.
     origin: String,
 }
 
 impl State {
-    /// Makes the initial state. The bot is put into every guild that lacks it.
+    /// Creates the initial state. The bot is added to every guild without it.
     #[must_use]
     pub fn new(seed: Seed) -> Self {
         let Seed { bot, mut guilds } = seed;
@@ -89,12 +89,12 @@ impl State {
         }
     }
 
-    /// Says where files can be had; no address is told before.
+    /// Sets the base address of files.
     pub fn set_origin(&mut self, origin: String) {
         self.origin = origin;
     }
 
-    /// The address of a file of a message in `channel`.
+    /// Returns the address of a file in `channel`.
     #[must_use]
     pub fn address_of(&self, channel: ChannelId, file: &Attachment) -> String {
         let plain = |letter: char| if letter.is_ascii_alphanumeric() || "._-".contains(letter) { letter } else { '_' };
@@ -102,7 +102,7 @@ impl State {
         format!("{}/attachments/{channel}/{}/{name}", self.origin, file.id)
     }
 
-    /// Messages that were answered more than once by the bot, in the chat as everybody sees it.
+    /// Returns the number of messages that the bot answered more than once, by the visible chat.
     #[must_use]
     pub fn doubled(&self) -> u64 {
         let mut answers: HashMap<MessageId, u64> = HashMap::new();
@@ -116,31 +116,31 @@ impl State {
         answers.values().filter(|count| **count > 1).count() as u64
     }
 
-    /// The bytes of an attachment, unless they were forgotten.
+    /// Returns the content of an attachment, unless it was evicted.
     #[must_use]
     pub fn file(&self, attachment: MessageId) -> Option<&File> {
         self.files.find(attachment)
     }
 
-    /// The bot's account.
+    /// Returns the bot's account.
     #[must_use]
     pub fn bot(&self) -> &Member {
         &self.bot
     }
 
-    /// All guilds.
+    /// Returns all guilds.
     #[must_use]
     pub fn guilds(&self) -> &[Guild] {
         &self.guilds
     }
 
-    /// One guild.
+    /// Returns a guild.
     #[must_use]
     pub fn guild(&self, id: GuildId) -> Option<&Guild> {
         self.guilds.get(*self.places.0.get(&id)?)
     }
 
-    /// One channel, of a guild or direct.
+    /// Returns a channel, of a guild or of direct messages.
     #[must_use]
     pub fn channel(&self, id: ChannelId) -> Option<&Channel> {
         match self.places.1.get(&id) {
@@ -149,12 +149,12 @@ impl State {
         }
     }
 
-    /// All channels, guild by guild, direct ones last.
+    /// Returns all channels, guild by guild, direct message channels last.
     pub fn channels(&self) -> impl Iterator<Item = &Channel> {
         self.guilds.iter().flat_map(|guild| &guild.channels).chain(&self.direct)
     }
 
-    /// Somebody, looked for in `guild` first, then in every guild.
+    /// Returns a member, searching `guild` first, then all guilds.
     #[must_use]
     pub fn member(&self, guild: Option<GuildId>, id: UserId) -> Option<&Member> {
         guild
@@ -164,37 +164,37 @@ impl State {
             .or_else(|| (self.bot.id == id).then_some(&self.bot))
     }
 
-    /// One message.
+    /// Returns a message.
     #[must_use]
     pub fn message(&self, channel: ChannelId, id: MessageId) -> Option<&Message> {
         let log = self.logs.get(&channel)?;
         log.messages.get(log.position(id)?)
     }
 
-    /// All messages of a channel, oldest first.
+    /// Returns all messages of a channel, oldest first.
     #[must_use]
     pub fn messages(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
         self.logs.get(&channel).into_iter().flat_map(|log| &log.messages)
     }
 
-    /// The messages of a channel that everybody sees, oldest first.
+    /// Returns the messages of a channel that all members see, oldest first.
     #[must_use]
     pub fn public(&self, channel: ChannelId) -> impl DoubleEndedIterator<Item = &Message> {
         self.messages(channel).filter(|message| message.only_for.is_none())
     }
 
-    /// The id of a channel's newest message.
+    /// Returns the id of a channel's newest message.
     #[must_use]
     pub fn last_message(&self, channel: ChannelId) -> Option<MessageId> {
         self.public(channel).next_back().map(|message| message.id)
     }
 
-    /// A fresh id.
+    /// Returns a new id.
     pub fn snowflake(&mut self, now: u64) -> u64 {
         self.snowflakes.next(now)
     }
 
-    /// The message that `author` already made in `channel` with this nonce in the last minutes.
+    /// Returns the message that `author` created in `channel` with this nonce within its lifetime.
     #[must_use]
     pub fn by_nonce(&self, channel: ChannelId, author: UserId, nonce: &str, now: u64) -> Option<&Message> {
         let log = self.logs.get(&channel)?;
@@ -204,7 +204,7 @@ impl State {
         self.message(channel, *id)
     }
 
-    /// Adds a message. Returns none when the channel does not exist.
+    /// Adds a message. Returns `None` if the channel does not exist.
     pub fn post(&mut self, channel: ChannelId, author: UserId, draft: Draft, now: u64) -> Option<Message> {
         let guild = self.channel(channel)?.guild;
         let id = MessageId(self.snowflakes.next(now));
@@ -239,7 +239,7 @@ impl State {
         Some(message)
     }
 
-    /// Keeps a file, and gives what a message tells of it.
+    /// Stores a file, and returns its description for a message.
     pub fn attach(&mut self, file: File, now: u64) -> Attachment {
         let id = MessageId(self.snowflakes.next(now));
         let (filename, content_type, size) = (file.name.clone(), file.kind.clone(), file.bytes.len());
@@ -263,8 +263,7 @@ impl State {
         }
     }
 
-    /// Changes a message in place with `change`, marks it edited, and returns it as it is now. Whom
-    /// it mentions follows its new text.
+    /// Applies `change` to a message, marks it as edited, and returns it. Mentions are computed from its new text.
     pub fn edit(
         &mut self,
         channel: ChannelId,
@@ -289,7 +288,7 @@ impl State {
         Some(message)
     }
 
-    /// Somebody reacts to a message, or takes it back. The message as it is now, if anything changed.
+    /// Adds or removes a user's reaction. Returns the message if anything changed.
     pub fn react(
         &mut self,
         channel: ChannelId,
@@ -311,7 +310,7 @@ impl State {
         log.messages.remove(at)
     }
 
-    /// Gives a role to a member or takes it away. Returns the member as it is now.
+    /// Gives a role to a member or removes it. Returns the member.
     pub fn set_role(&mut self, guild: GuildId, user: UserId, role: RoleId, held: bool) -> Option<Member> {
         let guild = self.guilds.iter_mut().find(|candidate| candidate.id == guild)?;
         let member = guild.members.iter_mut().find(|member| member.id == user)?;
@@ -322,7 +321,7 @@ impl State {
         Some(member.clone())
     }
 
-    /// Replaces what a channel takes and gives. None when it does not exist.
+    /// Replaces a channel's overwrites. Returns `None` if it does not exist.
     pub fn set_overwrites(&mut self, id: ChannelId, overwrites: Vec<Overwrite>) -> Option<Channel> {
         let (guild, at) = *self.places.1.get(&id)?;
         let channel = self.guilds.get_mut(guild)?.channels.get_mut(at)?;
@@ -330,7 +329,7 @@ impl State {
         Some(channel.clone())
     }
 
-    /// Replaces what a role allows. None when it does not exist.
+    /// Replaces a role's permissions. Returns `None` if it does not exist.
     pub fn set_permissions(&mut self, guild: GuildId, role: RoleId, permissions: u64) -> Option<Role> {
         let guild = self.guilds.iter_mut().find(|known| known.id == guild)?;
         let role = guild.roles.iter_mut().find(|known| known.id == role)?;
@@ -338,7 +337,7 @@ impl State {
         Some(role.clone())
     }
 
-    /// Removes a member. False when there is none.
+    /// Removes a member. Returns false if there is none.
     pub fn remove_member(&mut self, guild: GuildId, user: UserId) -> bool {
         let Some(guild) = self.guilds.iter_mut().find(|known| known.id == guild) else { return false };
         let before = guild.members.len();
@@ -346,7 +345,7 @@ impl State {
         guild.members.len() < before
     }
 
-    /// Adds or replaces a member. Returns false when the guild does not exist.
+    /// Adds or replaces a member. Returns false if the guild does not exist.
     pub fn put_member(&mut self, guild: GuildId, member: Member) -> bool {
         let Some(guild) = self.guilds.iter_mut().find(|candidate| candidate.id == guild) else {
             return false;
@@ -369,8 +368,8 @@ impl State {
         Some(channel)
     }
 
-    /// Opens a thread in a text channel, from a message or on its own. None when one of them does not exist, the message
-    /// has a thread already, or there are too many.
+    /// Opens a thread in a text channel, optionally from a message. Returns `None` if either does not exist, the
+    /// message has a thread already, or there are too many.
     pub fn open_thread(
         &mut self,
         parent: ChannelId,
@@ -383,7 +382,7 @@ impl State {
         if let Some(message) = message {
             self.message(parent, message)?;
         }
-        // As on Discord, a thread that begins with a message has its number.
+        // As on Discord, a thread from a message has the message's number.
         let id = ChannelId(message.map_or_else(|| self.snowflakes.next(now), |message| message.0));
         let channels = &mut self.guilds.iter_mut().find(|known| known.id == guild)?.channels;
         let threads = channels.iter().filter(|channel| channel.kind == ChannelKind::Thread).count();
@@ -411,8 +410,8 @@ impl State {
         Some(thread)
     }
 
-    /// The direct conversation with somebody, opened if there is none yet. None for a stranger, or
-    /// when too many are open.
+    /// Returns the direct message channel with a user, opening it if necessary. `None` for an unknown user, or if too
+    /// many are open.
     pub fn direct(&mut self, with: UserId, now: u64) -> Option<Channel> {
         if let Some(open) = self.direct.iter().find(|channel| channel.recipient == Some(with)) {
             return Some(open.clone());

@@ -10,7 +10,7 @@ fn general(state: &State) -> ChannelId {
 
 proptest! {
     #[test]
-    fn ids_grow_whatever_the_clock_does(times in prop::collection::vec(0..2 * NOW, 1..100)) {
+    fn ids_grow_for_any_times_of_the_clock(times in prop::collection::vec(0..2 * NOW, 1..100)) {
         let mut snowflakes = Snowflakes::default();
         let ids: Vec<u64> = times.into_iter().map(|now| snowflakes.next(now)).collect();
         prop_assert!(ids.is_sorted_by(|a, b| a < b));

@@ -6,7 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::bot_process::Counted;
 
-/// Writes down what it is told.
+/// Records its orders.
 #[derive(Default)]
 struct Bot(Mutex<Vec<BotOrder>>);
 
@@ -67,7 +67,7 @@ async fn those_that_list_models_are_offered_and_one_of_these_can_be_chosen() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_or_tells_too_much_is_not_offered_and_holds_nobody_up() {
+async fn a_slow_or_too_large_list_is_not_offered_and_delays_no_request() {
     let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a loopback port");
     let port = silent.local_addr().expect("an address").port();
     let huge = format!("{{\"data\": [{{\"id\": \"{}\"}}]}}", "x".repeat(LIST_BYTES));

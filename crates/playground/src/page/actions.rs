@@ -1,4 +1,4 @@
-//! What members do on the page besides talking: commands, buttons, threads, roles, files.
+//! Members' actions on the page beside talking: commands, buttons, threads, roles, files.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -17,23 +17,23 @@ use crate::interactions::Interact;
 use crate::members::MEMBERS;
 use crate::service::Service;
 
-/// The longest name of a thread, in characters, as on Discord.
+/// Maximum length of a thread's name, in characters, as on Discord.
 const THREAD_NAME: usize = 100;
-/// The longest name of a member, in characters, as on Discord.
+/// Maximum length of a member's name, in characters, as on Discord.
 const MEMBER_NAME: usize = 32;
-/// The longest emoji, in characters: families have many.
+/// Maximum length of an emoji, in characters: families have many.
 const EMOJI: usize = 16;
-/// Values of a command's options, in characters.
+/// Maximum length of an option's value, in characters.
 const VALUE: usize = 6_000;
 
 type Body = Result<Bytes, BytesRejection>;
 
-/// All commands that the bot registered, those of the guild first.
+/// Returns all commands that the bot registered, those of the guild first.
 pub fn commands(service: &Service) -> Vec<Value> {
     let guild = service.guilds().first().map(|guild| guild.id);
     let mut all = guild.map(|guild| service.commands(Some(guild))).unwrap_or_default();
     all.extend(service.commands(None));
-    // Others belong to menus of messages and members, which the page has not.
+    // The other types are for context menus, which the page does not have.
     all.retain(|command| command["type"] == 1);
     all
 }
@@ -43,7 +43,7 @@ pub async fn list_commands(State(desk): State<Desk>) -> Json<Vec<Value>> {
     Json(commands(&desk.service))
 }
 
-/// A command with its options as a member typed them.
+/// A command with its options as typed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Command {
@@ -65,7 +65,7 @@ pub async fn command(State(desk): State<Desk>, body: Body) -> Result<Response, A
     begun(desk.service.interacts(member.id, channel.id, Interact::Command(command.name, options)))
 }
 
-/// An option that a member is typing.
+/// An option that is being typed.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Begun {
@@ -76,7 +76,7 @@ struct Begun {
     typed: String,
 }
 
-/// `POST /playground/choices`: asks the bot what an option can be; `GET` on the interaction tells the choices.
+/// `POST /playground/choices`: asks the bot for an option's choices; `GET` on the interaction returns them.
 pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let typing: Begun = api::read(body)?;
     let member = api::speaker(&desk.service, &typing.member)?;
@@ -92,7 +92,7 @@ pub async fn typing(State(desk): State<Desk>, body: Body) -> Result<Response, Ap
     begun(desk.service.interacts(member.id, channel.id, Interact::Typing(typing.name, vec![focused])))
 }
 
-/// Each option as Discord would send it.
+/// Converts options to Discord's format.
 fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, ApiError> {
     let known: Vec<&Value> = command["options"].as_array().into_iter().flatten().collect();
     if let Some(name) = given.keys().find(|name| known.iter().all(|option| option["name"] != **name)) {
@@ -115,7 +115,7 @@ fn typed(command: &Value, given: &Map<String, Value>) -> Result<Vec<Value>, ApiE
     Ok(options)
 }
 
-/// A text as the value of an option of this type, as Discord numbers them; none when it does not fit.
+/// Converts a text to an option's value of this type, in Discord's numbers; `None` if it is invalid.
 fn value(kind: u64, text: &str) -> Option<Value> {
     let id = || text.trim_matches(|letter: char| !letter.is_ascii_digit()).parse::<u64>().ok();
     match kind {
@@ -126,14 +126,14 @@ fn value(kind: u64, text: &str) -> Option<Value> {
             "false" | "no" => Some(json!(false)),
             _ => None,
         },
-        // People, channels, roles, anything that can be mentioned.
+        // Users, channels, roles, and mentionables.
         6..=9 => id().map(|id| json!(id.to_string())),
         10 => text.parse::<f64>().ok().filter(|number| number.is_finite()).map(Value::from),
         _ => None,
     }
 }
 
-/// A button that is pressed, or values that are chosen.
+/// A pressed button, or chosen values.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Press {
@@ -161,13 +161,13 @@ pub async fn press(State(desk): State<Desk>, body: Body) -> Result<Response, Api
 }
 
 fn begun(interaction: Option<MessageId>) -> Result<Response, ApiError> {
-    let id = interaction.ok_or_else(|| missing("there is nobody who could do this"))?;
+    let id = interaction.ok_or_else(|| missing("there is no such member or message"))?;
     Ok((StatusCode::CREATED, Json(json!({"id": id}))).into_response())
 }
 
 type Named<T> = Result<Path<T>, PathRejection>;
 
-/// `GET /playground/interactions/{id}`: whether the bot answered it, and the choices if it was asked for some.
+/// `GET /playground/interactions/{id}`: returns whether the bot answered, and the choices if requested.
 pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<Json<Value>, ApiError> {
     let Path(id) = id.map_err(|_| bad("name the interaction"))?;
     let known = desk.service.interaction(MessageId(api::id(&id)?));
@@ -177,7 +177,7 @@ pub async fn interaction(State(desk): State<Desk>, id: Named<String>) -> Result<
     Ok(Json(json!({"answered": known.answer.is_some(), "answer": known.answer, "choices": choices})))
 }
 
-/// A thread that a member opens.
+/// A thread to open.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Opening {
@@ -206,7 +206,7 @@ pub async fn thread(State(desk): State<Desk>, body: Body) -> Result<Response, Ap
     Ok((StatusCode::CREATED, Json(thread)).into_response())
 }
 
-/// A role that a member gives or takes.
+/// A role to give or remove.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Appointing {
@@ -225,12 +225,12 @@ pub async fn role(State(desk): State<Desk>, body: Body) -> Result<StatusCode, Ap
         return Err(missing("there is no such member"));
     }
     if !desk.service.sets_role(member.id, user, role, appointing.held) {
-        return Err(forbidden("only a moderator can give and take roles below the own"));
+        return Err(forbidden("only a moderator can give and remove roles, below their own"));
     }
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Somebody who joins, and who calls them in.
+/// A new member, and the inviter.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Joining {
@@ -247,25 +247,25 @@ pub async fn join(State(desk): State<Desk>, body: Body) -> Result<Response, ApiE
     let name = joining.name.trim();
     let fits = (1..=MEMBER_NAME).contains(&name.chars().count()) && !name.chars().any(char::is_control);
     if !fits || desk.service.members().iter().any(|known| known.name.eq_ignore_ascii_case(name)) {
-        return Err(bad(format!("a member needs a name of at most {MEMBER_NAME} characters that nobody else has")));
+        return Err(bad(format!("a member needs a name of at most {MEMBER_NAME} characters that is not taken")));
     }
     if desk.service.members().len() >= MEMBERS {
         return Err(forbidden("the server is full"));
     }
     let roles = joining.roles.iter().map(|role| api::id(role).map(RoleId)).collect::<Result<_, _>>()?;
     let joined = desk.service.joins(member.id, name, roles);
-    let joined = joined.ok_or_else(|| forbidden("only a moderator can let somebody in, with roles below the own"))?;
+    let joined = joined.ok_or_else(|| forbidden("only a moderator can add a member, with roles below their own"))?;
     Ok((StatusCode::CREATED, Json(joined)).into_response())
 }
 
-/// Who speaks with the bot alone.
+/// The member of a direct message channel.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Alone {
     member: String,
 }
 
-/// `POST /playground/direct`: the conversation of a member with the bot alone.
+/// `POST /playground/direct`: opens a member's direct message channel with the bot.
 pub async fn direct(State(desk): State<Desk>, body: Body) -> Result<Response, ApiError> {
     let alone: Alone = api::read(body)?;
     let member = api::speaker(&desk.service, &alone.member)?;
@@ -273,7 +273,7 @@ pub async fn direct(State(desk): State<Desk>, body: Body) -> Result<Response, Ap
     Ok((StatusCode::CREATED, Json(channel)).into_response())
 }
 
-/// An emoji that a member puts below a message, or takes back.
+/// An emoji to add or remove.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Reacting {
@@ -303,7 +303,7 @@ pub async fn react(State(desk): State<Desk>, body: Body) -> Result<StatusCode, A
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// `GET /playground/files/{id}/{name}`: what somebody attached.
+/// `GET /playground/files/{id}/{name}`: returns an attachment.
 pub async fn file(State(desk): State<Desk>, place: Named<(String, String)>) -> Result<Response, ApiError> {
     let Path((id, _)) = place.map_err(|_| bad("name the file"))?;
     let file = desk.service.file(MessageId(api::id(&id)?));

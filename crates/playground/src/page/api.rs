@@ -1,4 +1,4 @@
-//! The interface behind the page: what there is, and what members do.
+//! The page's API: the state, and members' actions.
 
 use std::collections::BTreeMap;
 
@@ -21,20 +21,20 @@ use crate::guild::ids::{ChannelId, GuildId, MessageId, UserId};
 use crate::guild::{Channel, Guild, Member, Message, Role, permissions};
 use crate::service::Service;
 
-/// The longest message, in characters, as on Discord.
+/// Maximum length of a message, in characters, as on Discord.
 const LETTERS: usize = 2_000;
-/// Files of one message.
+/// Maximum number of files of a message.
 const FILES: usize = 4;
-/// The longest name of a file, in characters.
+/// Maximum length of a file's name, in characters.
 const FILE_NAME: usize = 200;
-/// Messages of each channel that are told, the newest.
+/// Number of messages sent per channel, the newest.
 const MESSAGES: usize = 500;
-/// Channels that are told.
+/// Maximum number of channels sent.
 const CHANNELS: usize = 200;
-/// Members that are told.
+/// Maximum number of members sent.
 const MEMBERS: usize = 200;
 
-/// A sentence for whoever asked in vain.
+/// An error with a text for the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     status: StatusCode,
@@ -42,7 +42,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// A refusal with its status and its reason.
+    /// Creates an error.
     pub fn new(status: StatusCode, sentence: impl Into<String>) -> Self {
         Self { status, sentence: sentence.into() }
     }
@@ -66,7 +66,7 @@ pub(super) fn forbidden(sentence: &str) -> ApiError {
     ApiError::new(StatusCode::FORBIDDEN, sentence)
 }
 
-/// Everything the page shows when it opens.
+/// The initial state of the page.
 #[derive(Serialize)]
 pub struct Shown {
     guild: Option<GuildName>,
@@ -77,11 +77,11 @@ pub struct Shown {
     messages: BTreeMap<String, Vec<Message>>,
     /// Channels in which the bot is typing.
     typing: Vec<ChannelId>,
-    /// The bot's presence as it set it; offline while it is not connected.
+    /// The bot's presence as it set it; offline while disconnected.
     presence: Option<Value>,
     /// The commands that the bot registered.
     commands: Vec<Value>,
-    /// The questions that the page suggests.
+    /// The suggested questions.
     examples: Offered,
 }
 
@@ -118,7 +118,7 @@ pub async fn state(State(desk): State<Desk>) -> Json<Shown> {
     })
 }
 
-/// A message that a member wants to write.
+/// A message to send.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Saying {
@@ -131,14 +131,14 @@ struct Saying {
     files: Vec<Sending>,
 }
 
-/// A file that a member sends along.
+/// A file to send.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Sending {
     name: String,
-    /// The media type as the browser knows it.
+    /// The media type given by the browser.
     kind: String,
-    /// What it holds, in base64.
+    /// The content, in base64.
     data: String,
 }
 
@@ -150,7 +150,7 @@ pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) 
     let files = files(saying.files)?;
     let text = if files.is_empty() { worded(&saying.text)? } else { fitting(&saying.text)? };
     if channel.recipient.is_some_and(|recipient| recipient != member.id) {
-        return Err(forbidden("this conversation belongs to somebody else"));
+        return Err(forbidden("this conversation belongs to another member"));
     }
     let reply_to = saying.reply_to.as_deref().map(id).transpose()?.map(MessageId);
     if let Some(answered) = reply_to {
@@ -161,7 +161,7 @@ pub async fn say(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>) 
     Ok((StatusCode::CREATED, Json(json!({"id": sent.id}))).into_response())
 }
 
-/// A new text for a message.
+/// A new text of a message.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Editing {
@@ -171,7 +171,7 @@ struct Editing {
 
 type Place = Result<Path<(String, String)>, PathRejection>;
 
-/// `PATCH /playground/messages/{channel}/{id}`: a member changes an own message.
+/// `PATCH /playground/messages/{channel}/{id}`: edits a member's own message.
 pub async fn edit(
     State(desk): State<Desk>,
     place: Place,
@@ -186,13 +186,14 @@ pub async fn edit(
     Ok(Json(json!({"id": message.id})))
 }
 
-/// Who deletes.
+/// The member who deletes.
 #[derive(Deserialize)]
 pub struct Deleting {
     member: String,
 }
 
-/// `DELETE /playground/messages/{channel}/{id}?member=`: an own message, or any for whoever may manage messages.
+/// `DELETE /playground/messages/{channel}/{id}?member=`: deletes a member's own message, or any with the permission to
+/// manage messages.
 pub async fn delete(
     State(desk): State<Desk>,
     place: Place,
@@ -210,7 +211,7 @@ pub async fn delete(
     Ok(StatusCode::NO_CONTENT)
 }
 
-/// Somebody who types, and where.
+/// A typing member and the channel.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Typing {
@@ -230,14 +231,14 @@ pub async fn types(State(desk): State<Desk>, body: Result<Bytes, BytesRejection>
 pub(super) fn read<T: DeserializeOwned>(body: Result<Bytes, BytesRejection>) -> Result<T, ApiError> {
     let body =
         body.map_err(|rejection| ApiError::new(rejection.status(), "the body was too large or did not arrive"))?;
-    serde_json::from_slice(&body).map_err(|error| bad(format!("the body is not what is expected here: {error}")))
+    serde_json::from_slice(&body).map_err(|error| bad(format!("the body is invalid: {error}")))
 }
 
 pub(super) fn id(text: &str) -> Result<u64, ApiError> {
     text.parse().map_err(|_| bad("an id is a number written as text"))
 }
 
-/// The member to speak as. The bot speaks for itself.
+/// Returns the member to act as; not the bot.
 pub(super) fn speaker(service: &Service, member: &str) -> Result<Member, ApiError> {
     let id = UserId(id(member)?);
     let member = service.members().into_iter().find(|member| member.id == id);
@@ -265,7 +266,7 @@ fn placed(service: &Service, place: Place) -> Result<Message, ApiError> {
     find(service, of.id, MessageId(id(&message)?))
 }
 
-/// A text that may be sent on its own.
+/// Checks the text of a message without files.
 fn worded(text: &str) -> Result<&str, ApiError> {
     let text = fitting(text)?;
     if text.is_empty() { Err(bad("a message needs some text")) } else { Ok(text) }

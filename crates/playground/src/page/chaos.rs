@@ -1,4 +1,4 @@
-//! Orders to fail, from the page alone.
+//! Fault injection orders, accepted from the page only.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -13,14 +13,14 @@ use super::api::{self, ApiError, forbidden};
 use crate::bot_process::{Counted, Strike};
 use crate::chaos::{Caused, Trouble};
 
-/// The header with the page's token. No other page can send it without being asked for leave, which it never gets; a page of an
-/// earlier start is told that it is one.
+/// The header with the page's token. Other pages cannot send it without a CORS preflight, which is never granted. A
+/// page of an earlier start gets an error that says so.
 const TOKEN: &str = "x-staffai-chaos";
 
-/// What the page is told.
+/// The state for the page.
 #[derive(Serialize)]
 pub struct Told {
-    /// What it has to show with each order.
+    /// The token to send with each order.
     token: String,
     #[serde(flatten)]
     caused: Caused,
@@ -32,21 +32,21 @@ pub struct Told {
 pub async fn caused(State(desk): State<Desk>) -> Json<Told> {
     let token = desk.breaking.token.expose_secret().to_owned();
     let mut counted = desk.breaking.chaos.counted();
-    // What stands in the chat is seen from outside the bot, whatever that says of itself.
+    // Duplicates in the chat are also counted from outside the bot, independently of its own counters.
     counted.doubled = counted.doubled.max(desk.service.doubled());
     Json(Told { token, caused: desk.breaking.chaos.caused(), counted })
 }
 
-/// Whether an order comes from the page of this start.
+/// Checks that an order comes from the page of this start.
 pub(super) fn of_this_page(desk: &Desk, headers: &HeaderMap) -> Result<(), ApiError> {
     let token = desk.breaking.token.expose_secret();
     if headers.get(TOKEN).is_none_or(|shown| shown.as_bytes() != token.as_bytes()) {
-        return Err(forbidden("this page is of an earlier start; load it again"));
+        return Err(forbidden("this page is from an earlier start; reload it"));
     }
     Ok(())
 }
 
-/// What shall fail.
+/// The requested failure.
 #[derive(Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 enum Order {

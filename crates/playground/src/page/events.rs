@@ -1,4 +1,4 @@
-//! What happens, told to the page as it happens.
+//! Streams events to the page.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,9 +20,9 @@ use super::api::ApiError;
 use crate::change::Change;
 use crate::service::Service;
 
-/// How often the bot's presence is looked at.
+/// Interval of checking the bot's presence.
 const LOOK: Duration = Duration::from_millis(500);
-/// How often a silent stream says that it lives.
+/// Interval of keep-alive comments in a silent stream.
 const ALIVE: Duration = Duration::from_secs(15);
 
 /// One open stream.
@@ -36,9 +36,9 @@ struct Watch {
     _permit: OwnedSemaphorePermit,
 }
 
-/// `GET /playground/events`: Server-Sent Events. `ready` comes first: what is read from `/playground/state` after it
-/// misses nothing. `change` carries a change, `presence` the bot's presence, and `resync` says that changes were
-/// missed because the reader was too slow, so that the state has to be read again.
+/// `GET /playground/events`: Server-Sent Events. `ready` comes first: a state read after it misses nothing. `change`
+/// carries a change, `presence` the bot's presence; `resync` reports that the reader was too slow and missed changes,
+/// so that the state must be read again.
 pub async fn stream(State(desk): State<Desk>, closing: Option<Extension<CancellationToken>>) -> Response {
     let Ok(permit) = desk.streams.try_acquire_owned() else {
         return ApiError::new(StatusCode::SERVICE_UNAVAILABLE, "too many pages are open").into_response();
@@ -51,7 +51,7 @@ pub async fn stream(State(desk): State<Desk>, closing: Option<Extension<Cancella
         service: desk.service,
         look,
         begun: false,
-        // Without a listener that stops, nothing ever ends the stream but its reader.
+        // Without a listener that stops, only the client ends the stream.
         closing: closing.map(|Extension(closing)| closing).unwrap_or_default(),
         _permit: permit,
     };
@@ -89,7 +89,7 @@ impl Watch {
 }
 
 fn written(name: &str, data: &impl serde::Serialize) -> Event {
-    // Should something ever not serialize, reading the state again is as good as the change.
+    // If serialization fails, reading the state again gives the same result.
     let resync = Event::default().event("resync").data("0");
     Event::default().event(name).json_data(data).unwrap_or(resync)
 }

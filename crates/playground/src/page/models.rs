@@ -1,4 +1,4 @@
-//! Models of this machine that the bot can ask, from the page alone.
+//! Models on this machine, for the page only.
 
 use axum::Json;
 use axum::body::Bytes;
@@ -12,13 +12,13 @@ use super::{Desk, chaos};
 use crate::bot_process::Choice;
 use crate::neighbours::Offer;
 
-/// What the page is told.
+/// The state for the page.
 #[derive(Serialize)]
 pub struct Told {
     offers: Vec<Offer>,
-    /// What the bot asks; nothing is the demo model.
+    /// The model in use; `None` for the demo model.
     chosen: Option<Choice>,
-    /// Why the model of the settings cannot be reached.
+    /// The reason why the configured model is unreachable.
     unreachable: Option<String>,
 }
 
@@ -29,11 +29,11 @@ pub async fn offered(State(desk): State<Desk>) -> Json<Told> {
     Json(Told { offers, chosen: models.chosen(), unreachable })
 }
 
-/// What the bot shall ask.
+/// The chosen model.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Choosing {
-    /// None for the demo model.
+    /// `None` for the demo model.
     choice: Option<Choice>,
 }
 

@@ -1,4 +1,4 @@
-//! The page's interface as a browser sees it, over real sockets.
+//! The page's API as a browser sees it, over real sockets.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::bot_process::{BotOrder, BotProcess, Counted, Refused};
 use crate::chaos::{Spells, Strikes};
 use crate::service::Options;
 
-/// Patience of the tests.
+/// Timeout of each step.
 const SOON: Duration = Duration::from_secs(10);
 
-/// A bot in this very process, which nothing kills.
+/// A bot in this process, which cannot be killed.
 struct Here(Arc<Strikes>);
 
 #[async_trait::async_trait]
@@ -102,7 +102,7 @@ impl Place {
     }
 }
 
-/// Reads frames of a stream of events.
+/// Reads frames of an event stream.
 struct Frames {
     response: reqwest::Response,
     text: String,
@@ -150,7 +150,7 @@ async fn the_page_and_all_it_loads_are_served_and_nothing_else_may_load() {
                 part.rsplit_once('.').filter(|_| part.starts_with("/playground/")).map(|_| part.to_owned())
             });
             if let Some(shared) = part.strip_prefix("/dashboard/") {
-                // The dashboard's own test says that each of its files is served.
+                // The dashboard's own test covers its files.
                 let file =
                     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../web/src/api/dashboard").join(shared);
                 assert!(file.is_file(), "{path} wants {part}");
@@ -338,7 +338,7 @@ async fn a_reader_who_is_too_slow_is_told_to_read_the_state_again() {
     let response = place.client.get(place.url("/playground/events")).send().await.expect("an answer");
     let mut frames = Frames { response, text: String::new() };
     assert_eq!(frames.next().await.expect("a frame").0, "ready");
-    // Nothing is awaited in between, so the single thread of this test cannot read along.
+    // Without an await in between, the reader cannot run on this single thread.
     for _ in 0..6_000 {
         let _ = place.service.says(ada, general, "flood", None);
     }

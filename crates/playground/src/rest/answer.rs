@@ -1,4 +1,4 @@
-//! Answers and refusals in Discord's shapes.
+//! Answers and errors in Discord's format.
 
 use std::time::Duration;
 
@@ -6,33 +6,32 @@ use serde_json::{Value, json};
 
 use crate::script::PlannedAnswer;
 
-/// An answer without its transport.
+/// A response without its transport.
 pub struct RestReply {
-    /// The HTTP status.
     pub status: u16,
-    /// The JSON body; none for 204.
+    /// The JSON body; `None` for 204.
     pub body: Option<Value>,
-    /// Headers beside those of the budgets.
+    /// Headers beside those of the rate limits.
     pub headers: Vec<(&'static str, String)>,
 }
 
 impl RestReply {
-    /// 200 with a body.
+    /// Returns 200 with a body.
     #[must_use]
     pub fn ok(body: Value) -> Self {
         Self { status: 200, body: Some(body), headers: Vec::new() }
     }
 
-    /// 204.
+    /// Returns 204.
     #[must_use]
     pub fn nothing() -> Self {
         Self { status: 204, body: None, headers: Vec::new() }
     }
 
-    /// 429: a budget is empty for `wait`.
+    /// Returns 429: a budget is empty for `wait`.
     #[must_use]
     pub fn limited(wait: Duration, global: bool) -> Self {
-        // Milliseconds rounded up: a client that waits exactly this long must not be too early.
+        // Milliseconds, rounded up: a client that waits exactly this long must not be too early.
         let seconds = (wait.as_secs_f64() * 1_000.0).ceil() / 1_000.0;
         let mut headers = vec![
             ("retry-after", format!("{:.0}", seconds.ceil())),
@@ -45,7 +44,7 @@ impl RestReply {
         Self { status: 429, body: Some(body), headers }
     }
 
-    /// What a fault asked for.
+    /// Returns the answer of an injected fault.
     #[must_use]
     pub fn planned(plan: &PlannedAnswer) -> Self {
         if plan.status == 429 {
@@ -59,7 +58,7 @@ impl RestReply {
     }
 }
 
-/// A refusal: a status with Discord's error body.
+/// An error status with Discord's error body.
 #[derive(Debug)]
 pub struct ApiError {
     status: u16,
@@ -69,13 +68,13 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// An error with one of Discord's codes.
+    /// Creates an error with one of Discord's codes.
     #[must_use]
     pub fn new(status: u16, code: u32, message: &str) -> Self {
         Self { status, code, message: message.to_owned(), errors: None }
     }
 
-    /// An error that has no code of its own.
+    /// Creates an error without a code.
     #[must_use]
     pub fn plain(status: u16) -> Self {
         let text = match status {
@@ -91,7 +90,7 @@ impl ApiError {
         Self::new(status, 0, text)
     }
 
-    /// 400 for one field of the body, such as `content` or `message_reference.message_id`.
+    /// Returns 400 for one field of the body, such as `content` or `message_reference.message_id`.
     #[must_use]
     pub fn field(path: &str, code: &str, message: &str) -> Self {
         let mut errors = json!({"_errors": [{"code": code, "message": message}]});
@@ -101,31 +100,26 @@ impl ApiError {
         Self { errors: Some(errors), ..Self::new(400, 50_035, "Invalid Form Body") }
     }
 
-    /// There is no such channel.
     #[must_use]
     pub fn unknown_channel() -> Self {
         Self::new(404, 10_003, "Unknown Channel")
     }
 
-    /// There is no such guild.
     #[must_use]
     pub fn unknown_guild() -> Self {
         Self::new(404, 10_004, "Unknown Guild")
     }
 
-    /// There is no such member.
     #[must_use]
     pub fn unknown_member() -> Self {
         Self::new(404, 10_007, "Unknown Member")
     }
 
-    /// There is no such message.
     #[must_use]
     pub fn unknown_message() -> Self {
         Self::new(404, 10_008, "Unknown Message")
     }
 
-    /// The bot may not do this.
     #[must_use]
     pub fn missing_permissions() -> Self {
         Self::new(403, 50_013, "Missing Permissions")

@@ -1,4 +1,4 @@
-//! Bodies and query strings: JSON, and as much of multipart forms as bots use.
+//! Parses bodies and query strings: JSON, and the part of multipart forms that bots use.
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
@@ -6,27 +6,25 @@ use serde_json::{Map, Value};
 use super::{Asked, answer::ApiError};
 use crate::guild::files::{FILE_BYTES, File};
 
-/// Files in one request.
+/// Maximum number of files of a request.
 const FILES: usize = 10;
 
-/// Characters of the description of a file.
+/// Maximum length of a file's description, in characters.
 const DESCRIPTION: usize = 1_024;
 
-/// The longest JSON text, in bytes; files may be longer.
+/// Maximum size of the JSON, in bytes; files may be larger.
 const JSON: usize = 512 << 10;
 
-/// A body that was read.
+/// A parsed body.
 pub struct Form {
-    /// The JSON object.
     pub json: Map<String, Value>,
-    /// The files.
     pub files: Vec<File>,
 }
 
-/// Reads a JSON object, or a multipart form whose `payload_json` is one.
+/// Parses a JSON object, or a multipart form whose `payload_json` is one.
 ///
 /// # Errors
-/// When the body is neither, or a file is too long.
+/// The body is neither, or a file is too large.
 pub fn read(asked: &Asked) -> Result<Form, ApiError> {
     let kind = asked.headers.get("content-type").and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let invalid = || ApiError::new(400, 50_109, "The request body contains invalid JSON.");
@@ -67,7 +65,7 @@ pub fn read(asked: &Asked) -> Result<Form, ApiError> {
     Ok(form)
 }
 
-/// What the JSON says that the file of this number shows.
+/// Returns the description of the file with this number in the JSON.
 fn described(json: &Map<String, Value>, index: usize) -> Option<String> {
     let told = json.get("attachments")?.as_array()?;
     let number =
@@ -101,7 +99,7 @@ fn parts<'a>(body: &'a [u8], boundary: &str) -> Vec<Part<'a>> {
 }
 
 fn attribute<'a>(head: &'a str, name: &str) -> Option<&'a str> {
-    // The space keeps `name=` from being found inside `filename=`.
+    // The space prevents a match of `name=` inside of `filename=`.
     let (_, after) = head.split_once(&format!(" {name}"))?;
     match after.strip_prefix('"') {
         Some(quoted) => quoted.split('"').next(),
@@ -121,7 +119,7 @@ pub fn query(text: &str) -> Vec<(String, String)> {
     pairs.map(|(key, value)| (key.to_owned(), percent_decoded(value))).collect()
 }
 
-/// Undoes percent-encoding. What is not UTF-8 afterwards is replaced.
+/// Decodes percent-encoding. Invalid UTF-8 is replaced.
 #[must_use]
 pub fn percent_decoded(text: &str) -> String {
     let bytes = text.as_bytes();

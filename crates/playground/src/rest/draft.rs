@@ -1,4 +1,4 @@
-//! What a request says about a message, checked.
+//! Parses and checks the message in a request.
 
 use serde_json::{Map, Value, json};
 
@@ -12,28 +12,28 @@ use crate::{
     world::World,
 };
 
-/// Characters of a message.
+/// Maximum length of a message, in characters.
 const CONTENT: usize = 2_000;
-/// Characters of a nonce.
+/// Maximum length of a nonce, in characters.
 const NONCE: usize = 25;
-/// Embeds of a message, and characters of all of them together.
+/// Maximum number of embeds of a message, and maximum length of all of them, in characters.
 const EMBEDS: usize = 10;
 const EMBED_TEXT: usize = 6_000;
-/// Characters of an embed's title and of a field's name, of its description, of a field's value.
+/// Maximum lengths of an embed's title and a field's name, of its description, and of a field's value, in characters.
 const EMBED_TITLE: usize = 256;
 const EMBED_DESCRIPTION: usize = 4_096;
 const EMBED_VALUE: usize = 1_024;
-/// Fields of an embed.
+/// Maximum number of fields of an embed.
 const EMBED_FIELDS: usize = 25;
-/// Top-level components of a message.
+/// Maximum number of top-level components of a message.
 const COMPONENTS: usize = 40;
-/// Flags a sender may set: suppress embeds, suppress notifications, components version 2.
+/// Flags that a sender may set: suppress embeds, suppress notifications, components version 2.
 const SETTABLE: u64 = 1 << 2 | 1 << 12 | 1 << 15;
 
-/// Reads what a create or an edit sends, but for files and the reply.
+/// Parses the fields of a create or edit request, except files and the reply.
 ///
 /// # Errors
-/// When a field is malformed or too long.
+/// A field is malformed or too long.
 pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
     let content = match json.get("content") {
         None | Some(Value::Null) => "",
@@ -61,10 +61,10 @@ pub fn draft(json: &Map<String, Value>) -> Result<Draft, ApiError> {
     })
 }
 
-/// The message that is answered. A missing one is an error unless the sender does not mind.
+/// Returns the message that it replies to. A missing one is an error unless the sender permits it.
 ///
 /// # Errors
-/// When the reference leads nowhere or into another channel.
+/// The message does not exist or is in another channel.
 pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Result<Option<MessageId>, ApiError> {
     let reference = match json.get("message_reference") {
         None | Some(Value::Null) => return Ok(None),
@@ -90,7 +90,7 @@ pub fn reply(world: &World, channel: ChannelId, json: &Map<String, Value>) -> Re
     }
 }
 
-/// Whether there is nothing in it that could be shown.
+/// True if it has no visible content.
 #[must_use]
 pub fn is_empty(draft: &Draft) -> bool {
     draft.content.is_empty() && draft.embeds.is_empty() && draft.components.is_empty() && draft.files.is_empty()
@@ -135,7 +135,7 @@ fn embeds(json: &Map<String, Value>) -> Result<Vec<Value>, ApiError> {
     Ok(embeds)
 }
 
-/// Whether one embed keeps within what Discord takes.
+/// Checks one embed against Discord's limits.
 fn whole(embed: &Value) -> Result<(), ApiError> {
     let too_long = |value: &Value, most: usize| value.as_str().is_some_and(|text| text.chars().count() > most);
     let fields = embed["fields"].as_array().map_or(&[][..], Vec::as_slice);

@@ -19,23 +19,23 @@ use crate::{
 
 type Outcome = Result<RestReply, ApiError>;
 
-/// Members listed in one answer.
+/// Maximum number of members per response.
 const MEMBERS: usize = 1_000;
-/// Characters of an audit reason.
+/// Maximum length of an audit reason, in characters.
 const REASON: usize = 512;
 
-/// The bot's own user.
+/// Returns the bot's user.
 pub fn me(world: &World) -> RestReply {
     RestReply::ok(wire::own_user(world.state.bot()))
 }
 
-/// Anybody's user.
+/// Returns any user.
 pub fn user(world: &World, id: UserId) -> Outcome {
     let known = world.state.member(None, id);
     known.map(|member| RestReply::ok(wire::user(member))).ok_or_else(|| ApiError::new(404, 10_013, "Unknown User"))
 }
 
-/// The bot's guilds, briefly.
+/// Returns the bot's guilds, in short form.
 pub fn mine(world: &World) -> RestReply {
     let bot = world.state.bot().id;
     let brief = |guild: &Guild| {
@@ -52,7 +52,7 @@ pub fn mine(world: &World) -> RestReply {
     RestReply::ok(world.state.guilds().iter().map(brief).collect())
 }
 
-/// A direct conversation.
+/// Opens a direct message channel.
 pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
     let form = body::read(asked)?;
     let recipient = form.json.get("recipient_id").and_then(Value::as_str).and_then(|id| id.parse().ok());
@@ -62,12 +62,11 @@ pub fn open_direct(world: &mut World, asked: &Asked) -> Outcome {
     Ok(RestReply::ok(wire::channel(&world.state, &channel)))
 }
 
-/// The bot's application.
+/// Returns the bot's application.
 pub fn application(core: &Core, world: &World) -> RestReply {
     RestReply::ok(wire::application(&world.state, core.privileged))
 }
 
-/// A guild.
 pub fn guild(world: &World, id: GuildId) -> Outcome {
     let guild = known(world, id)?;
     let mut shown = wire::guild(guild);
@@ -76,25 +75,22 @@ pub fn guild(world: &World, id: GuildId) -> Outcome {
     Ok(RestReply::ok(shown))
 }
 
-/// A guild's channels.
 pub fn channels(world: &World, id: GuildId) -> Outcome {
     let channels = known(world, id)?.channels.iter().filter(|channel| channel.kind != ChannelKind::Thread);
     Ok(RestReply::ok(channels.map(|channel| wire::channel(&world.state, channel)).collect()))
 }
 
-/// A guild's threads.
 pub fn threads(world: &World, id: GuildId) -> Outcome {
     let threads = known(world, id)?.channels.iter().filter(|channel| channel.kind == ChannelKind::Thread);
     let threads: Vec<Value> = threads.map(|thread| wire::channel(&world.state, thread)).collect();
     Ok(RestReply::ok(json!({"threads": threads, "members": []})))
 }
 
-/// A guild's roles.
 pub fn roles(world: &World, id: GuildId) -> Outcome {
     Ok(RestReply::ok(known(world, id)?.roles.iter().map(wire::role).collect()))
 }
 
-/// A guild's members by id, `limit` of them after the id `after`.
+/// Returns a guild's members by id, `limit` of them after the id `after`.
 pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
     let limit = match asked.parameter("limit").map(str::parse) {
         None => 1,
@@ -109,13 +105,12 @@ pub fn members(world: &World, id: GuildId, asked: &Asked) -> Outcome {
     Ok(RestReply::ok(members.into_iter().take(limit).map(wire::member).collect()))
 }
 
-/// One member.
 pub fn member(world: &World, guild: GuildId, user: UserId) -> Outcome {
     let member = known(world, guild)?.members.iter().find(|member| member.id == user);
     member.map(|member| RestReply::ok(wire::member(member))).ok_or_else(ApiError::unknown_member)
 }
 
-/// Gives a role or takes it. The bot needs the right to, and must stand above the role.
+/// Gives or removes a role. The bot needs the permission, and a rank above the role.
 pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId, bool)), asked: &Asked) -> Outcome {
     let bot = world.state.bot().id;
     let guild = known(world, id)?;
@@ -130,7 +125,6 @@ pub fn set_role(world: &mut World, id: GuildId, (user, change): (UserId, (RoleId
     if world.set_role(id, user, change, reason) { Ok(RestReply::nothing()) } else { Err(ApiError::unknown_member()) }
 }
 
-/// A channel.
 pub fn channel(world: &World, id: ChannelId) -> Outcome {
     let channel = world.state.channel(id).ok_or_else(ApiError::unknown_channel)?;
     if world.script.forbidden.contains(&id) {

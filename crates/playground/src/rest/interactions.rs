@@ -1,4 +1,4 @@
-//! Commands, answers to interactions and what follows them.
+//! Commands, and answers to interactions.
 
 use serde_json::{Map, Value};
 
@@ -20,12 +20,11 @@ use crate::{
 
 type Outcome = Result<RestReply, ApiError>;
 
-/// Only the person who began the interaction sees the message.
+/// Only the member who began the interaction sees the message.
 const EPHEMERAL: u64 = 1 << 6;
 /// The bot is thinking.
 const LOADING: u64 = 1 << 7;
 
-/// Lists commands.
 pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> RestReply {
     let mut commands = world.interactions.commands(scope).to_vec();
     if asked.parameter("with_localizations") != Some("true") {
@@ -34,7 +33,7 @@ pub fn commands(world: &World, scope: Option<GuildId>, asked: &Asked) -> RestRep
     RestReply::ok(commands.into())
 }
 
-/// Whoever does not ask for translations gets the command, and its options, without them.
+/// Removes the translations of a command and its options for clients that do not request them.
 fn without_localizations(command: &mut Value) {
     if let Some(fields) = command.as_object_mut() {
         fields.retain(|name, _| !name.ends_with("_localizations"));
@@ -43,7 +42,6 @@ fn without_localizations(command: &mut Value) {
     options.into_iter().flatten().for_each(without_localizations);
 }
 
-/// Replaces all commands.
 pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) -> Outcome {
     let invalid = |_| ApiError::new(400, 50_109, "The request body contains invalid JSON.");
     let list: Vec<Map<String, Value>> = serde_json::from_slice(&asked.body).map_err(invalid)?;
@@ -54,7 +52,7 @@ pub fn set_commands(world: &mut World, scope: Option<GuildId>, asked: &Asked) ->
     Ok(RestReply::ok(world.interactions.commands(scope).to_vec().into()))
 }
 
-/// The first answer to an interaction.
+/// Handles the first answer to an interaction.
 pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> Outcome {
     let now = world.now();
     let unknown = || ApiError::new(404, 10_062, "Unknown interaction");
@@ -99,7 +97,7 @@ pub fn callback(world: &mut World, id: MessageId, token: u64, asked: &Asked) -> 
     Ok(RestReply::nothing())
 }
 
-/// A further message.
+/// Adds a further message.
 pub fn follow_up(world: &mut World, token: u64, asked: &Asked) -> Outcome {
     let interaction = alive(world, token)?;
     let Form { json, files } = body::read(asked)?;
@@ -115,14 +113,12 @@ pub fn follow_up(world: &mut World, token: u64, asked: &Asked) -> Outcome {
     shown(world, &interaction, id)
 }
 
-/// Reads one of the answers.
 pub fn get(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
     let interaction = alive(world, token)?;
     let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
     shown(world, &interaction, id)
 }
 
-/// Edits one of the answers.
 pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked) -> Outcome {
     let interaction = alive(world, token)?;
     let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;
@@ -136,7 +132,6 @@ pub fn edit(world: &mut World, token: u64, id: Option<MessageId>, asked: &Asked)
     shown(world, &interaction, id)
 }
 
-/// Deletes one of the answers.
 pub fn delete(world: &mut World, token: u64, id: Option<MessageId>) -> Outcome {
     let interaction = alive(world, token)?;
     let id = id.or(interaction.original).ok_or_else(ApiError::unknown_message)?;

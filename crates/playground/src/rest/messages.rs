@@ -21,15 +21,15 @@ use crate::{
 
 type Outcome = Result<RestReply, ApiError>;
 
-/// Messages listed in one answer, and how many unless told.
+/// The maximum and the default number of messages per response.
 const LISTED: usize = 100;
 const LISTED_USUALLY: usize = 50;
-/// Characters of a thread's name.
+/// Maximum length of a thread's name, in characters.
 const THREAD_NAME: usize = 100;
-/// The longest emoji, or name and id of a server's own, in characters.
+/// Maximum length of an emoji, or of the name and id of a server's own, in characters.
 const EMOJI: usize = 64;
 
-/// Writes a message as the bot.
+/// Creates a message as the bot.
 pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     writable(world, channel, may::SEND_MESSAGES)?;
     let Form { json, files } = body::read(asked)?;
@@ -56,7 +56,7 @@ pub fn create(world: &mut World, channel: ChannelId, asked: &Asked) -> Outcome {
     Ok(RestReply::ok(wire::message(&world.state, &message)))
 }
 
-/// Reads messages, newest first.
+/// Returns messages, newest first.
 pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     readable(world, channel)?;
     let limit = match asked.parameter("limit").map(str::parse) {
@@ -89,14 +89,13 @@ pub fn list(world: &World, channel: ChannelId, asked: &Asked) -> Outcome {
     Ok(RestReply::ok(found.into_iter().map(|message| wire::message(&world.state, message)).collect()))
 }
 
-/// Reads one message.
 pub fn get(world: &World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
     let message = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
     Ok(RestReply::ok(wire::message(&world.state, message)))
 }
 
-/// Edits one of the bot's messages; fields that are absent stay.
+/// Edits one of the bot's messages; absent fields are unchanged.
 pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked) -> Outcome {
     writable(world, channel, 0)?;
     let Form { json, files } = body::read(asked)?;
@@ -134,14 +133,14 @@ pub fn edit(world: &mut World, channel: ChannelId, id: MessageId, asked: &Asked)
     Ok(RestReply::ok(wire::message(&world.state, &edited)))
 }
 
-/// The attachments that stay: those that the edit names, or all of them when it names none.
+/// Returns the attachments that an edit keeps: those that it names, or all if it names none.
 fn kept(json: &Map<String, Value>, before: &[Attachment]) -> Vec<Attachment> {
     let Some(named) = json.get("attachments").and_then(Value::as_array) else { return before.to_vec() };
     let names = |file: &Attachment| named.iter().any(|named| named["id"].as_str() == Some(&file.id.to_string()));
     before.iter().filter(|file| names(file)).cloned().collect()
 }
 
-/// Deletes a message: the bot's own, or anybody's when it has the right to.
+/// Deletes a message: the bot's own, or any with the permission.
 pub fn delete(world: &mut World, channel: ChannelId, id: MessageId) -> Outcome {
     readable(world, channel)?;
     let message = world.state.message(channel, id).ok_or_else(ApiError::unknown_message)?;
@@ -152,7 +151,7 @@ pub fn delete(world: &mut World, channel: ChannelId, id: MessageId) -> Outcome {
     Ok(RestReply::nothing())
 }
 
-/// Lights the bot's typing indicator.
+/// Shows the bot's typing indicator.
 pub fn typing(world: &mut World, channel: ChannelId) -> Outcome {
     writable(world, channel, may::SEND_MESSAGES)?;
     let bot = world.state.bot().id;
@@ -176,7 +175,7 @@ pub fn open_thread(world: &mut World, (channel, message): (ChannelId, Option<Mes
     Ok(RestReply::ok(wire::channel(&world.state, &thread)))
 }
 
-/// The bot reacts, or takes it back.
+/// Adds or removes the bot's reaction.
 pub fn react(world: &mut World, (channel, id): (ChannelId, MessageId), held: bool, asked: &Asked) -> Outcome {
     readable(world, channel)?;
     let emoji = asked.path.rsplit('/').nth(1).unwrap_or_default();
@@ -201,7 +200,7 @@ fn writable(world: &World, id: ChannelId, right: u64) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Whether the bot may do this in a channel. In a thread another right than in a channel lets somebody write.
+/// True if the bot has a permission in a channel. Writing in threads has a permission of its own.
 fn allowed(world: &World, id: ChannelId, right: u64) -> bool {
     let Some(channel) = world.state.channel(id) else { return false };
     let Some(guild) = channel.guild.and_then(|guild| world.state.guild(guild)) else { return true };

@@ -10,73 +10,52 @@ use crate::{
 /// The name of the route that creates messages.
 pub const CREATE_MESSAGE: &str = "POST /channels/{channel}/messages";
 
-/// What a request wants.
+/// A request by its route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Call {
     /// The gateway's address.
     Gateway,
     /// The same with advice for bots.
     GatewayBot,
-    /// The bot's own user.
     Me,
-    /// Anybody's user.
     User(UserId),
-    /// The bot's guilds.
     MyGuilds,
-    /// A direct conversation.
     OpenDirect,
-    /// The bot's application.
     Application,
     /// The commands of a guild, or of all.
     Commands(Option<GuildId>),
-    /// Replace them.
     SetCommands(Option<GuildId>),
     /// The first answer to an interaction, by id and token.
     Callback(MessageId, u64),
-    /// A further message to one.
+    /// A further message.
     FollowUp(u64),
-    /// Read an answer; the first one unless told.
+    /// Read an answer; the first one by default.
     GetAnswer(u64, Option<MessageId>),
-    /// Edit an answer.
     EditAnswer(u64, Option<MessageId>),
-    /// Delete an answer.
     DeleteAnswer(u64, Option<MessageId>),
-    /// A guild.
     Guild(GuildId),
-    /// A guild's channels.
     GuildChannels(GuildId),
-    /// A guild's roles.
     GuildRoles(GuildId),
-    /// A guild's members.
     GuildMembers(GuildId),
-    /// One member.
     GuildMember(GuildId, UserId),
-    /// Give a role (true) or take it (false).
+    /// Give a role (true) or remove it (false).
     SetRole(GuildId, UserId, (RoleId, bool)),
-    /// A channel.
     Channel(ChannelId),
-    /// Write a message.
     CreateMessage(ChannelId),
-    /// Read messages.
     ListMessages(ChannelId),
-    /// Read one message.
     Message(ChannelId, MessageId),
-    /// Edit a message.
     EditMessage(ChannelId, MessageId),
-    /// Delete a message.
     DeleteMessage(ChannelId, MessageId),
-    /// Light the typing indicator.
     Typing(ChannelId),
-    /// Open a thread, from a message or on its own.
+    /// Open a thread, optionally from a message.
     OpenThread(ChannelId, Option<MessageId>),
-    /// The threads of a guild.
     GuildThreads(GuildId),
-    /// Add (true) or remove (false) the bot's own reaction; the path names the emoji.
+    /// Add (true) or remove (false) the bot's own reaction; the emoji is in the path.
     React(ChannelId, MessageId, bool),
 }
 
 impl Call {
-    /// Whether the bot has to show its token; interactions bring their own.
+    /// True if the bot's token is required; interactions have their own.
     #[must_use]
     pub fn needs_token(self) -> bool {
         !matches!(
@@ -91,25 +70,23 @@ impl Call {
     }
 }
 
-/// A request that has a route.
+/// A request with a route.
 #[derive(Clone, Debug)]
 pub struct Route {
-    /// The route's name: method and path with its parameters' names.
+    /// The route's name: method and path with parameter names.
     pub name: &'static str,
-    /// What it wants.
     pub call: Call,
-    /// Which budget it is charged to.
+    /// The bucket it is charged to.
     pub bucket: Bucket,
-    /// The channel or guild that the budget belongs to, 0 for none.
+    /// The channel or guild of the bucket, 0 for none.
     pub major: u64,
     /// The channel it is about.
     pub channel: Option<ChannelId>,
 }
 
-/// What the table says about a request.
+/// The result of a lookup.
 #[derive(Clone, Debug)]
 pub enum Lookup {
-    /// It has a route.
     Found(Route),
     /// The path is unknown.
     NoSuchPath,
@@ -117,7 +94,7 @@ pub enum Lookup {
     NoSuchMethod,
 }
 
-/// Looks a request up.
+/// Finds the route of a request.
 #[must_use]
 pub fn find(method: &Method, path: &str) -> Lookup {
     let Some(path) = path.strip_prefix("/api/v10/").or_else(|| path.strip_prefix("/api/v9/")) else {
@@ -236,12 +213,12 @@ fn channel_row(channel: ChannelId, rest: &[&str]) -> Vec<(&'static str, Call)> {
     }
 }
 
-/// An id of the path. Malformed ones become 0, which nothing has.
+/// Parses an id in a path. Malformed ones become 0, which no object has.
 fn id(segment: &str) -> u64 {
     segment.parse().unwrap_or(0)
 }
 
-/// The number in an interaction's token.
+/// Parses the number in an interaction's token.
 fn number(token: &str) -> u64 {
     u64::from_str_radix(token, 16).unwrap_or(0)
 }

@@ -1,4 +1,4 @@
-//! What members begin and the bot answers: commands, buttons and forms of the one state.
+//! Interactions of the state: commands, buttons and forms.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use crate::wire;
 use super::World;
 
 impl World {
-    /// Replaces commands. False when there are too many.
+    /// Replaces commands. Returns false if there are too many.
     pub fn set_commands(&mut self, scope: Option<GuildId>, commands: Vec<Map<String, Value>>) -> bool {
         if !self.interactions.has_room(scope, commands.len()) {
             return false;
@@ -36,7 +36,7 @@ impl World {
         true
     }
 
-    /// Begins an interaction and tells the bot. None when the channel does not exist.
+    /// Begins an interaction and sends it to the bot. Returns `None` if the channel does not exist.
     pub fn interact(&mut self, member: UserId, channel: ChannelId, interact_with: Interact) -> Option<MessageId> {
         let now = self.now();
         let mut event = self.interaction_event(member, channel)?;
@@ -95,7 +95,7 @@ impl World {
             "channel_id": channel.id,
             "channel": wire::channel(&self.state, channel),
             "app_permissions": "0",
-            // A member's client speaks as their guild does.
+            // A member's client uses the guild's locale.
             "locale": guild.map_or("en-US", |guild| guild.locale.as_str()),
             "entitlements": [],
             "authorizing_integration_owners": {},
@@ -120,7 +120,7 @@ impl World {
         let known = self.interactions.commands(guild).iter().chain(self.interactions.commands(None));
         let id = known.into_iter().find(|command| command["name"] == name).map(|command| command["id"].clone());
         let (mut users, mut members) = (Map::new(), Map::new());
-        // Six is a person; Discord sends along whom the number means.
+        // Type 6 is a user; Discord includes the user's data.
         for option in options.iter().filter(|option| option["type"] == 6) {
             let person = option["value"].as_str().and_then(|id| id.parse().ok());
             if let Some(person) = person.and_then(|id| self.state.member(guild, id)) {

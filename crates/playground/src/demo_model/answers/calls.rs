@@ -1,20 +1,20 @@
-//! Which tool a message asks for in so many words, and how what it gave is told. Pure.
+//! Chooses the tool that a message asks for explicitly, and describes results. Pure.
 
 use serde_json::{Map, Value, json};
 
 use super::{DemoAnswer, quote};
 
-/// The most letters of a result that are repeated.
+/// Maximum length of a repeated result, in characters.
 const RESULT_LETTERS: usize = 1_200;
-/// How the bot marks what a tool gave.
+/// The bot's marks around a tool result.
 const FENCE: (&str, &str) = ("<tool_result tool=\"", "\n</tool_result>");
-/// How the bot begins a result that is none.
+/// The prefixes of failed results.
 const FAILED: [&str; 5] = ["The tool ", "This member ", "A person ", "This tool, ", "This call "];
-/// A result that says that a person refused, and one that nobody answered.
+/// The parts of results for a denied and for an expired approval.
 const SAID_NO: &str = "and said no";
 const SAID_NOTHING: &str = "nobody answered in time";
 
-/// Places whose time people ask for, and their zones.
+/// Places and their time zones.
 const ZONES: [(&str, &str); 16] = [
     ("tokyo", "Asia/Tokyo"),
     ("japan", "Asia/Tokyo"),
@@ -34,10 +34,10 @@ const ZONES: [(&str, &str); 16] = [
     ("shanghai", "Asia/Shanghai"),
 ];
 
-/// The tools on offer: names, each with the schema of its arguments.
+/// The offered tools: names, each with its argument schema.
 type Tools<'a> = &'a [(String, Value)];
 
-/// The call that a message asks for, when its tool is on offer.
+/// Returns the call that a message asks for, if its tool is offered.
 pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<DemoAnswer> {
     let first = words.first()?.as_str();
     let has = |word: &str| words.iter().any(|said| said == word);
@@ -80,8 +80,8 @@ pub(super) fn wanted(tools: Tools<'_>, now: &str, words: &[String]) -> Option<De
     (has("notes") && (has("list") || has("show") || has("what"))).then(|| call(tools, "list_notes", json!({})))?
 }
 
-/// A call with one argument: a JSON object as it is, else the text in the property of this name, or where the schema has none, in the
-/// first required property, or in the first that takes free text.
+/// Creates a call with one argument. A JSON object is used as it is. Other text goes into the property of this name,
+/// else into the first required one, else into the first that accepts free text.
 fn one(tools: Tools<'_>, (name, property): (&str, &str), text: &str) -> Option<DemoAnswer> {
     let (_, schema) = find(tools, name)?;
     let properties = schema["properties"].as_object();
@@ -100,13 +100,13 @@ fn call(tools: Tools<'_>, name: &str, arguments: Value) -> Option<DemoAnswer> {
     Some(DemoAnswer::Call { name: name.clone(), arguments })
 }
 
-/// A tool by its whole name, or by its own name at whichever server.
+/// Finds a tool by its full name, or by its own name at any server.
 fn find<'a>(tools: Tools<'a>, name: &str) -> Option<&'a (String, Value)> {
     let whole = tools.iter().find(|(offered, _)| offered == name);
     whole.or_else(|| tools.iter().find(|(offered, _)| offered.rsplit_once("__").is_some_and(|(_, own)| own == name)))
 }
 
-/// The dice in a text, such as `2d6+1`.
+/// Returns the dice notation in a text, such as `2d6+1`.
 fn notation(now: &str) -> Option<&str> {
     let dice = |word: &&str| {
         let mut parts = word.splitn(2, ['d', 'D']);
@@ -117,7 +117,7 @@ fn notation(now: &str) -> Option<&str> {
     now.split_whitespace().map(|word| word.trim_end_matches(['?', '!', '.', ','])).find(dice)
 }
 
-/// What is to be calculated: behind a word for it, or a question that is nothing but numbers and signs.
+/// Returns the expression to calculate: after a keyword, or in a question with nothing but numbers and operators.
 fn sum(first: &str, rest: &str, now: &str) -> Option<String> {
     if matches!(first, "calculate" | "calc" | "compute") {
         return Some(rest.trim_end_matches('?').to_owned()).filter(|sum| !sum.is_empty());
@@ -131,7 +131,7 @@ fn sum(first: &str, rest: &str, now: &str) -> Option<String> {
     (plain && signs).then_some(sum)
 }
 
-/// The zone that a question about the time names, as the tool knows it.
+/// Returns the time zone in a question about the time.
 fn zone(now: &str) -> String {
     let lower = now.to_lowercase();
     if let Some((_, zone)) = ZONES.iter().find(|(place, _)| lower.contains(place)) {
@@ -142,7 +142,7 @@ fn zone(now: &str) -> String {
     place.filter(|place| place.contains('/')).unwrap_or("UTC").to_owned()
 }
 
-/// What is to be noted: what stands behind the word, or behind a colon.
+/// Returns the text to note, after the keyword or a colon.
 fn note(now: &str) -> String {
     let behind = now.to_lowercase().find("note").and_then(|at| now.get(at + 4..)).unwrap_or_default();
     let text = behind.trim_start_matches([':', ' ', ',']);
@@ -150,7 +150,7 @@ fn note(now: &str) -> String {
     if text.trim().is_empty() { "something, said the demo model".to_owned() } else { text.trim().to_owned() }
 }
 
-/// What is to be remembered: what stands behind the word at the beginning of a message.
+/// Returns the text to remember, after the keyword at the beginning of a message.
 fn remembered(now: &str) -> Option<&str> {
     let head =
         |word: &str| now.get(..word.len()).filter(|head| head.eq_ignore_ascii_case(word)).map(|_| &now[word.len()..]);
@@ -160,7 +160,7 @@ fn remembered(now: &str) -> Option<&str> {
     (!told.is_empty() && !told.ends_with('?')).then_some(told)
 }
 
-/// What tools gave, in words. The results stand at the end of the transcript.
+/// Describes tool results, which are at the end of the transcript.
 pub(super) fn told(results: &[&str]) -> String {
     let told: Vec<String> = results.iter().map(|result| one_told(result)).collect();
     format!("{}\n-# The call was real; the words around it are the demo model's.", told.join("\n"))
@@ -187,7 +187,7 @@ fn one_told(result: &str) -> String {
     }
 }
 
-/// Why there is no result, in words for a member: what follows the first sentence is meant for a model.
+/// Describes a failure to a member: only the first sentence, since the rest is for a model.
 fn failed(name: &str, why: &str) -> String {
     if why.contains(SAID_NO) {
         return format!("You said no, so `{name}` did not run. Nothing was changed.");
@@ -199,7 +199,7 @@ fn failed(name: &str, why: &str) -> String {
     format!("`{name}` did not do it: {}", quote(&why[..end]))
 }
 
-/// What is remembered, from lines such as `- [id] day: text`.
+/// Lists remembered facts, from lines such as `- [id] day: text`.
 fn facts(found: &str) -> String {
     let read = |line: &str| {
         let (id, rest) = line.strip_prefix("- [")?.split_once("] ")?;
@@ -213,7 +213,7 @@ fn facts(found: &str) -> String {
     format!("You told me here:\n{}", told.join("\n"))
 }
 
-/// The name of the tool, and what it gave without the marks that the bot puts around it.
+/// Returns the name of the tool, and its result without the bot's marks.
 fn unmarked(result: &str) -> (&str, &str) {
     let marked = result.strip_prefix(FENCE.0).and_then(|rest| rest.split_once("\">\n"));
     let inside = marked.and_then(|(name, rest)| Some((name, rest.rsplit_once(FENCE.1)?.0)));
@@ -248,7 +248,7 @@ mod tests {
         ]
     }
 
-    /// The call that a message leads to, as `name arguments`.
+    /// Returns the call for a message as `name arguments`.
     fn called(now: &str) -> String {
         match wanted(&tools(), now, &super::super::words(now)) {
             Some(DemoAnswer::Call { name, arguments }) => format!("{name} {arguments}"),

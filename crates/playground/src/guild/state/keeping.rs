@@ -1,11 +1,11 @@
-//! What is kept of the guilds over a restart of the service, and how it comes back.
+//! Saves and restores the guilds over a restart of the service.
 
 use super::super::kept::{self, Kept};
 use super::super::{Channel, ChannelKind, Member, Message};
 use super::State;
 
 impl State {
-    /// What is worth being kept over a restart of the service.
+    /// Returns the data to keep over a restart of the service.
     #[must_use]
     pub fn kept(&self) -> Kept {
         let opened = |channel: &&Channel| channel.kind != ChannelKind::Text;
@@ -16,7 +16,7 @@ impl State {
             newest
         };
         let mut messages: Vec<Message> = self.channels().flat_map(newest).collect();
-        // Those of a channel stay in their order.
+        // The order within a channel is preserved.
         messages.sort_by_key(|message| message.id);
         messages.drain(..messages.len().saturating_sub(kept::MESSAGES_IN_ALL));
         let roles = self.guilds.iter().flat_map(|guild| {
@@ -33,8 +33,8 @@ impl State {
         Kept { version: kept::VERSION, channels, roles, people, messages, files }
     }
 
-    /// Takes up what was kept: channels that were opened, roles of members, messages and files. What belongs to a guild or a
-    /// channel that is not there any more is left out.
+    /// Restores opened channels, members' roles, messages and files. Data of guilds or channels that no longer exist is
+    /// ignored.
     pub fn restore(&mut self, kept: Kept) {
         for channel in kept.channels {
             match channel.guild {

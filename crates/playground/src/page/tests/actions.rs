@@ -1,8 +1,8 @@
-//! Threads, files, roles, commands and buttons, asked for as the page asks.
+//! Threads, files, roles, commands and buttons, with the page's requests.
 
 use super::*;
 
-/// The smallest picture there is: a signature is enough.
+/// The smallest picture: a signature is sufficient.
 const PICTURE: &[u8] = b"\x89PNG\r\n\x1a\nand so on";
 
 fn coded(bytes: &[u8]) -> String {
@@ -11,7 +11,7 @@ fn coded(bytes: &[u8]) -> String {
 }
 
 impl Place {
-    /// A request of the bot.
+    /// Sends a request as the bot.
     async fn bot(&self, method: Method, path: &str, body: &Value) -> (u16, Value) {
         let request = self.client.request(method, format!("{}/api/v10{path}", self.service.api_url()));
         let request = request.header("authorization", format!("Bot {}", self.service.token()));
@@ -123,7 +123,7 @@ async fn threads_begin_with_a_message_and_have_its_number() {
 }
 
 #[tokio::test]
-async fn a_moderator_gives_and_takes_roles_and_nobody_else() {
+async fn only_a_moderator_gives_and_takes_roles() {
     let place = Place::open().await;
     let guild = place.service.guilds().remove(0);
     let role = |name: &str| guild.roles.iter().find(|role| role.name == name).expect("a role").id.to_string();
@@ -221,7 +221,7 @@ async fn reactions_of_the_bot_and_of_members_stand_below_a_message() {
 }
 
 #[tokio::test]
-async fn a_moderator_lets_somebody_in_who_is_there_after_a_restart() {
+async fn a_member_whom_a_moderator_added_is_there_after_a_restart() {
     let place = Place::open().await;
     let (ada, chloe) = (place.member("Ada"), place.member("Chloe"));
     let guild = place.service.guilds().remove(0);

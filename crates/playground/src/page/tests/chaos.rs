@@ -1,4 +1,4 @@
-//! Orders to fail, as the page sends them.
+//! Fault injection orders, with the page's requests.
 
 use super::*;
 use ports::{Fault, Faults as _};
