@@ -43,11 +43,11 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::samples::Counters;
-use ports::{Backups, Clock, Dice, Facts, Faults, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use ports::{Backups, Clock, Dice, Facts, Faults, Limiter, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
 use render;
 use settings::Settings;
 use store::resilient::Resilient;
-use store::{OpenError, embedded, failing, redis};
+use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
 use telemetry::metrics::summed;
 use terminal;
@@ -123,8 +123,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let (mut mistakes, mask) = (Vec::new(), redaction.clone());
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
-    let listed = mistakes.clone();
-    let events = doors::events(&clock);
+    let (listed, events) = (mistakes.clone(), doors::events(&clock));
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
     let us = built_ins::agents::identity(&settings, &*dice);
@@ -135,27 +134,27 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let store = store(&settings, &clock, faults.store()).await?;
+    let Opened { store, limiter } = open_store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = if alone { None } else { doors::chat_service(&settings, &clock) };
     let (doors, home) = opened(records(platform, &sessions, others))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
-    let handles = Handles::new(&doors);
+    let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
-    let sections = sections(&live, &store, &clock);
     let built_in = built_in(own, &settings, &facts, &sections);
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
+    let beside = (&dice, &sessions, &vitals, &toolbox, &limiter, us);
     let listener = Api::new(ApiOptions {
         exposure: exposure(&settings),
         keys: Arc::clone(&in_force) as _,
         refuse,
-        programs: programs(&in_force, &handles, (&events, &sections), (&dice, &sessions, &vitals, &toolbox, us)),
+        programs: programs(&in_force, &handles, (&events, &sections), beside),
         vitals: Arc::clone(&vitals) as _,
         metrics,
         page,
         routes: kept_routes(&settings, &audit, (&store, &clock), &home),
-        signed: signed(&in_force, &handles, &store, &dice),
+        signed: signed(&in_force, &handles, (&store, &limiter), &dice),
         limits: Limits::of(settings.http.connections, settings.turn.lease()),
     });
     let (bound, (exit, exited)) = (listener.bound(), watch::channel(None));
@@ -173,6 +172,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         dice,
         faults,
         store,
+        limiter,
         doors,
         home,
         renderer: render::renderer(),
@@ -233,14 +233,15 @@ fn bounds(settings: &Settings) -> model_api::Bounds {
 }
 
 /// What programs that ask over HTTP reach besides.
-type OfPrograms<'a> = (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, Identity);
+type OfPrograms<'a> =
+    (&'a Arc<dyn Dice>, &'a Arc<Sessions>, &'a Arc<TreeVitals>, &'a Arc<Toolbox>, &'a Arc<dyn Limiter>, Identity);
 
 /// The doors of programs that ask over HTTP: as they ask a model, and in sessions.
 fn programs(
     in_force: &Arc<InForce>,
     handles: &Handles,
     (events, prompts): (&TurnEvents, &Arc<dyn PromptSections>),
-    (dice, sessions, vitals, toolbox, us): OfPrograms<'_>,
+    (dice, sessions, vitals, toolbox, limiter, us): OfPrograms<'_>,
 ) -> Router {
     let api = ModelApi::new(model_api::Parts {
         intake: Arc::new(handles.intake()),
@@ -248,6 +249,7 @@ fn programs(
         models: Arc::clone(in_force) as _,
         meter: Arc::new(Meter {
             live: in_force.live.clone(),
+            limiter: Arc::clone(limiter),
             store: Arc::clone(&vitals.store),
             clock: Arc::clone(&in_force.clock),
             dispatcher: handles.dispatcher(),
@@ -283,11 +285,17 @@ pub(crate) fn refuse(path: &str, status: StatusCode, why: &str) -> Response {
 }
 
 /// Requests that start a turn and prove themselves by a signature.
-fn signed(in_force: &Arc<InForce>, handles: &Handles, store: &Arc<dyn Store>, dice: &Arc<dyn Dice>) -> Router {
+fn signed(
+    in_force: &Arc<InForce>,
+    handles: &Handles,
+    (store, limiter): (&Arc<dyn Store>, &Arc<dyn Limiter>),
+    dice: &Arc<dyn Dice>,
+) -> Router {
     hooks::router(Hooks {
         intake: Arc::new(handles.intake()),
         webhooks: Arc::clone(in_force) as _,
         store: Arc::clone(store),
+        limiter: Arc::clone(limiter),
         clock: Arc::clone(&in_force.clock),
         process: format!("{:016x}", dice.roll().to_bits()).into(),
     })
@@ -355,27 +363,45 @@ fn counters(page: &str) -> Counters {
     }
 }
 
-/// Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason not
-/// to start.
-pub(crate) async fn store(
+/// An open store, once for each port that it implements.
+pub(crate) struct Opened {
+    /// Keeps text by key.
+    pub store: Arc<dyn Store>,
+    /// Keeps what counts in limits.
+    pub limiter: Arc<dyn Limiter>,
+}
+
+impl<B: Backend> From<Resilient<B>> for Opened {
+    fn from(store: Resilient<B>) -> Self {
+        let store = Arc::new(store);
+        Self { limiter: Arc::clone(&store) as _, store }
+    }
+}
+
+/// Opens Redis where an address of it is configured, else the file in the data directory. A server that is down is no reason
+/// not to start.
+///
+/// # Errors
+/// The address is wrong, or another process holds the file.
+pub(crate) async fn open_store(
     settings: &Settings,
     clock: &Arc<dyn Clock>,
     fault: Option<StoreFault>,
-) -> Result<Arc<dyn Store>, StartError> {
+) -> Result<Opened, StartError> {
     let in_use = |error: OpenError| StartError::InUse(error.to_string());
     if let Some(address) = settings.redis.address() {
         let opener = redis::opener::Opener::new(&address)
             .map_err(|mistake| StartError::Configuration(vec![format!("the address of redis {mistake}")]))?;
         let store = Resilient::start_with(move || opener.open(), Arc::clone(clock), redis::limits()).await;
-        return Ok(Arc::new(store.map_err(in_use)?));
+        return Ok(store.map_err(in_use)?.into());
     }
     let opener = embedded::opener::Opener::new(settings.store.dir.clone(), Arc::clone(clock));
     if let Some(fault) = fault {
         let store = Resilient::start(move || failing::open(&fault, || opener.open()), Arc::clone(clock)).await;
-        return Ok(Arc::new(store.map_err(in_use)?));
+        return Ok(store.map_err(in_use)?.into());
     }
     let store = Resilient::start(move || opener.open(), Arc::clone(clock)).await;
-    Ok(Arc::new(store.map_err(in_use)?))
+    Ok(store.map_err(in_use)?.into())
 }
 
 /// The way to tool servers: processes that announce themselves, and others with the logins that are kept in the data directory.

@@ -216,7 +216,6 @@ mod tests {
     use parking_lot::Mutex;
 
     use super::*;
-    use domain::limits;
     use ports::testing::MemoryStore;
     use ports::{StoreStatus, Write};
     use settings::sources::Sources;
@@ -269,10 +268,6 @@ mod tests {
 
         fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
             self.inner.replace(key, seen, value)
-        }
-
-        fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
-            self.inner.limit(request)
         }
 
         fn status(&self) -> StoreStatus {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use ports::{Store, Write};
+use ports::{Limiter, Store, Write};
 
 use crate::server::Server;
 use crate::support::{put, recovered, row, soon, store, until};
@@ -70,7 +70,7 @@ async fn both_lists_of_a_limit_are_on_one_server() {
             let turn = TurnId::new(Door::new("d"), turn);
             let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
             let request = Request { member: member.clone(), window, step: Step::Reserve(ask) };
-            admitted.push(soon(store.limit(request)).await == Decision::Admitted);
+            admitted.push(soon(store.step(request)).await == Decision::Admitted);
         }
         assert_eq!(admitted, [true, false]);
     }

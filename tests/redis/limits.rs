@@ -8,7 +8,7 @@ use domain::keys;
 use domain::limits::window_log::{EntryState, WindowLog};
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step, Tier};
 use futures_util::future::join_all;
-use ports::Store;
+use ports::Limiter;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use secrecy::SecretString;
@@ -43,12 +43,12 @@ fn backend(server: &Server) -> Redis {
     Opener::new(&SecretString::from(server.url())).unwrap().open().unwrap()
 }
 
-async fn admits(store: &impl Store, number: u32, limits: Limits) -> bool {
-    soon(store.limit(reserve(MINUTE, number, 10, limits))).await == Decision::Admitted
+async fn admits(store: &impl Limiter, number: u32, limits: Limits) -> bool {
+    soon(store.step(reserve(MINUTE, number, 10, limits))).await == Decision::Admitted
 }
 
-async fn used(store: &impl Store) -> (u32, u64) {
-    match soon(store.limit(request(MINUTE, Step::Read(few(1_000))))).await {
+async fn used(store: &impl Limiter) -> (u32, u64) {
+    match soon(store.step(request(MINUTE, Step::Read(few(1_000))))).await {
         Decision::Used(used) => (used.messages, used.tokens),
         other => panic!("{other:?}"),
     }
@@ -190,7 +190,7 @@ async fn entries_have_the_form_of_the_python_bot_and_its_own_are_read() {
     let fields: Vec<&str> = tokens[1].split(':').collect();
     assert_eq!((fields.len(), fields[1], fields[2]), (4, "10", "d%3A1"));
     assert!(messages[1].starts_with(fields[0]) && fields[0].parse::<f64>().unwrap() >= 1_700_000_000.0);
-    soon(store.limit(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    soon(store.step(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
     let settled = server.ask::<Vec<String>>(&format!("LRANGE {} -1 -1", KEYS[1]));
     assert_eq!(settled, [format!("{}:33:d%3A1", fields[0])]);
 }
@@ -244,10 +244,10 @@ async fn a_clock_that_was_set_back_lets_nobody_in_early_and_lets_nobody_wait_lon
     let ahead = format!("{}.0", now.0 + 3_600);
     let _: i64 = server.words(&["RPUSH", KEYS[0], &format!("{ahead}:t")]);
     let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{ahead}:70:t")]);
-    let Decision::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    let Decision::Refused(refusal) = soon(store.step(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
     assert_eq!((refusal.tier, refusal.retry_after), (Tier::Messages, Some(MINUTE)));
     tokio::time::sleep(Duration::from_millis(20)).await;
-    let Decision::Refused(refusal) = soon(store.limit(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
+    let Decision::Refused(refusal) = soon(store.step(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
     assert!(refusal.retry_after.unwrap() < MINUTE, "the wait gets shorter");
 }
 
@@ -311,7 +311,7 @@ async fn a_user_without_the_right_to_hashes_has_limits_all_the_same() {
         assert!(admits(&store, number, few(3)).await);
     }
     assert!(!admits(&store, 4, few(3)).await);
-    soon(store.limit(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
+    soon(store.step(request(MINUTE, Step::Settle(turn(1), Some(33))))).await;
     assert_eq!((used(&store).await, said.count("store.degraded")), ((3, 53), 0));
     assert_eq!(server.ask::<i64>("EXISTS staffai:limit:5:7"), 0);
 }
@@ -325,7 +325,7 @@ async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
         assert!(admits(&stores[0], number, few(5)).await);
     }
     assert!(admits(&stores[1], 10, few(5)).await);
-    soon(stores[0].limit(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
+    soon(stores[0].step(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
     let () = server.ask("FLUSHALL");
     // The one that asks first knows of three of the others, and the second of all.
     assert!(admits(&stores[1], 11, few(5)).await);
@@ -353,8 +353,8 @@ async fn goes_on(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl 
     assert!(admits(&ours, 4, few(5)).await, "the same turn is the same reservation");
     assert!(admits(&ours, 5, few(5)).await);
     assert!(!admits(&ours, 6, few(5)).await, "and the limit holds");
-    soon(ours.limit(request(MINUTE, Step::Settle(turn(2), Some(77))))).await;
-    soon(ours.limit(request(MINUTE, Step::Cancel(turn(3))))).await;
+    soon(ours.step(request(MINUTE, Step::Settle(turn(2), Some(77))))).await;
+    soon(ours.step(request(MINUTE, Step::Cancel(turn(3))))).await;
     assert_eq!(used(&ours).await, (4, 107));
 
     well(server);
@@ -416,6 +416,6 @@ async fn a_long_list_is_bounded() {
     }
     assert!(!admits(&*store, 1, few(u32::MAX)).await, "a boundless limit counts as a thousand");
     let exempt = Reservation { turn: turn(2), tokens: 5, lease: MINUTE, limits: few(1), exempt: true };
-    assert_eq!(soon(store.limit(request(MINUTE, Step::Reserve(exempt)))).await, Decision::Admitted);
+    assert_eq!(soon(store.step(request(MINUTE, Step::Reserve(exempt)))).await, Decision::Admitted);
     assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
 }

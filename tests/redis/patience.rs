@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use domain::ids::{Door, TurnId};
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use ports::{Store, StoredRow, Write};
+use ports::{Limiter, Store, StoredRow, Write};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::{Instant, sleep};
@@ -24,10 +24,10 @@ fn reserve(number: usize) -> Request {
 }
 
 /// Reads, decisions and commits, until it is known what the server usually takes.
-async fn usual(store: &impl Store, rounds: usize) {
+async fn usual(store: &(impl Store + Limiter), rounds: usize) {
     for round in 0..rounds {
         let _ = soon(store.get(&format!("k{round}"))).await;
-        assert_eq!(soon(store.limit(reserve(round))).await, Decision::Admitted);
+        assert_eq!(soon(store.step(reserve(round))).await, Decision::Admitted);
         assert!(soon(store.commit(vec![put("a", &round.to_string())])).await, "round {round}: {:?}", reason(store));
     }
 }
@@ -42,7 +42,7 @@ async fn what_is_under_way_when_a_server_hangs_waits_a_quarter_of_a_second_at_mo
         let begun = Instant::now();
         match part {
             "read" => drop(store.get("unread").await),
-            "decision" => assert_eq!(store.limit(reserve(9_999)).await, Decision::Admitted),
+            "decision" => assert_eq!(store.step(reserve(9_999)).await, Decision::Admitted),
             _ => assert!(!store.commit(vec![put("b", "1")]).await),
         }
         let took = begun.elapsed();

@@ -10,7 +10,7 @@ use domain::ids::{Door, Timestamp, TurnId};
 use domain::limits::member_windows::MemberWindows;
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use futures_util::future::join_all;
-use ports::{Store, StoreStatus};
+use ports::{Limiter, Store, StoreStatus};
 use staffai::app::system::SystemClock;
 use store::resilient::Resilient;
 use store::{embedded, redis};
@@ -99,14 +99,14 @@ fn steps(round: u64, number: u64) -> [Request; 2] {
 }
 
 /// Microseconds for both steps of each turn, one after the other.
-async fn turns(store: &impl Store, round: u64, table: &mut Table) -> Vec<f64> {
+async fn turns(store: &impl Limiter, round: u64, table: &mut Table) -> Vec<f64> {
     let mut took = Vec::new();
     let mut admitted = 0;
     for number in 0..MEMBERS * 20 {
         let [reserve, settle] = steps(round, number);
         let begun = Instant::now();
-        admitted += u64::from(store.limit(reserve).await == Decision::Admitted);
-        store.limit(settle).await;
+        admitted += u64::from(store.step(reserve).await == Decision::Admitted);
+        store.step(settle).await;
         took.push(begun.elapsed().as_secs_f64() * 1e6);
     }
     exactly(admitted, MEMBERS * u64::from(LIMITS.messages), table);
@@ -124,7 +124,7 @@ async fn on_server(
     for number in 0..MEMBERS * 4 {
         for step in steps(1_000, number) {
             let begun = Instant::now();
-            store.limit(step).await;
+            store.step(step).await;
             took.push(begun.elapsed().as_secs_f64() * 1e6);
         }
     }
@@ -136,8 +136,8 @@ async fn on_server(
         for first in (0..MEMBERS * 20).step_by(usize::try_from(AT_ONCE).unwrap_or(1)) {
             let asked = (first..first + AT_ONCE).map(|number| async move {
                 let [reserve, settle] = steps(2_000 + round, number);
-                let admitted = store.limit(reserve).await == Decision::Admitted;
-                store.limit(settle).await;
+                let admitted = store.step(reserve).await == Decision::Admitted;
+                store.step(settle).await;
                 u64::from(admitted)
             });
             admitted += join_all(asked).await.into_iter().sum::<u64>();

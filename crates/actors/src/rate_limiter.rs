@@ -8,7 +8,7 @@
 //! and a reservation that is there already stays the only one; one whose end was lost stays at its estimate until it has aged
 //! out. What was learned about estimates begins anew, and a member may hear a second notice within the window.
 //!
-//! Every step is one operation of the store. Where the store decides by itself its answer is there at once; else a task waits
+//! Every step is one operation of the limiter. Where it asks no server, its answer is there at once; else a task waits
 //! for it, and further steps about the same member wait behind it, so that they keep their order.
 
 mod refusal;
@@ -38,7 +38,7 @@ use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
 use domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
 use domain::turn::{self, Effort, HistoryScope, Turn};
-use ports::{Clock, Store, Subject};
+use ports::{Clock, Limiter, Store, Subject};
 
 /// How long one step may take. The store bounds itself more tightly.
 const STEP_WITHIN: Duration = Duration::from_secs(10);
@@ -56,7 +56,9 @@ pub enum RateLimiterEvent {
 
 /// The behaviour and its arguments.
 pub struct RateLimiter {
-    /// Who does each step.
+    /// Does each step.
+    pub limiter: Arc<dyn Limiter>,
+    /// Begins to read what an admitted turn needs next.
     pub store: Arc<dyn Store>,
     /// Wall-clock time, for what people read.
     pub clock: Arc<dyn Clock>,
@@ -201,7 +203,7 @@ impl RateLimiter {
             if let Job::Admit { offered, .. } = &job {
                 self.store.read_ahead(read_next(&self.live.now(), &offered.turn));
             }
-            let mut step = self.store.limit(self.request(state, member, &job));
+            let mut step = self.limiter.step(self.request(state, member, &job));
             match (&mut step).now_or_never() {
                 Some(answer) => self.decided(state, member, job, answer),
                 None => {

@@ -29,7 +29,7 @@ use domain::incoming::Incoming;
 use domain::keys;
 use domain::limits::Decision;
 use domain::timer::{Due, Timer};
-use ports::{Clock, Intake, Store, StoreStatus, Write};
+use ports::{Clock, Intake, Limiter, Store, StoreStatus, Write};
 
 /// How often it is looked at what is due.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -49,6 +49,8 @@ pub struct Timers {
     pub live: Live,
     /// Where it stands up to when each timer is dealt with.
     pub store: Arc<dyn Store>,
+    /// Counts the turns of each timer, and lets one process take a fire.
+    pub limiter: Arc<dyn Limiter>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
     /// The way in.
@@ -198,10 +200,10 @@ impl Timers {
             Some(Some(_)) => return Fate::Taken,
             None => return Fate::Later,
         }
-        if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
+        if !matches!(self.limiter.step(fire.claim(&self.process)).await, Decision::Admitted) {
             return Fate::Later;
         }
-        if let Decision::Refused(_) = self.store.limit(fire.budget()).await {
+        if let Decision::Refused(_) = self.limiter.step(fire.budget()).await {
             return Fate::OverBudget;
         }
         let us = Person::new(fire.id.door.clone(), "staffai");

@@ -47,7 +47,7 @@ use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use domain::ids::Door;
 use domain::tool::server::Tooling;
-use ports::{Clock, Dice, Faults, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
+use ports::{Clock, Dice, Faults, Limiter, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -63,6 +63,8 @@ pub struct Parts {
     pub faults: Arc<dyn Faults>,
     /// The store.
     pub store: Arc<dyn Store>,
+    /// Counts what members, places and programs use.
+    pub limiter: Arc<dyn Limiter>,
     /// All doors.
     pub doors: Doors,
     /// The door whose ids stand in the settings: where reports go, and where we are shown with a status.
@@ -381,6 +383,7 @@ impl Wiring {
 
     fn rate_limiter(&self) -> RateLimiter {
         RateLimiter {
+            limiter: Arc::clone(&self.parts.limiter),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),

@@ -128,11 +128,6 @@ pub trait Store: Send + Sync {
     /// moment, in this process or another, one is done. Only keys that are never written otherwise may be replaced.
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced>;
 
-    /// Does one step about a member's limits, by the law of [`domain::limits`]. Steps about one member that are begun one
-    /// after the other are done in that order. A failing backend changes nothing about the law: it goes on by what is known
-    /// here. The answer is there at once where no server has to be asked, and else within the store's own deadline.
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
-
     /// How the store is.
     fn status(&self) -> StoreStatus;
 
@@ -152,6 +147,16 @@ pub trait Store: Send + Sync {
 
     /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
     fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
+}
+
+// === Limits ===
+
+/// Counts what members, places and programs use, and decides what they may still use.
+pub trait Limiter: Send + Sync {
+    /// Does one step by the law of [`domain::limits`], as one atomic operation. Steps about one account that are begun one after
+    /// the other are done in that order. A failing backend changes nothing about the law: the limiter decides by what it knows.
+    /// The answer is there at once where no server has to be asked, and else within the limiter's own deadline.
+    fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
 }
 
 /// Makes copies of everything that is kept.

@@ -22,9 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
-    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Listener,
-    ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster, PresenceUpdates,
-    Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow, StreamEvent, Vitals, Write,
+    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Limiter,
+    Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster,
+    PresenceUpdates, Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow, StreamEvent,
+    Vitals, Write,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -253,16 +254,6 @@ impl Store for MemoryStore {
         async move { replaced }.boxed()
     }
 
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
-        let answer = self.book.lock().decide(self.clock.now(), &request);
-        let mut answering = self.answering.subscribe();
-        async move {
-            let _ = answering.wait_for(|answering| *answering).await;
-            answer
-        }
-        .boxed()
-    }
-
     fn status(&self) -> StoreStatus {
         let degraded = self.degraded.load(Ordering::SeqCst) || self.failing_reads.load(Ordering::SeqCst) > 0;
         if degraded { StoreStatus::Degraded("down".to_owned()) } else { StoreStatus::Ready }
@@ -270,6 +261,18 @@ impl Store for MemoryStore {
 
     fn close(&self, _within: Duration) -> BoxFuture<'_, bool> {
         async { true }.boxed()
+    }
+}
+
+impl Limiter for MemoryStore {
+    fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+        let answer = self.book.lock().decide(self.clock.now(), &request);
+        let mut answering = self.answering.subscribe();
+        async move {
+            let _ = answering.wait_for(|answering| *answering).await;
+            answer
+        }
+        .boxed()
     }
 }
 

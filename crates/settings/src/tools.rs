@@ -187,6 +187,9 @@ pub struct ToolRule {
     /// Doors the call comes through, such as `discord`.
     #[serde(default, deserialize_with = "read::texts")]
     pub doors: Vec<String>,
+    /// Roles whose holders the rule is not about.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub except: Vec<String>,
     /// What then happens.
     #[serde(deserialize_with = "read::word")]
     pub verdict: Verdict,
@@ -197,7 +200,8 @@ pub struct ToolRule {
 
 impl ToolRule {
     fn rule(&self) -> Rule {
-        let Self { tools, operation, resource, roles, users, channels, doors, verdict, approvers } = self.clone();
-        Rule { tools, operation, resource, roles, users, channels, doors, verdict, approvers }
+        let Self { tools, operation, resource, roles, users, channels, doors, except, verdict, approvers } =
+            self.clone();
+        Rule { tools, operation, resource, roles, users, channels, doors, except, verdict, approvers }
     }
 }

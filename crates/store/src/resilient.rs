@@ -25,7 +25,7 @@ use crate::{Backend, OpenError, Steps, counted};
 use domain::counter::Counter;
 use domain::limits;
 use domain::panic;
-use ports::{Clock, Keeping, Replaced, Store, StoreStatus, StoredRow, Write};
+use ports::{Clock, Keeping, Limiter, Replaced, Store, StoreStatus, StoredRow, Write};
 
 mod ahead;
 
@@ -238,6 +238,16 @@ impl<B: Backend> Resilient<B> {
     }
 }
 
+impl<B: Backend> Limiter for Resilient<B> {
+    fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
+        if !B::SHARED {
+            return Box::pin(ready(self.shared.decide(&request)));
+        }
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move { decision::decide_limit(&shared, &request).await })
+    }
+}
+
 impl<B: Backend> Store for Resilient<B> {
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>> {
         Box::pin(async move {
@@ -364,14 +374,6 @@ impl<B: Backend> Store for Resilient<B> {
             let put = Write::Put { key: key.to_owned(), value: value.to_owned(), ttl: None };
             if self.commit(vec![put]).await { Replaced::Done } else { Replaced::Away }
         })
-    }
-
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
-        if !B::SHARED {
-            return Box::pin(ready(self.shared.decide(&request)));
-        }
-        let shared = Arc::clone(&self.shared);
-        Box::pin(async move { decision::decide_limit(&shared, &request).await })
     }
 
     fn status(&self) -> StoreStatus {

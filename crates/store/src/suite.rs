@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use domain::counter::Counter;
 use domain::ids::{Door, Timestamp, TurnId};
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use ports::{Clock, Replaced, Store, StoreStatus, Write, replace};
+use ports::{Clock, Limiter, Replaced, Store, StoreStatus, Write, replace};
 
 /// Longer than any store of the tests needs to close.
 pub const CLOSING: Duration = Duration::from_secs(20);
@@ -42,8 +42,13 @@ pub struct Bench {
     /// How long before its end a key is certainly there: zero where the test moves the time.
     pub edge: Duration,
     /// Opens a store on the same data as the last one.
-    pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Store>>>,
+    pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Opened>>>,
 }
+
+/// An open store, with both ports that it implements.
+pub trait Opened: Store + Limiter {}
+
+impl<T: Store + Limiter> Opened for T {}
 
 /// Sets a key for ever.
 pub fn put(key: &str, value: &str) -> Write {
@@ -276,24 +281,24 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
     let turn = |number: u32| TurnId::new(Door::new("d"), number.to_string());
     let store = (bench.open)().await;
     for number in 0..3 {
-        assert_eq!(store.limit(ask(number)).await, Decision::Admitted);
+        assert_eq!(store.step(ask(number)).await, Decision::Admitted);
     }
-    assert!(matches!(store.limit(ask(3)).await, Decision::Refused(_)));
-    store.limit(step(Step::Settle(turn(0), Some(700)))).await;
-    store.limit(step(Step::Cancel(turn(1)))).await;
+    assert!(matches!(store.step(ask(3)).await, Decision::Refused(_)));
+    store.step(step(Step::Settle(turn(0), Some(700)))).await;
+    store.step(step(Step::Cancel(turn(1)))).await;
     let used =
         |answer| if let Decision::Used(used) = answer { (used.messages, used.tokens) } else { panic!("{answer:?}") };
     let read = || step(Step::Read(Limits { messages: 3, tokens: 1_000 }));
-    assert_eq!(used(store.limit(read()).await), (2, 750));
+    assert_eq!(used(store.step(read()).await), (2, 750));
     store.close(CLOSING).await;
 
     let store = (bench.open)().await;
-    assert_eq!(used(store.limit(read()).await), (2, 750));
-    assert_eq!(store.limit(ask(2)).await, Decision::Admitted, "it has its reservation");
-    store.limit(step(Step::Settle(turn(0), Some(5)))).await;
-    assert_eq!(store.limit(ask(4)).await, Decision::Admitted);
-    assert!(matches!(store.limit(ask(5)).await, Decision::Refused(_)));
-    assert_eq!(used(store.limit(read()).await), (3, 800));
+    assert_eq!(used(store.step(read()).await), (2, 750));
+    assert_eq!(store.step(ask(2)).await, Decision::Admitted, "it has its reservation");
+    store.step(step(Step::Settle(turn(0), Some(5)))).await;
+    assert_eq!(store.step(ask(4)).await, Decision::Admitted);
+    assert!(matches!(store.step(ask(5)).await, Decision::Refused(_)));
+    assert_eq!(used(store.step(read()).await), (3, 800));
     store.close(CLOSING).await;
 }
 

@@ -17,7 +17,7 @@ use domain::incoming::Incoming;
 use domain::keys;
 use domain::limits::Decision;
 use domain::webhook::{Knock, Unproven};
-use ports::{Clock, Intake, Store, Webhooks, Write};
+use ports::{Clock, Intake, Limiter, Store, Webhooks, Write};
 
 /// The answer to every unauthenticated request, for any reason.
 const NOT_SIGNED: &str = "no such webhook, or not signed for it just now: send the headers of its scheme, which are X-Staffai-Timestamp (seconds) and X-Staffai-Signature (v1= and HMAC-SHA256 in hexadecimal) unless another one is set";
@@ -31,8 +31,10 @@ pub struct Hooks {
     pub intake: Arc<dyn Intake>,
     /// The webhooks in force.
     pub webhooks: Arc<dyn Webhooks>,
-    /// The store of turn records and budgets.
+    /// The store of turn records.
     pub store: Arc<dyn Store>,
+    /// Counts the turns of each webhook, and lets one process take a request.
+    pub limiter: Arc<dyn Limiter>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// An id that differs between the processes on one store.
@@ -82,13 +84,13 @@ impl Hooks {
             };
             return over(&name, "replayed", answer);
         }
-        if !matches!(self.store.limit(fire.claim(&self.process)).await, Decision::Admitted) {
+        if !matches!(self.limiter.step(fire.claim(&self.process)).await, Decision::Admitted) {
             return again(
                 refused(StatusCode::SERVICE_UNAVAILABLE, "this request is in progress; try again later"),
                 AGAIN,
             );
         }
-        if let Decision::Refused(refusal) = self.store.limit(fire.budget()).await {
+        if let Decision::Refused(refusal) = self.limiter.step(fire.budget()).await {
             let answer = refused(StatusCode::TOO_MANY_REQUESTS, "this webhook is over its budget of turns an hour");
             let after = refusal.retry_after.map_or(1, |wait| wait.as_secs() + 1);
             return over(&name, "budget", again(answer, HeaderValue::from(after)));

@@ -109,8 +109,8 @@ async fn put_back(settings: &Settings, from: &Path) -> Result<String, Failed> {
     let wrong = |why: String| (why, exit::USAGE);
     Copy::open(from).and_then(Copy::check).map_err(wrong)?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = assemble::store(settings, &clock, None).await;
-    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?;
+    let store = assemble::open_store(settings, &clock, None).await;
+    let store = store.map_err(|error| (error.to_string(), exit::IN_USE))?.store;
     let done = put_into(&*store, settings, from, clock.now()).await;
     let saved = store.close(STORE_WITHIN).await;
     match done {

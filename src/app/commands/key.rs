@@ -229,7 +229,8 @@ async fn tell(settings: &Settings, revoked: &[KeyHash]) -> Result<(), String> {
         return Ok(());
     }
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-    let store = assemble::store(settings, &clock, None).await.map_err(|error| error.to_string())?;
+    let opened = assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?;
+    let store = opened.store;
     let told = replace(&*store, REVOKED_KEYS, |stored| {
         let known: Revoked = stored.and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         serde_json::to_string(&known.with(revoked)).ok()

@@ -256,7 +256,7 @@ async fn change(
     let store = match settings.redis.address() {
         Some(_) => {
             let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-            Some(assemble::store(settings, &clock, None).await.map_err(|error| error.to_string())?)
+            Some(assemble::open_store(settings, &clock, None).await.map_err(|error| error.to_string())?.store)
         }
         None => None,
     };

@@ -106,6 +106,6 @@ pub(crate) async fn open_store(settings: &Settings) -> Result<Arc<dyn Store>, Fa
         let dir = settings.store.dir.display();
         return Err((format!("nothing is kept in {dir} yet, and no service answers"), exit::NEGATIVE));
     }
-    let store = assemble::store(settings, &(Arc::new(SystemClock) as _), None).await;
-    store.map_err(|error| (error.to_string(), exit::IN_USE))
+    let store = assemble::open_store(settings, &(Arc::new(SystemClock) as _), None).await;
+    store.map(|opened| opened.store).map_err(|error| (error.to_string(), exit::IN_USE))
 }

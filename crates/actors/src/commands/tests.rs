@@ -8,7 +8,6 @@ use crate::testing::{BEGINNING, DOOR, Inbox, LEAF, LONG, Stage, Tree, at, live, 
 use domain::command::{Callback, CallbackToken, Caller};
 use domain::ids::Timestamp;
 use domain::keys;
-use domain::limits;
 use domain::locale::Locale;
 use domain::outgoing::FILE_BYTES_MAX;
 use domain::rejection::Rejection;
@@ -55,10 +54,6 @@ impl Store for Odd {
 
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced> {
         self.inner.replace(key, seen, value)
-    }
-
-    fn limit(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision> {
-        self.inner.limit(request)
     }
 
     fn status(&self) -> StoreStatus {

@@ -25,6 +25,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
     let (sweeper, outbox) = (at("restriction_sweeper"), at("outbox"));
     let live = live(variables, Arc::new(ScriptedModels::new(&["main"])));
     let actor = RateLimiter {
+        limiter: Arc::clone(&store) as _,
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live,

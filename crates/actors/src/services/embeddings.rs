@@ -18,7 +18,7 @@ use domain::ledger::{self, Tally};
 use domain::limits::rules::Applied;
 use domain::limits::{Decision, Request, Reservation, Step};
 use domain::turn::Effort;
-use ports::{Clock, EmbeddingAsk, Metering, ModelError, NotEmbedded, Store};
+use ports::{Clock, EmbeddingAsk, Limiter, Metering, ModelError, NotEmbedded, Store};
 
 /// The most inputs of one call: so many of the longest vectors, each number in full, are well below what an answer may hold.
 const AT_ONCE: usize = 16;
@@ -34,7 +34,9 @@ const PERMIT_WITHIN: Duration = Duration::from_secs(20);
 pub struct Meter {
     /// What this process runs with.
     pub live: Live,
-    /// Limits and ledger.
+    /// Reserves and settles the tokens.
+    pub limiter: Arc<dyn Limiter>,
+    /// Keeps the ledger.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
@@ -129,7 +131,7 @@ impl Meter {
 
     async fn step(&self, person: &Person, step: Step) -> Decision {
         let member = keys::limits::limited(person, Some(person.door.as_str()));
-        self.store.limit(Request { member, window: self.live.now().limits.window, step }).await
+        self.limiter.step(Request { member, window: self.live.now().limits.window, step }).await
     }
 
     async fn write_down(&self, person: &Person, row: &str, made: &Embeddings) {

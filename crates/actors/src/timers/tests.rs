@@ -35,6 +35,7 @@ async fn process(name: &str, (store, clock): &Outside, cron: &str, per_hour: u32
     let actor = Timers {
         live: Live::new(running),
         store: Arc::clone(store) as _,
+        limiter: Arc::clone(store) as _,
         clock: Arc::clone(clock) as _,
         intake: Arc::new(GatewayIntake { gateway: gateway.clone() }),
         process: name.into(),

@@ -118,6 +118,7 @@ impl Wiring {
     pub(super) fn timers(&self) -> Timers {
         Timers {
             live: self.parts.live.clone(),
+            limiter: Arc::clone(&self.parts.limiter),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             intake: Arc::new(self.handles.intake()),

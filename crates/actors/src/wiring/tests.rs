@@ -123,6 +123,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         dice: Arc::new(FixedDice::new(0.5)),
         faults,
         store: Arc::clone(&outside.store) as _,
+        limiter: Arc::clone(&outside.store) as _,
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),

@@ -57,6 +57,8 @@ pub struct Rule {
     pub channels: Vec<String>,
     /// Names of doors.
     pub doors: Vec<String>,
+    /// Ids of roles whose holders the rule is not about. At a door whose role ids are unknown, no caller holds one.
+    pub except: Vec<String>,
     /// What is decided.
     pub verdict: Verdict,
     /// Ids of roles that may approve; none leaves it to the caller.
@@ -221,19 +223,22 @@ impl Rule {
             users: Vec::new(),
             channels: Vec::new(),
             doors: Vec::new(),
+            except: Vec::new(),
             verdict,
             approvers: Vec::new(),
         }
     }
 
-    /// Whether it is about this caller.
+    /// Returns true if the rule is about this caller.
     #[must_use]
     pub fn is_for(&self, caller: Caller<'_>) -> bool {
         let any = |ids: &[String], wanted: &str| ids.iter().any(|id| id == wanted);
+        let known = caller.known || any(&self.doors, caller.place.door.as_str());
         let in_place = any(&self.channels, &caller.place.id)
             || caller.parent.is_some_and(|parent| any(&self.channels, &parent.id));
         let lists = !(self.roles.is_empty() && self.users.is_empty() && self.channels.is_empty());
-        (caller.known || !lists || any(&self.doors, caller.place.door.as_str()))
+        (known || !lists)
+            && !(known && caller.roles.iter().any(|role| any(&self.except, role)))
             && (self.roles.is_empty() || caller.roles.iter().any(|role| any(&self.roles, role)))
             && (self.users.is_empty() || any(&self.users, &caller.person.id))
             && (self.channels.is_empty() || in_place)

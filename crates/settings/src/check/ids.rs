@@ -55,9 +55,9 @@ impl Checks<'_> {
         }
         let ours = |rule: &&mut super::super::tools::ToolRule| rule.doors.iter().all(|door| door == DOOR);
         for rule in tools.rules.iter_mut().filter(ours) {
-            let lists = [&mut rule.roles, &mut rule.users, &mut rule.channels, &mut rule.approvers];
+            let lists = [&mut rule.roles, &mut rule.users, &mut rule.channels, &mut rule.except, &mut rule.approvers];
             if !lists.into_iter().all(|ids| all(ids)) {
-                let fix = "roles, users, channels and approvers must be Discord ids, which are whole numbers; \
+                let fix = "roles, users, channels, except and approvers must be Discord ids, which are whole numbers; \
                            a rule for other doors names them in doors";
                 self.problem("tools.rules", fix);
             }

@@ -75,7 +75,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "STAFFAI_TOOLS__RULES",
         "[{tools = \"x\", verdict = \"ask\", users = [\"U1\"]}]",
-        "tools.rules = \"[{tools = \\\"x\\\", verdict = \\\"ask\\\", users = [\\\"U1\\\"]}]\" (STAFFAI_TOOLS__RULES in the environment): roles, users, channels and approvers must be Discord ids, which are whole numbers; a rule for other doors names them in doors",
+        "tools.rules = \"[{tools = \\\"x\\\", verdict = \\\"ask\\\", users = [\\\"U1\\\"]}]\" (STAFFAI_TOOLS__RULES in the environment): roles, users, channels, except and approvers must be Discord ids, which are whole numbers; a rule for other doors names them in doors",
     ),
     (
         "RESTRICTED_CHANNEL_ID",

@@ -11,7 +11,7 @@ use super::tables::SWEEP_REMOVES;
 use super::*;
 use crate::OpenError;
 use crate::resilient::Resilient;
-use crate::suite::{self, Bench, CLOSING, TestClock, delete, put, put_for, row};
+use crate::suite::{self, Bench, CLOSING, Opened, TestClock, delete, put, put_for, row};
 use ports::{Store, StoreStatus};
 
 async fn start(dir: &Path, clock: &Arc<TestClock>) -> Result<Resilient<Embedded>, OpenError> {
@@ -24,7 +24,7 @@ fn bench(dir: &TempDir) -> Bench {
     let (path, used) = (dir.path().to_owned(), clock.clone());
     let open = move || {
         let (path, clock) = (path.clone(), used.clone());
-        let opened = async move { Box::new(start(&path, &clock).await.unwrap()) as Box<dyn Store> };
+        let opened = async move { Box::new(start(&path, &clock).await.unwrap()) as Box<dyn Opened> };
         Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
     };
     Bench { pass: Box::new(move |by| clock.advance(by)), edge: Duration::ZERO, open: Box::new(open) }

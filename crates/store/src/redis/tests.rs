@@ -7,8 +7,8 @@ use super::opener::Opener;
 use super::*;
 use crate::Ticket;
 use crate::resilient::Resilient;
-use crate::suite::{self, Bench, CLOSING, TestClock, add, add_for, delete, put, put_for, row};
-use ports::{Replaced, Store};
+use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
+use ports::Replaced;
 
 #[path = "../../../../tests/redis/server.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -34,7 +34,7 @@ fn bench(server: &Arc<Server>) -> Bench {
         let (opener, clock) = (opener(&there), Arc::clone(&used));
         let opened = async move {
             let store = Resilient::start_with(move || opener.open(), clock, limits()).await.unwrap();
-            Box::new(store) as Box<dyn Store>
+            Box::new(store) as Box<dyn Opened>
         };
         Box::pin(opened) as futures_util::future::BoxFuture<'static, _>
     };

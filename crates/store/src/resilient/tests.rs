@@ -458,10 +458,10 @@ async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
     };
     for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
         let world = World::new(QUICK).await;
-        assert_eq!(world.store.limit(ask(0)).await, Decision::Admitted);
+        assert_eq!(world.store.step(ask(0)).await, Decision::Admitted);
         assert!(world.store.write(vec![put("a", "1")]).await);
         world.switches.set(mood, mood);
-        let admitted: Vec<_> = (1..6).map(|number| world.store.limit(ask(number)).now_or_never().unwrap()).collect();
+        let admitted: Vec<_> = (1..6).map(|number| world.store.step(ask(number)).now_or_never().unwrap()).collect();
         assert_eq!(admitted.iter().filter(|answer| **answer == Decision::Admitted).count(), 2, "{mood:?}");
         world.until(true).await;
         world.switches.set(Mood::Well, Mood::Well);

@@ -79,6 +79,9 @@ fn rules_are_about_roles_users_places_and_doors() {
         (Rule { channels: text("91"), ..deny.clone() }, false),
         (Rule { doors: text("discord"), ..deny.clone() }, true),
         (Rule { doors: text("slack"), ..deny.clone() }, false),
+        (Rule { except: text("10"), ..deny.clone() }, false),
+        (Rule { except: text("11"), ..deny.clone() }, true),
+        (Rule { roles: text("10"), except: text("10"), ..deny.clone() }, false),
         (Rule { roles: text("10"), users: text("2"), ..deny.clone() }, false),
     ] {
         let decided = decide(std::slice::from_ref(&rule), ada.caller(), reads("x", &[]), Verdict::Auto);
@@ -152,4 +155,18 @@ proptest! {
         prop_assert_eq!(decide(&rules, ada.caller(), reads("fm__x", &[]), Verdict::Auto).verdict, Verdict::Deny);
         prop_assert!(!is_visible(&rules, ada.caller(), "fm__x"));
     }
+}
+
+#[test]
+fn only_these_roles_is_a_denial_with_an_exception() {
+    let rules = [Rule { except: vec!["10".to_owned()], ..Rule::everywhere("image__*", Verdict::Deny) }];
+    let verdict = |caller| decide(&rules, caller, reads("image__draw", &[]), Verdict::Auto).verdict;
+    let ada = Asks::ada();
+    assert_eq!(verdict(ada.caller()), Verdict::Auto);
+    assert!(is_visible(&rules, ada.caller(), "image__draw"));
+    let ben = Asks { roles: vec!["12".to_owned()], ..Asks::ada() };
+    assert_eq!(verdict(ben.caller()), Verdict::Deny);
+    assert!(!is_visible(&rules, ben.caller(), "image__draw"));
+    let elsewhere = Caller { known: false, ..ada.caller() };
+    assert_eq!(verdict(elsewhere), Verdict::Deny, "a role id of another door opens nothing");
 }
