@@ -96,7 +96,7 @@ mod tests {
                 "operation: must be read or write",
                 "there is no field role; did you mean roles?",
                 "verdict: must be auto, ask or deny",
-                "there is no field weather; the fields are tools, operation, resource, roles, users, channels, doors, verdict, approvers",
+                "there is no field weather; the fields are tools, operation, resource, roles, users, channels, doors, except, verdict, approvers",
             ]
         );
         assert_eq!(mistakes::<ToolRule>("tools = 'x'"), ["verdict is missing; add it"]);
