@@ -1,26 +1,26 @@
-//! Why the model stopped that wrote an answer, as far as that concerns whoever asked.
+//! The reason why a model stopped, as far as it concerns the member who asked.
 
 use serde::{Deserialize, Serialize};
 
 use super::completion::{Completion, Finish};
 
-/// How the completion ended that became an answer, as far as that concerns whoever asked.
+/// The way in which the completion behind an answer ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerEnd {
-    /// The model had said all that it wanted to say.
+    /// The model finished its answer.
     #[default]
     Whole,
-    /// It reached its limit of tokens.
+    /// The answer reached the token limit.
     CutOff,
-    /// The provider's content filter stopped it.
+    /// The provider's content filter stopped the answer.
     Filtered,
     /// The model refused to answer.
     Refused,
 }
 
 impl AnswerEnd {
-    /// The end of a completion.
+    /// Returns how a completion ended.
     #[must_use]
     pub fn of(completion: &Completion) -> Self {
         match completion.finish {
@@ -31,7 +31,7 @@ impl AnswerEnd {
         }
     }
 
-    /// True if nothing of it is missing.
+    /// True if the answer is complete.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         *self == Self::Whole

@@ -1,4 +1,4 @@
-//! Keys of programs: who holds one, what it opens, and until when. Of the key itself only a hash is known.
+//! API keys of programs: owner, rights, expiry. Only the hash of a key is stored.
 
 use std::sync::Arc;
 
@@ -8,33 +8,33 @@ use sha2::{Digest, Sha256};
 use super::ids::{Door, Person, Timestamp};
 use super::limits::Limits;
 
-/// How keys begin that this program makes.
+/// The prefix of keys that this program creates.
 pub const PREFIX: &str = "sk-staffai-";
-/// The door whose persons the holders of keys are, whichever door they come through: they have one window of limits and one ledger.
+/// The door of all key holders, whichever door they use: each has one limit window and one ledger.
 pub const HOLDERS: Door = Door::new("api");
-/// The longest name of a key.
+/// The longest name of a key, in bytes.
 pub const NAME_MAX: usize = 64;
-/// The most keys.
+/// Maximum number of keys.
 pub const KEYS_MAX: usize = 1_000;
 
-/// The SHA-256 of a key. Keys are long and drawn at random, so no slower hash is needed.
+/// The SHA-256 of a key. Keys are long and random, so a slower hash is not needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct KeyHash([u8; 32]);
 
 impl KeyHash {
-    /// The hash of a key.
+    /// Hashes a key.
     #[must_use]
     pub fn of(key: &str) -> Self {
         Self(Sha256::digest(key.as_bytes()).into())
     }
 
-    /// The hash as 64 hexadecimal digits.
+    /// Returns the hash as 64 hexadecimal digits.
     #[must_use]
     pub fn to_hex(self) -> String {
         self.0.map(|byte| format!("{byte:02x}")).concat()
     }
 
-    /// Takes as long whatever differs.
+    /// Compares in constant time.
     fn is(&self, other: &Self) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differs, (one, other)| differs | (one ^ other)) == 0
     }
@@ -56,15 +56,15 @@ impl<'de> Deserialize<'de> for KeyHash {
     }
 }
 
-/// What a key opens.
+/// A permission of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Right {
-    /// Asking.
+    /// Asking the model.
     Chat,
-    /// Our tools may be used for its answers, as the rules of tools say.
+    /// Use of the bot's tools in answers, subject to the tool rules.
     Tools,
-    /// Dashboard, tree, sessions of the terminal: what the operator sees and does.
+    /// Operator access: dashboard, supervision tree, terminal sessions.
     Operate,
 }
 
@@ -72,7 +72,7 @@ impl Right {
     /// Every right.
     pub const ALL: [Self; 3] = [Self::Chat, Self::Tools, Self::Operate];
 
-    /// Its name in files and on the command line.
+    /// Returns the name used in files and on the command line.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -83,50 +83,50 @@ impl Right {
     }
 }
 
-/// One key.
+/// One API key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ApiKey {
-    /// Whose it is: the person in the ledger, in limits and in logs.
+    /// The owner's name in the ledger, limits and logs.
     pub name: String,
-    /// Its hash.
+    /// The hash of the key.
     pub sha256: KeyHash,
-    /// What it opens.
+    /// The permissions.
     pub rights: Vec<Right>,
-    /// Keys of the model rows that it may ask; empty for all.
+    /// Keys of the model rows that it may ask. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub models: Vec<String>,
-    /// Names of the doors that it opens; empty for all.
+    /// Names of the doors that it may use. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub doors: Vec<String>,
-    /// Names of the profiles of prompts that it may choose; empty for all.
+    /// Names of the prompt profiles that it may choose. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub profiles: Vec<String>,
-    /// What it may use within the window of all limits; none: what every member may.
+    /// Its own limits within the common window. `None`: the limits of a member.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<KeyLimits>,
-    /// When it was made, in milliseconds since the Unix epoch.
+    /// Creation time, in milliseconds since the Unix epoch.
     #[serde(default)]
     pub made_at: u64,
-    /// When it ends, in milliseconds since the Unix epoch; none for never.
+    /// Expiry, in milliseconds since the Unix epoch. `None`: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<u64>,
 }
 
-/// What a key may use within the window of the limits.
+/// The limits of one key within the common window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeyLimits {
-    /// Requests; 0 for any number.
+    /// Requests; 0 means unlimited.
     pub messages: u32,
-    /// Tokens; 0 for any number.
+    /// Tokens; 0 means unlimited.
     pub tokens: u64,
 }
 
-/// More than any window holds, and a number that every store keeps exactly.
+/// More tokens than any window holds, and a number that every store represents exactly.
 const ANY_TOKENS: u64 = 1 << 52;
 
-/// A key that may use any number says 0, where limits mean none by it.
+/// In the settings of a key, 0 means unlimited; in [`Limits`], it means nothing is allowed.
 impl From<KeyLimits> for Limits {
     fn from(KeyLimits { messages, tokens }: KeyLimits) -> Self {
         Self {
@@ -137,55 +137,55 @@ impl From<KeyLimits> for Limits {
 }
 
 impl ApiKey {
-    /// Whether it opens this.
+    /// True if the key grants this right.
     #[must_use]
     pub fn may(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
 
-    /// Whether it opens this door.
+    /// True if the key may use this door.
     #[must_use]
     pub fn opens(&self, door: &Door) -> bool {
         self.doors.is_empty() || self.doors.iter().any(|name| name == door.as_str())
     }
 
-    /// Whether it may ask this row.
+    /// True if the key may ask this row.
     #[must_use]
     pub fn may_ask(&self, row: &str) -> bool {
         self.models.is_empty() || self.models.iter().any(|key| key == row)
     }
 
-    /// Whether it opens what that one opens.
+    /// True if both keys grant the same rights, models, doors and profiles.
     fn opens_the_same(&self, other: &Self) -> bool {
         (&self.rights, &self.models, &self.doors, &self.profiles)
             == (&other.rights, &other.models, &other.doors, &other.profiles)
     }
 
-    /// Whether it has ended.
+    /// True if the key has expired.
     #[must_use]
     pub fn is_over(&self, now: Timestamp) -> bool {
         self.expires_at.is_some_and(|at| at <= now.0)
     }
 }
 
-/// Whether this may be the name of a key. It stands in ids and in the keys of the store.
+/// True if this is a valid key name. Names are part of ids and store keys, so only a few characters are allowed.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     let usable = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
     !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(usable)
 }
 
-/// Who asks: the holder of a key or, while there are no keys, somebody on this machine.
+/// The caller of an API request: the holder of a key or, if no keys are configured, a program on this machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Caller {
-    /// Somebody on this machine, who may do everything.
+    /// A program on this machine, with all rights.
     Local,
     /// The holder of this key.
     Key(Arc<ApiKey>),
 }
 
 impl Caller {
-    /// Their name among persons.
+    /// Returns the caller's name as a person.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -194,7 +194,7 @@ impl Caller {
         }
     }
 
-    /// The holder of a key as a person; none while there are no keys.
+    /// Returns the key holder as a person, `None` for a local caller.
     #[must_use]
     pub fn person(&self) -> Option<Person> {
         match self {
@@ -203,7 +203,7 @@ impl Caller {
         }
     }
 
-    /// Whether they may do this.
+    /// True if the caller has this right.
     #[must_use]
     pub fn may(&self, right: Right) -> bool {
         match self {
@@ -212,7 +212,7 @@ impl Caller {
         }
     }
 
-    /// Whether they may come through this door.
+    /// True if the caller may use this door.
     #[must_use]
     pub fn opens(&self, door: &Door) -> bool {
         match self {
@@ -221,7 +221,7 @@ impl Caller {
         }
     }
 
-    /// The keys of the rows that they may ask; empty for all.
+    /// Returns the keys of the rows that the caller may ask. Empty: all.
     #[must_use]
     pub fn rows(&self) -> &[String] {
         match self {
@@ -230,7 +230,7 @@ impl Caller {
         }
     }
 
-    /// Whether they may choose this profile of prompts.
+    /// True if the caller may choose this prompt profile.
     #[must_use]
     pub fn may_choose(&self, profile: &str) -> bool {
         match self {
@@ -239,7 +239,7 @@ impl Caller {
         }
     }
 
-    /// Whether they may ask this row.
+    /// True if the caller may ask this row.
     #[must_use]
     pub fn may_ask(&self, row: &str) -> bool {
         match self {
@@ -249,26 +249,27 @@ impl Caller {
     }
 }
 
-/// True if the request showed a key that no browser adds by itself. A `GET` may have an effect with one alone.
+/// True if the request carries a key that a browser does not add by itself. A `GET` may have effects only with such a
+/// key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Proven(pub bool);
 
-/// All keys that are in force.
+/// All configured keys.
 #[derive(Debug, Clone, Default)]
 pub struct KeyRing {
     keys: Vec<Arc<ApiKey>>,
-    /// Keys are kept in a file, be it that none is left.
+    /// True if a key file is in use, even if it holds no key.
     kept: bool,
 }
 
 impl KeyRing {
-    /// A ring of these keys.
+    /// Creates a ring of these keys.
     #[must_use]
     pub fn new(keys: impl IntoIterator<Item = ApiKey>) -> Self {
         Self { keys: keys.into_iter().map(Arc::new).collect(), kept: false }
     }
 
-    /// A ring of keys that were set as they are and open everything.
+    /// Creates a ring of plain keys from the settings, each with all rights.
     #[must_use]
     pub fn of_secrets<'a>(keys: impl IntoIterator<Item = &'a str>) -> Self {
         Self::new(keys.into_iter().enumerate().map(|(at, key)| ApiKey {
@@ -284,8 +285,8 @@ impl KeyRing {
         }))
     }
 
-    /// The same with the keys of a file. Where that has lost its last one, nobody may ask without a key all the same: whoever revoked
-    /// it did not mean to open the door.
+    /// Adds the keys of a key file. From then on a key is required even if the file is empty: revoking the last key
+    /// must not open the door.
     #[must_use]
     pub fn with(mut self, kept: impl IntoIterator<Item = ApiKey>) -> Self {
         self.keys.extend(kept.into_iter().map(Arc::new));
@@ -293,25 +294,26 @@ impl KeyRing {
         self
     }
 
-    /// No key was set or made, so this machine alone may ask.
+    /// True if keys are neither configured nor stored, so only this machine may connect.
     #[must_use]
     pub const fn is_unused(&self) -> bool {
         self.keys.is_empty() && !self.kept
     }
 
-    /// There is no key, so none can be presented.
+    /// True if the ring is empty, so no key can be presented.
     #[must_use]
     pub const fn has_none(&self) -> bool {
         self.keys.is_empty()
     }
 
-    /// A key is in force that opens what operators see and do.
+    /// True if a valid key grants operator access.
     #[must_use]
     pub fn has_operator(&self, now: Timestamp) -> bool {
         self.keys.iter().any(|key| key.may(Right::Operate) && !key.is_over(now))
     }
 
-    /// The key that somebody presents, while it is in force; one that was set and left empty opens nothing. Takes as long whichever it is.
+    /// Returns the presented key if it is valid. An empty key never matches. The time does not depend on which key
+    /// matches.
     #[must_use]
     pub fn find(&self, presented: &str, now: Timestamp) -> Option<Arc<ApiKey>> {
         if presented.is_empty() {
@@ -322,15 +324,15 @@ impl KeyRing {
         matching.filter(|key| !key.is_over(now)).cloned()
     }
 
-    /// True while this key is in force and opens what it opened before: a change of its rights, models, doors or profiles counts as
-    /// the end of the old one.
+    /// True while this key is valid and unchanged. Any change of its rights, models, doors or profiles ends the old
+    /// key.
     #[must_use]
     pub fn still_opens(&self, key: &ApiKey, now: Timestamp) -> bool {
         let same = |other: &&Arc<ApiKey>| other.sha256 == key.sha256 && other.name == key.name;
         self.keys.iter().find(same).is_some_and(|other| !other.is_over(now) && other.opens_the_same(key))
     }
 
-    /// What the holder of this name may use; none where nothing of their own is set.
+    /// Returns the limits of the key with this name, `None` if it has no limits of its own.
     #[must_use]
     pub fn limits_of(&self, name: &str) -> Option<Limits> {
         self.keys.iter().find(|key| key.name == name)?.limits.map(Limits::from)

@@ -1,5 +1,5 @@
-//! What is read of the files that come with messages, and how a model is told of them. A file's bytes decide what it is; what
-//! its sender claims decides only whether it is looked at. Whatever is not read is named, with the reason.
+//! Attachments: which files are read and how the model sees them. The type of a file is decided by its bytes; the
+//! sender's claims only decide whether the file is fetched. A file that is not read is named, with the reason.
 
 use std::sync::Arc;
 
@@ -9,19 +9,19 @@ use serde::{Deserialize, Serialize};
 use super::clean::clean;
 use super::completion::{Item, Picture};
 
-/// The most files of one message that are heard of.
+/// Maximum number of files of one message; the rest are ignored.
 pub const MAX_ATTACHMENTS: usize = 10;
 
-/// A file that came with a message: what is claimed of it. What it is really, only its bytes tell.
+/// A file of a message, as the sender and the platform describe it. Its real type is known only from its bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attachment {
-    /// The name it was sent under.
+    /// The file name.
     pub name: String,
-    /// The media type that its sender or the platform claims.
+    /// The claimed media type.
     pub mime: Option<String>,
-    /// Its claimed length in bytes.
+    /// The claimed length in bytes.
     pub size: u64,
-    /// Where the platform keeps it.
+    /// The address at the platform.
     pub url: String,
     /// The claimed width of a picture, in pixels.
     pub width: Option<u32>,
@@ -29,37 +29,37 @@ pub struct Attachment {
     pub height: Option<u32>,
 }
 
-/// The most pictures of one question, those of a quoted message included.
+/// Maximum number of pictures of one question, including those of a quoted message.
 pub const MAX_PICTURES: usize = 4;
 
-/// The longest picture, in bytes: written as text in a request it stays below the 5 MB that some providers take.
+/// The largest picture, in bytes. Encoded as text, it stays below the 5 MB that some providers accept.
 pub const MAX_PICTURE_BYTES: u64 = 3_584 << 10;
 
-/// All pictures of one question together, in bytes.
+/// The largest total of all pictures of one question, in bytes.
 pub const MAX_PICTURES_BYTES: u64 = 2 * MAX_PICTURE_BYTES;
 
 /// The longest side of a picture, in pixels.
 pub const MAX_SIDE: usize = 8_000;
 
-/// The most pixels of a picture.
+/// Maximum number of pixels of a picture.
 pub const MAX_PIXELS: usize = 36_000_000;
 
-/// How much longer than its short side the long side of a picture may be.
+/// The largest ratio of a picture's long side to its short side.
 pub const MAX_RATIO: usize = 20;
 
-/// The most text files of one question.
+/// Maximum number of text files of one question.
 pub const MAX_TEXTS: usize = 4;
 
-/// All text files of one question together, in bytes.
+/// The largest total of all text files of one question, in bytes.
 pub const MAX_TEXTS_BYTES: u64 = 16 << 10;
 
-/// The longest file name that is shown or remembered, in Unicode scalar values.
+/// The longest file name shown or stored, in Unicode scalar values.
 pub const MAX_NAME_CHARS: usize = 80;
 
-/// The longest media type that is shown, in Unicode scalar values.
+/// The longest media type shown, in Unicode scalar values.
 const MAX_KIND_CHARS: usize = 40;
 
-/// Pictures that models take.
+/// Picture formats that models accept: type, media type, file extensions.
 const PICTURES: [(ImageType, &str, &[&str]); 4] = [
     (ImageType::Png, "image/png", &["png"]),
     (ImageType::Jpeg, "image/jpeg", &["jpg", "jpeg"]),
@@ -67,7 +67,7 @@ const PICTURES: [(ImageType, &str, &[&str]); 4] = [
     (ImageType::Webp, "image/webp", &["webp"]),
 ];
 
-/// Media types of text that do not begin with `text/`.
+/// Text media types that do not begin with `text/`.
 const TEXTS: [&str; 10] = [
     "application/json",
     "application/xml",
@@ -81,13 +81,13 @@ const TEXTS: [&str; 10] = [
     "application/x-ndjson",
 ];
 
-/// Media types that claim nothing.
+/// Media types that say nothing about the content.
 const NO_CLAIM: [&str; 2] = ["", "application/octet-stream"];
 
-/// What is still allowed for one question.
+/// The remaining allowance of one question.
 #[derive(Debug, Clone)]
 pub struct Allowance {
-    /// Some model that may be asked can see.
+    /// True if at least one candidate model accepts pictures.
     sight: bool,
     pictures: usize,
     picture_bytes: u64,
@@ -95,13 +95,13 @@ pub struct Allowance {
     text_bytes: u64,
 }
 
-/// About how many tokens one picture costs: providers count 85 to some thousands.
+/// Approximate tokens of one picture; providers count 85 to several thousand.
 pub const PICTURE_TOKENS: u64 = 1_000;
 
-/// About how many bytes of text make a token.
+/// Approximate bytes of text per token.
 const BYTES_A_TOKEN: u64 = 4;
 
-/// About how many tokens these files cost at most, if the model that is asked can see.
+/// Estimates the upper bound of tokens for these files, if the model accepts pictures.
 #[must_use]
 pub fn estimate(files: &[Attachment]) -> u64 {
     let mut allowance = Allowance::new(true);
@@ -113,40 +113,40 @@ pub fn estimate(files: &[Attachment]) -> u64 {
     files.iter().map(cost).sum()
 }
 
-/// What shall be done with one file.
+/// The decision about one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Plan {
-    /// It is fetched as a picture.
+    /// Fetch it as a picture.
     Picture,
-    /// It is fetched as a text.
+    /// Fetch it as text.
     Text,
-    /// It is only named, for this reason.
+    /// Only name it, for this reason.
     Name(Unread),
 }
 
-/// Why a file is only named.
+/// The reason why a file is not read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unread {
-    /// It is a picture and nobody who is asked can see.
+    /// A picture, but no candidate model accepts pictures.
     Blind,
-    /// There are more files than are read.
+    /// The question has too many files.
     TooMany,
-    /// It is longer than is read, or than was claimed.
+    /// The file exceeds the size limit or its claimed size.
     TooLarge,
-    /// Files of this kind are never opened.
+    /// Files of this type are not read.
     Kind,
-    /// Its bytes are something else than its name says.
+    /// The content does not match the name.
     Mismatch,
-    /// A picture of so many pixels, or of such a shape, is not shown to anybody.
+    /// The picture has too many pixels or an extreme shape.
     Pixels,
-    /// It could not be had in time.
+    /// The download failed or timed out.
     Unreachable,
-    /// Too much is being read for others.
+    /// Too many files are being read for other turns.
     Busy,
 }
 
 impl Unread {
-    /// The label in logs.
+    /// Returns the log label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -161,7 +161,7 @@ impl Unread {
         }
     }
 
-    /// What a model is told.
+    /// Returns the reason shown to the model.
     const fn because(self) -> &'static str {
         match self {
             Self::Blind => "you cannot see pictures",
@@ -177,7 +177,7 @@ impl Unread {
 }
 
 impl Allowance {
-    /// The whole allowance of one question.
+    /// Returns the full allowance of one question.
     #[must_use]
     pub const fn new(sight: bool) -> Self {
         Self {
@@ -189,7 +189,7 @@ impl Allowance {
         }
     }
 
-    /// What shall be done with the next file, by what is claimed of it. Not more than the claimed size may be fetched.
+    /// Decides about the next file by its claims. The caller must not fetch more than the claimed size.
     pub fn plan(&mut self, file: &Attachment) -> Plan {
         match Claim::of(file) {
             Claim::Picture if !self.sight => Plan::Name(Unread::Blind),
@@ -214,7 +214,7 @@ impl Allowance {
     }
 }
 
-/// What a file claims to be.
+/// The claimed type of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Picture,
@@ -242,26 +242,26 @@ impl Claim {
     }
 }
 
-/// What a model is shown of one file.
+/// One file as the model sees it.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Shown {
-    /// A picture, for those who can see.
+    /// A picture, for models that accept pictures.
     Picture(Picture),
-    /// What the file holds, or why nobody looked, in words.
+    /// The file's content, or the reason why it was not read, as text.
     Words(String),
 }
 
-/// The files of one message as a model is shown them.
+/// The files of one message as the model sees them.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Enclosed {
-    /// Pictures, for those who can see.
+    /// Pictures, for models that accept pictures.
     pub pictures: Vec<Picture>,
-    /// What else there is to say, a block for each file.
+    /// All other files, one block of text each.
     pub words: Vec<String>,
 }
 
 impl Enclosed {
-    /// One more file.
+    /// Adds a file.
     pub fn add(&mut self, shown: Shown) {
         match shown {
             Shown::Picture(picture) => self.pictures.push(picture),
@@ -269,13 +269,13 @@ impl Enclosed {
         }
     }
 
-    /// No file came.
+    /// True if there are no files.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pictures.is_empty() && self.words.is_empty()
     }
 
-    /// A message with these files.
+    /// Returns the message with these files added.
     #[must_use]
     pub fn with(&self, mut item: Item) -> Item {
         for words in &self.words {
@@ -286,7 +286,7 @@ impl Enclosed {
     }
 }
 
-/// The name of a file that is not read, with its claimed kind and size, and the reason.
+/// Describes a file that is not read: name, claimed type and size, reason.
 #[must_use]
 pub fn named(file: &Attachment, why: Unread) -> Shown {
     let what = if Claim::of(file) == Claim::Picture { "picture" } else { "file" };
@@ -295,10 +295,10 @@ pub fn named(file: &Attachment, why: Unread) -> Shown {
     Shown::Words(format!("[Attached {what} {} ({kind}, {size}), not shown: {}.]", name(file), why.because()))
 }
 
-/// What was fetched after this plan.
+/// Reads the fetched bytes according to the plan.
 ///
 /// # Errors
-/// It is not what the plan expects.
+/// The content does not match the plan.
 pub fn read(file: &Attachment, plan: Plan, bytes: Vec<u8>) -> Result<Shown, Unread> {
     match plan {
         Plan::Picture => picture(file, bytes).map(Shown::Picture),
@@ -313,22 +313,22 @@ fn picture(file: &Attachment, bytes: Vec<u8>) -> Result<Picture, Unread> {
     Ok(Picture { about, mime, bytes: Arc::from(bytes) })
 }
 
-/// What a picture is, as its own bytes say.
+/// The format of a picture, read from its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pixels {
-    /// Its media type.
+    /// The media type.
     pub mime: &'static str,
-    /// How names of such files end.
+    /// The usual file extension.
     pub ending: &'static str,
     width: usize,
     height: usize,
 }
 
 impl Pixels {
-    /// Reads what kind of picture this is, and how large.
+    /// Reads the format and the size of a picture.
     ///
     /// # Errors
-    /// It is none that is known, or has too many pixels.
+    /// The format is unknown, or the picture has too many pixels.
     pub fn of(bytes: &[u8]) -> Result<Self, Unread> {
         let kind = imagesize::image_type(bytes).map_err(|_| Unread::Mismatch)?;
         let (_, mime, endings) = PICTURES.iter().find(|(known, ..)| *known == kind).ok_or(Unread::Mismatch)?;
@@ -356,7 +356,7 @@ fn text(file: &Attachment, bytes: Vec<u8>) -> Result<String, Unread> {
     ))
 }
 
-/// What was asked as it is remembered: with the names of the files.
+/// Returns the question as it is stored, with the names of its files.
 #[must_use]
 pub fn remembered(text: &str, files: &[Attachment]) -> String {
     if files.is_empty() {
@@ -366,7 +366,7 @@ pub fn remembered(text: &str, files: &[Attachment]) -> String {
     format!("{text}\n[attached: {}]", names.join(", ")).trim_start().to_owned()
 }
 
-/// The file's name, without anything that could pass for our own brackets.
+/// Returns the file's name without characters that could imitate the program's own brackets.
 fn name(file: &Attachment) -> String {
     label(&file.name, MAX_NAME_CHARS)
 }

@@ -1,22 +1,22 @@
-//! The rule of a circuit breaker: after the failures of several turns of several people a model or a tool server is left alone for a
-//! while, then tried once. One person whose questions make it fail never shuts it for others, and one turn counts once however
-//! often it tries.
+//! The circuit breaker of a model or a tool server. It opens after failures of several turns from several people, and
+//! lets one probe through after a while. One person cannot open it alone, and one turn counts once however often it
+//! retries.
 
 use std::collections::HashSet;
 use std::hash::Hash;
 use std::time::Duration;
 
-/// Turns that fail in a row, without a success in between, before it opens.
+/// The number of failed turns without a success in between that opens the breaker.
 pub const OPEN_AFTER: usize = 3;
-/// Of how many different origins they must be.
+/// The number of distinct origins that these turns must have.
 pub const ORIGINS: usize = 2;
-/// How long it stays open before one call may try again, unless it is told otherwise.
+/// The default time for which the breaker stays open before one probe call.
 pub const OPEN_FOR: Duration = Duration::from_secs(15);
-/// The most turns and origins that are told apart: more than it takes to open.
+/// Maximum number of turns and origins remembered; more than needed to open.
 const REMEMBERED: usize = 32;
 
-/// One breaker. `T` names a turn and `O` its origin: the person who asked, or the bot itself. Times are durations since an origin
-/// that the caller keeps.
+/// One circuit breaker. `T` identifies a turn and `O` its origin: the person who asked, or the bot itself. Times are
+/// durations since a fixed origin that the caller chooses.
 #[derive(Debug)]
 pub struct Breaker<T, O> {
     turns: HashSet<T>,
@@ -31,24 +31,24 @@ impl<T, O> Default for Breaker<T, O> {
     }
 }
 
-/// A change worth telling.
+/// A state change that the caller should report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Change {
-    /// It opened: calls are refused.
+    /// The breaker opened: calls are refused.
     Opened,
-    /// It closed: calls flow.
+    /// The breaker closed: calls are allowed.
     Closed,
 }
 
 impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
-    /// The same breaker, which stays open for so long from its next opening on.
+    /// Sets how long the breaker stays open, starting with its next opening.
     pub const fn opening_for(&mut self, open_for: Duration) -> &mut Self {
         self.open_for = open_for;
         self
     }
 
-    /// Whether a call may go now. When an open breaker's time is over, one call may go, and the next only if that one is not
-    /// heard of again.
+    /// True if a call may go now. When the open time is over, one probe may go. If its result is never reported, the
+    /// next probe may go after another open time.
     pub fn allow(&mut self, now: Duration) -> bool {
         match self.open_until {
             None => true,
@@ -60,14 +60,14 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         }
     }
 
-    /// A call went well.
+    /// Records a successful call.
     pub fn succeeded(&mut self) -> Option<Change> {
         self.turns.clear();
         self.origins.clear();
         self.open_until.take().map(|_| Change::Closed)
     }
 
-    /// A call of this turn failed in a way that speaks of what was called, not of the request.
+    /// Records a failure that the callee caused, not the request.
     pub fn failed(&mut self, turn: T, origin: O, now: Duration) -> Option<Change> {
         if self.turns.len() < REMEMBERED {
             self.turns.insert(turn);
@@ -82,19 +82,19 @@ impl<T: Eq + Hash, O: Eq + Hash> Breaker<T, O> {
         (!was_open).then_some(Change::Opened)
     }
 
-    /// How long it refuses calls from now on.
+    /// Returns how long calls are refused from now on.
     #[must_use]
     pub fn rest(&self, now: Duration) -> Duration {
         self.open_until.unwrap_or_default().saturating_sub(now)
     }
 
-    /// It opened, and no call went well since.
+    /// True if the breaker opened and no call succeeded since.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open_until.is_some()
     }
 
-    /// No call may go now, not even one that tries.
+    /// True if no call may go now, not even a probe.
     #[must_use]
     pub fn refuses(&self, now: Duration) -> bool {
         self.open_until.is_some_and(|until| now < until)

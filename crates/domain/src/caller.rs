@@ -1,4 +1,4 @@
-//! Callers: members who run a command or press a button, how they are answered, and who of them operates the bot.
+//! Callers: members who run a command or press a button, how they are answered, and which of them operate the bot.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -6,52 +6,52 @@ use std::fmt;
 use crate::ids::{MessageId, Person};
 use crate::locale::Locale;
 
-/// Who ran a command, as the platform vouches for it.
+/// The member who ran a command, as authenticated by the platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Their id.
+    /// The member.
     pub person: Person,
-    /// The name others see.
+    /// The display name.
     pub name: String,
-    /// Ids of their roles in the community.
+    /// Ids of the member's roles in the community.
     pub roles: Vec<String>,
-    /// The language of their own client, such as `en-US`.
+    /// The language of the member's client, such as `en-US`.
     pub locale: Option<String>,
-    /// Their door vouches that they operate the bot.
+    /// True if the door vouches that the member operates the bot.
     pub operator: bool,
 }
 
 impl Caller {
-    /// The language in which they are told what came of it.
+    /// Returns the language of answers to the caller.
     #[must_use]
     pub fn locale(&self) -> Locale {
         Locale::of(self.locale.as_deref())
     }
 }
 
-/// How one command is answered: the platform gives this once, for a quarter of an hour.
+/// The means to answer one command. The platform issues it once; it is valid for 15 minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Callback {
-    /// The platform's id of what happened.
+    /// The platform's id of the event.
     pub id: MessageId,
-    /// Our application, as the platform calls it.
+    /// The bot's application id at the platform.
     pub application: String,
-    /// Who knows it may answer in our name.
+    /// Its holder may answer in the bot's name.
     pub token: CallbackToken,
 }
 
-/// A secret: it never shows in logs or errors.
+/// A secret that never appears in logs or errors.
 #[derive(Clone, PartialEq, Eq)]
 pub struct CallbackToken(String);
 
 impl CallbackToken {
-    /// A token as the platform gave it.
+    /// Wraps a token from the platform.
     #[must_use]
     pub const fn new(token: String) -> Self {
         Self(token)
     }
 
-    /// The token itself, for the request that needs it.
+    /// Returns the secret, for the request that needs it.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0
@@ -64,24 +64,24 @@ impl fmt::Debug for CallbackToken {
     }
 }
 
-/// Who operates the bot. What an operator sees and does concerns every community, so no rank in a single one makes anybody an
-/// operator: a super role counts because its id exists in one community alone.
+/// The operators of the bot. Operators see and affect every community, so rank in a single community does not make a
+/// member an operator. A super role is safe because its id exists in one community only.
 #[derive(Debug, Clone, Copy)]
 pub struct Operators<'a> {
     /// Ids of the roles whose holders are operators.
     pub super_roles: &'a HashSet<String>,
-    /// Ids of accounts that are operators without a role, at the same door.
+    /// Ids of accounts at the same door that are operators without a role.
     pub accounts: &'a HashSet<String>,
 }
 
 impl Operators<'_> {
-    /// Whether somebody is one.
+    /// True if the caller is an operator.
     #[must_use]
     pub fn include(self, caller: &Caller) -> bool {
         caller.operator || self.include_one(&caller.person, &caller.roles)
     }
 
-    /// Whether a person with these roles is one.
+    /// True if a person with these roles is an operator.
     #[must_use]
     pub fn include_one(self, person: &Person, roles: &[String]) -> bool {
         self.accounts.contains(person.id.as_str()) || roles.iter().any(|role| self.super_roles.contains(role))

@@ -1,13 +1,13 @@
-//! Text from outside, made safe to show to models and to people: nothing hidden in it, nothing that passes for a note of ours.
+//! Sanitizes text from outside for models and people: no hidden characters, and no forged notes of this program.
 
-/// Stands where a text was cut.
+/// Marks the place where a text was cut.
 pub(crate) const CUT: &str = " […]";
 
-/// Text from outside as a model may see it: without characters that people cannot see but models read, and cut after `most`
-/// scalar values.
+/// Returns outside text as a model may see it: without characters that people cannot see but models read, and cut
+/// after `most` Unicode scalar values.
 #[must_use]
 pub fn clean(text: &str, most: usize) -> String {
-    // Most text is plain, and a prompt holds much of it.
+    // Fast path: most text is plain ASCII, and prompts hold a lot of it.
     if text.len() <= most && text.bytes().all(|byte| matches!(byte, b'\n' | b'\t' | b' '..=b'~')) {
         return text.to_owned();
     }
@@ -18,7 +18,7 @@ pub fn clean(text: &str, most: usize) -> String {
             kept.push_str(CUT);
             break;
         }
-        // Every character that ends a line ends one here as well, so that the beginning of each line is seen.
+        // All line separators become line breaks, so that the beginning of each line is checked.
         let c = if matches!(c, '\u{2028}' | '\u{2029}') { '\n' } else { c };
         if is_shown_after(before, c) {
             kept.push(c);
@@ -28,14 +28,14 @@ pub fn clean(text: &str, most: usize) -> String {
     kept
 }
 
-/// The end of a text, at most this many characters, on one line. Costs the same however long the text is.
+/// Returns the last `most` characters of a text, cleaned, on one line. The cost does not depend on the text's length.
 #[must_use]
 pub fn tail(text: &str, most: usize) -> String {
     let begin = text.char_indices().rev().nth(most.saturating_sub(1)).map_or(0, |(at, _)| at);
     clean(&text[begin..], most).replace('\n', " ")
 }
 
-/// How our own notes begin that stand among what members wrote.
+/// Beginnings of the program's own notes among members' messages.
 const NOTES: [&str; 7] = [
     "[facts that ",
     "[quoted message by ",
@@ -43,12 +43,12 @@ const NOTES: [&str; 7] = [
     "[the member replies to ",
     "[attached ",
     "[attached: ",
-    // In memory, before the question of another person.
+    // In histories: before the question of another person.
     "[asked by member ",
 ];
 
-/// What a member wrote, cleaned, with another bracket where a line begins like one of our own notes: no text passes for a quote of
-/// ours, or for another speaker.
+/// Cleans a member's text, and replaces the bracket of each line that begins like one of [`NOTES`]. Members cannot
+/// forge quotes or other speakers.
 #[must_use]
 pub fn own_words(text: &str) -> String {
     let forged = |line: &str| {
@@ -62,7 +62,8 @@ pub fn own_words(text: &str) -> String {
     text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Tag characters, bidirectional controls, fillers, invisible operators and other controls but line break and tab.
+/// True for tag characters, bidirectional controls, fillers, invisible operators, and controls other than line break
+/// and tab.
 fn is_hidden(c: char) -> bool {
     (c.is_control() && c != '\n' && c != '\t')
         || matches!(c,
@@ -73,7 +74,8 @@ fn is_hidden(c: char) -> bool {
             | '\u{e0000}'..='\u{e0fff}')
 }
 
-/// A text for operators: what [`clean`] takes out of it is written as an escape such as `\u{e0041}`, so that it is seen.
+/// Returns a text for operators: characters that [`clean`] would remove are escaped, such as `\u{e0041}`, so that
+/// they are visible.
 #[must_use]
 pub fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
@@ -90,8 +92,8 @@ pub fn escaped(text: &str) -> String {
     shown
 }
 
-/// True unless a character only hides data behind the one before it: joiners and variation selectors shape scripts and emoji; a run of
-/// them, or one after a Latin letter, shapes nothing.
+/// False if a character only hides data behind the one before it. Joiners and variation selectors shape scripts and
+/// emoji; a run of them, or one after an ASCII character, shapes nothing.
 const fn is_shown_after(before: char, c: char) -> bool {
     let shapes = is_joiner(c) || is_selector(c);
     let after_shape = is_joiner(before) || is_selector(before);
@@ -107,7 +109,7 @@ const fn is_selector(c: char) -> bool {
     matches!(c, '\u{fe00}'..='\u{fe0f}' | '\u{180b}'..='\u{180d}' | '\u{180f}')
 }
 
-/// The characters that a keycap emoji is made of.
+/// True for the base characters of keycap emoji.
 const fn is_keycap_base(c: char) -> bool {
     matches!(c, '0'..='9' | '#' | '*')
 }

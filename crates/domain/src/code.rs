@@ -1,20 +1,20 @@
-//! Code as messages show it: blocks whose fences hold, the names of languages, the ends of their files.
+//! Code in messages: safe code blocks, language names, file extensions.
 
 use serde_json::Value;
 
 const FENCE: &str = "```";
 
-/// The longest name of a language, in bytes.
+/// The longest language name, in bytes.
 const MAX_LANGUAGE: usize = 20;
 
-/// The most lines that are looked at to find out a language.
+/// Maximum number of lines examined to guess a language.
 const GUESS_LINES: usize = 60;
 
-/// The most bytes of each of them.
+/// Maximum number of bytes examined in each line.
 const GUESS_BYTES: usize = 256;
 
-/// A language: the names that code blocks use, the end of its files, and its sure signs. A sign with `^` before it stands at the
-/// beginning of a line. Where two languages have as many signs, the earlier one is meant.
+/// A language: its names in code blocks, its file extension, and its distinctive signs. A sign with `^` must be at
+/// the beginning of a line. If two languages match equally often, the earlier one wins.
 struct Language {
     names: &'static [&'static str],
     end: &'static str,
@@ -83,14 +83,14 @@ const LANGUAGES: [Language; 31] = [
     language(&["dockerfile", "docker"], "dockerfile", &[]),
 ];
 
-/// A code block. Fences inside it are made harmless by an invisible character, so that they cannot end it, and a name that no
-/// language has is left out.
+/// Returns a code block. Fences inside the code are broken by an invisible character, so that they cannot end the
+/// block; an invalid language name is omitted.
 #[must_use]
 pub fn fence(language: &str, code: &str) -> String {
     format!("{FENCE}{}\n{}\n{FENCE}", named(language), code.replace(FENCE, "`\u{200b}`\u{200b}`"))
 }
 
-/// The language and the inside of code that brought its own block.
+/// Returns the language and the content of code that is already one code block.
 #[must_use]
 pub fn unfenced(code: &str) -> Option<(&str, &str)> {
     let inner = code.trim().strip_prefix(FENCE)?.strip_suffix(FENCE)?;
@@ -102,13 +102,13 @@ pub fn unfenced(code: &str) -> Option<(&str, &str)> {
     Some((language, code.trim_start_matches(['\r', '\n']).trim_end()))
 }
 
-/// The name, when code blocks can have it; else nothing.
+/// Returns the name if it is valid in a code block, otherwise an empty string.
 fn named(language: &str) -> &str {
     let plain = |c: char| c.is_ascii_alphanumeric() || "+#-_.".contains(c);
     if language.len() <= MAX_LANGUAGE && language.chars().all(plain) { language } else { "" }
 }
 
-/// The language of some code, found by signs that no other language has; empty without one.
+/// Guesses the language of code by distinctive signs. Empty if there are none.
 #[must_use]
 pub fn guess(code: &str) -> &'static str {
     let code = code.trim();
@@ -130,7 +130,7 @@ pub fn guess(code: &str) -> &'static str {
     best.0
 }
 
-/// The language that a first line names: how it is run, or a comment.
+/// Returns the language named in the first line, if that is a shebang or a comment.
 fn told(first: &str) -> Option<&'static str> {
     let comment = ["#!", "# ", "// ", "-- ", "/*", "<!--", "; "].iter().any(|mark| first.starts_with(mark));
     let words = first.split(|c: char| !c.is_ascii_alphanumeric() && c != '+' && c != '#');
@@ -145,7 +145,7 @@ fn hits(signs: &[&str], line: &str) -> bool {
     })
 }
 
-/// The name of a file with this code, such as `code.py`. A language that nobody knows is plain text.
+/// Returns a file name for code in this language, such as `code.py`. Unknown languages get `.txt`.
 #[must_use]
 pub fn file_name(stem: &str, language: &str) -> String {
     let language = language.to_ascii_lowercase();

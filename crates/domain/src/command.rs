@@ -1,4 +1,4 @@
-//! Commands: what members may run beside talking, who may run which, and what a door is told of them.
+//! Commands: which exist, who may run them, and when a door offers them.
 
 pub mod preferences;
 
@@ -7,114 +7,114 @@ pub mod typed;
 pub use super::caller::{Callback, CallbackToken, Caller, Operators};
 use super::ids::{Person, Place, Timestamp};
 
-/// A command that somebody ran.
+/// A command that a member ran.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Command {
-    /// How it is answered; its id is the key for dedupe.
+    /// The means to answer; its id is the deduplication key.
     pub callback: Callback,
-    /// Its name as the platform tells it.
+    /// The command's name at the platform.
     pub name: String,
-    /// What was given with it, by the names of the options.
+    /// The options: name and value.
     pub options: Vec<(String, String)>,
-    /// The members that options name, with the ids of their roles.
+    /// The members named in options, with the ids of their roles.
     pub named: Vec<(Person, Vec<String>)>,
-    /// Who ran it.
+    /// The member who ran it.
     pub caller: Caller,
-    /// Where.
+    /// The place where it was run.
     pub place: Place,
-    /// The place above that one.
+    /// The parent of that place.
     pub parent: Option<Place>,
-    /// The community; none in a direct conversation.
+    /// The community; `None` in a direct conversation.
     pub guild: Option<String>,
-    /// When, by the platform's clock.
+    /// The time, by the platform's clock.
     pub at: Timestamp,
 }
 
 impl Command {
-    /// What was given for an option.
+    /// Returns the value of an option, trimmed.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&str> {
         self.options.iter().find(|(known, _)| known == name).map(|(_, value)| value.trim())
     }
 }
 
-/// Somebody types a command and wants to see what an option can be.
+/// A request for completions while a member types a command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Typing {
-    /// How it is answered.
+    /// The means to answer.
     pub callback: Callback,
     /// The command.
     pub name: String,
     /// The option.
     pub option: String,
-    /// What was typed so far.
+    /// The text typed so far.
     pub typed: String,
-    /// Who types.
+    /// The member who types.
     pub caller: Caller,
 }
 
-/// The commands that there are.
+/// All commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CommandKind {
     /// Lists the commands and what the bot does.
     Help,
-    /// Begins the conversation anew.
+    /// Starts a new conversation.
     New,
-    /// Shows or chooses the model.
+    /// Shows or selects the model.
     Model,
-    /// Shows the use of limits.
+    /// Shows the usage and its limits.
     Usage,
-    /// Erases what is kept about the member.
+    /// Deletes the data stored about the member.
     Forget,
-    /// Sends what is kept about the member as a file.
+    /// Sends the data stored about the member as a file.
     Export,
-    /// Keeps a fact about the member.
+    /// Stores a fact about the member.
     Remember,
-    /// Lists the facts about the member.
+    /// Lists the stored facts about the member.
     Memories,
     /// Lists the tools that the member may use.
     Tools,
     /// Shows the health of the bot.
     Status,
-    /// Lists the calls that wait for a decision.
+    /// Lists the calls that require a decision.
     Approvals,
-    /// Reads the lists of the tool servers again.
+    /// Reloads the tool lists of the servers.
     RefreshTools,
     /// Chooses a new presence.
     RefreshStatus,
 }
 
-/// Who may run a command.
+/// The members who may run a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Everybody, about themselves.
+    /// Every member, about themselves.
     Everybody,
     /// See [`Operators`].
     Operators,
 }
 
-/// What has to be there for a command to be of use.
+/// The feature that a command requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// Nothing but the bot.
+    /// None.
     Nothing,
-    /// A tool of the program or a tool server.
+    /// A built-in tool or a tool server.
     Tools,
-    /// A call that a person may have to approve.
+    /// Tool calls that may require approval.
     Questions,
 }
 
-/// What there is to be served.
+/// The available features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Served {
-    /// There are tools, or servers that may have some.
+    /// True if there are tools, or servers that may have some.
     pub tools: bool,
-    /// There may be calls that a person has to approve.
+    /// True if tool calls may require approval.
     pub questions: bool,
 }
 
 impl CommandKind {
-    /// All of them, in the order in which help names them.
+    /// All commands, in the order of the help text.
     pub const ALL: [Self; 13] = [
         Self::Help,
         Self::New,
@@ -131,13 +131,13 @@ impl CommandKind {
         Self::RefreshStatus,
     ];
 
-    /// The command of this name.
+    /// Returns the command with this name.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
-    /// Its name, which is also a label in logs and metrics.
+    /// Returns the name, which is also the label in logs and metrics.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -157,7 +157,7 @@ impl CommandKind {
         }
     }
 
-    /// Who may run it.
+    /// Returns who may run it.
     #[must_use]
     pub const fn access(self) -> Access {
         match self {
@@ -175,7 +175,7 @@ impl CommandKind {
         }
     }
 
-    /// Whether this caller may run it.
+    /// True if this caller may run it.
     #[must_use]
     pub fn may_be_run_by(self, caller: &Caller, operators: Operators<'_>) -> bool {
         match self.access() {
@@ -184,7 +184,7 @@ impl CommandKind {
         }
     }
 
-    /// What it needs to be offered. A command that lacks it is neither offered nor known.
+    /// Returns the feature that it requires. Without that feature, the command is neither offered nor accepted.
     const fn needs(self) -> Needs {
         match self {
             Self::Tools | Self::RefreshTools => Needs::Tools,
@@ -202,7 +202,7 @@ impl CommandKind {
         }
     }
 
-    /// Whether it is of use.
+    /// True if its required feature is available.
     #[must_use]
     pub fn is_served(self, served: Served) -> bool {
         match self.needs() {

@@ -1,4 +1,4 @@
-//! What is asked of a model and what it says, in the field's own words and in the shape of no provider's wire.
+//! Requests to models and their answers, independent of any provider's wire format.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,50 +13,50 @@ use serde_json::{Number, Value};
 pub struct Request {
     /// The transcript, oldest first.
     pub messages: Vec<Item>,
-    /// The form that the answer must have; none asks for plain text.
+    /// The required structure of the answer. `None`: plain text.
     pub form: Option<Arc<AnswerForm>>,
-    /// The tools that the model may call, in a stable order; none offers none.
+    /// The tools that the model may call, in a stable order.
     pub tools: Vec<Arc<ToolSpec>>,
-    /// Whether it has to call one of them.
+    /// The requirement to call a tool.
     pub choice: ToolChoice,
-    /// How the answer is sampled, where that differs from the row.
+    /// Sampling parameters that differ from the row's.
     pub sampling: Sampling,
 }
 
-/// Whether a model has to call one of the tools that it is offered.
+/// The requirement to call one of the offered tools.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolChoice {
-    /// As it sees fit.
+    /// The model decides.
     #[default]
     Auto,
-    /// None, whatever there is.
+    /// No call, even if tools are offered.
     None,
-    /// Any one.
+    /// At least one call, of any tool.
     Required,
-    /// This one.
+    /// A call of this tool.
     Named(String),
 }
 
-/// How an answer is sampled. What is not said here is left to the row.
+/// Sampling parameters. Absent ones come from the row.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Sampling {
-    /// The temperature; rows with a fixed one send none.
+    /// The temperature. Rows with a fixed temperature do not send it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<Number>,
-    /// The share of the most likely tokens that is sampled from.
+    /// Nucleus sampling: the probability mass of the most likely tokens to sample from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub top_p: Option<Number>,
-    /// The most tokens of the answer, within the bound of the row.
+    /// The most tokens of the answer, within the row's bound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// Texts at which the answer ends.
+    /// Stop sequences.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub stop: Vec<String>,
 }
 
 impl Request {
-    /// About how many characters are sent, for an estimate of its tokens. `sees`: pictures are sent along.
+    /// Returns the approximate number of characters sent, for token estimates. `sees`: pictures are included.
     #[must_use]
     pub fn chars(&self, sees: bool) -> usize {
         let items = self.messages.iter().map(|item| match &item.raw {
@@ -70,8 +70,8 @@ impl Request {
 }
 
 impl Request {
-    /// About how many of so many prompt tokens are of a part of so many bytes: the part's share of all bytes, at most all of them. `sees`: pictures are sent
-    /// along.
+    /// Estimates how many of `prompt_tokens` belong to a part of `part` bytes: its share of all bytes, at most all
+    /// tokens. `sees`: pictures are included.
     #[must_use]
     pub fn share(&self, part: usize, prompt_tokens: u64, sees: bool) -> u64 {
         if part == 0 {
@@ -88,21 +88,21 @@ impl Request {
     }
 }
 
-/// The structured form of an answer.
+/// The required structure of an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnswerForm {
-    /// Its name; never empty.
+    /// The name; never empty.
     pub name: String,
-    /// What it is for, for the model.
+    /// The purpose, for the model.
     pub description: Option<String>,
-    /// The provider shall enforce it; none leaves that to the provider.
+    /// True if the provider must enforce it. `None`: the provider decides.
     pub strict: Option<bool>,
     /// The JSON schema of the answer.
     pub schema: Value,
 }
 
 impl AnswerForm {
-    /// About how many characters of a prompt it takes.
+    /// Returns its approximate number of characters in a prompt.
     #[must_use]
     pub fn chars(&self) -> usize {
         let description = self.description.as_ref().map_or(0, |text| text.chars().count());
@@ -110,68 +110,68 @@ impl AnswerForm {
     }
 }
 
-/// About how many characters of text cost as many tokens as one picture: providers count 85 to some thousand tokens.
+/// Approximate characters of text that cost as much as one picture; providers count 85 to several thousand tokens.
 const PICTURE_CHARS: usize = 4_000;
 
-/// How many characters make a token when we have to estimate.
+/// Characters per token in estimates.
 const CHARS_PER_TOKEN: u64 = 4;
 
-/// About how many tokens a text of so many characters takes.
+/// Estimates the tokens of a text with this many characters.
 #[must_use]
 pub fn estimated_tokens(chars: usize) -> u64 {
     u64::try_from(chars).unwrap_or(u64::MAX).div_ceil(CHARS_PER_TOKEN)
 }
 
-/// A tool as a model is told of it.
+/// A tool as described to a model.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolSpec {
-    /// Its name in calls.
+    /// The name used in calls.
     pub name: String,
-    /// What it does, for the model.
+    /// The description for the model.
     pub description: String,
     /// The JSON schema of its arguments.
     pub parameters: WrittenJson,
 }
 
 impl ToolSpec {
-    /// Bytes of a prompt that it takes.
+    /// Returns its number of bytes in a prompt.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.name.len() + self.description.len() + self.parameters.as_str().len()
     }
 
-    /// About how many characters of a prompt it takes.
+    /// Returns its approximate number of characters in a prompt.
     #[must_use]
     pub fn chars(&self) -> usize {
         self.name.chars().count() + self.description.chars().count() + self.parameters.as_str().chars().count()
     }
 }
 
-/// JSON that was written down once and is sent as it is, however often. Clones share the text.
+/// JSON that is serialized once and sent many times. Clones share the text.
 #[derive(Debug, Clone)]
 pub struct WrittenJson(Arc<RawValue>);
 
 impl WrittenJson {
-    /// This value, written down.
+    /// Serializes a value.
     #[must_use]
     pub fn new(value: &Value) -> Self {
-        // A value with string keys can always be written.
+        // A value with string keys always serializes.
         Self(serde_json::value::to_raw_value(value).unwrap_or_else(|_| RawValue::NULL.to_owned()).into())
     }
 
-    /// The JSON of a record, written down. `None` if it has none.
+    /// Serializes a record. `None` if it has no JSON form.
     #[must_use]
     pub fn of(record: &impl Serialize) -> Option<Self> {
         serde_json::value::to_raw_value(record).ok().map(|raw| Self(raw.into()))
     }
 
-    /// The text.
+    /// Returns the text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         self.0.get()
     }
 
-    /// The value. Takes time and memory in proportion to the text, so callers keep the text.
+    /// Parses the text. Time and memory are proportional to its length, so callers keep the text.
     #[must_use]
     pub fn to_value(&self) -> Value {
         serde_json::from_str(self.as_str()).unwrap_or_default()
@@ -188,7 +188,7 @@ impl Eq for WrittenJson {}
 
 impl<'de> Deserialize<'de> for WrittenJson {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // Raw text can only be taken from a reader of JSON; records are read through other forms as well.
+        // Raw text can be read only from a JSON reader; records are also read through other formats.
         Value::deserialize(deserializer).map(|value| Self::new(&value))
     }
 }
@@ -199,61 +199,62 @@ impl Serialize for WrittenJson {
     }
 }
 
-/// A model's wish to have a tool run.
+/// A tool call that a model requested.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's name for this call; its result carries it.
+    /// The provider's id of the call; its result carries the same id.
     pub id: String,
-    /// The tool.
+    /// The name of the tool.
     pub name: String,
-    /// The arguments as the model wrote them: JSON if all went well.
+    /// The arguments as the model wrote them; usually valid JSON.
     pub arguments: String,
 }
 
 impl ToolCall {
-    /// Bytes of a prompt that it takes.
+    /// Returns its number of bytes in a prompt.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.id.len() + self.name.len() + self.arguments.len()
     }
 }
 
-/// One item of the transcript: a normal view, and what a provider sent when it must be echoed as it came.
+/// One item of a transcript: a provider-independent view, and the provider's original if it must be sent back
+/// unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Item {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
     /// The text.
     pub content: String,
-    /// A message of the model's own, in the form of the wire that it came by, which sends it back unchanged instead of the view.
-    /// Opaque everywhere else.
+    /// The model's own message in its provider's wire format. That provider gets it back unchanged, instead of the
+    /// view. Opaque elsewhere.
     pub raw: Option<Value>,
-    /// Pictures that belong to the text, for models that can see; others are told of them in words.
+    /// Pictures of the text, for models that accept them; other models get a description.
     pub pictures: Vec<Picture>,
-    /// The calls that were made in it, where it is no echo.
+    /// The tool calls in it, if it is no echo.
     pub calls: Vec<ToolCall>,
-    /// The call that this is the result of.
+    /// The id of the call whose result this is.
     pub result_of: Option<String>,
 }
 
 impl Item {
-    /// An item of our own making.
+    /// Creates an item of the program.
     pub fn new(role: Role, content: impl Into<String>) -> Self {
         Self { role, content: content.into(), raw: None, pictures: Vec::new(), calls: Vec::new(), result_of: None }
     }
 
-    /// The result of a tool call.
+    /// Creates the result of a tool call.
     pub fn result(call: &ToolCall, content: impl Into<String>) -> Self {
         Self { result_of: Some(call.id.clone()), ..Self::new(Role::Tool, content) }
     }
 
-    /// An answer of a model, echoed as it came.
+    /// Creates an echo of a model's answer.
     #[must_use]
     pub fn echo(completion: &Completion) -> Self {
         Self { raw: Some(completion.raw.clone()), ..Self::new(Role::Assistant, completion.content.clone()) }
     }
 
-    /// The text with a line for each picture that says whether it is there to be seen.
+    /// Returns the text with a line for each picture that states whether the model can see it.
     #[must_use]
     pub fn text_for(&self, sees: bool) -> Cow<'_, str> {
         if self.pictures.is_empty() {
@@ -264,7 +265,7 @@ impl Item {
             let Picture { about, .. } = picture;
             let (space, blind) =
                 (if about.is_empty() { "" } else { " " }, if sees { "" } else { ", which you cannot see" });
-            // A program's own pictures have no name, and its text is told as it is.
+            // Pictures of programs have no name; their text stays unchanged.
             if !(sees && about.is_empty()) {
                 text = format!("{text}\n[Attached picture{space}{about}{blind}.]");
             }
@@ -273,14 +274,14 @@ impl Item {
     }
 }
 
-/// A picture on its way to a model.
+/// A picture for a model.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Picture {
-    /// Its name, kind and measures in words; empty for one of a program.
+    /// Its name, type and dimensions as text; empty for a program's picture.
     pub about: String,
-    /// Its media type, seen from its bytes.
+    /// Its media type, read from its bytes.
     pub mime: &'static str,
-    /// The file as it is.
+    /// The bytes of the file.
     pub bytes: Arc<[u8]>,
 }
 
@@ -290,13 +291,13 @@ impl fmt::Debug for Picture {
     }
 }
 
-/// Who speaks in a transcript.
+/// The speaker of an item in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// Our instructions.
+    /// The program's instructions.
     System,
-    /// The person.
+    /// The member.
     User,
     /// The model.
     Assistant,
@@ -305,7 +306,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// The name on the wire and in stored history.
+    /// Returns the name on the wire and in stored history.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -317,40 +318,40 @@ impl Role {
     }
 }
 
-/// What a model answered.
+/// A model's answer.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Completion {
     /// The text, all text parts joined.
     pub content: String,
-    /// The provider's refusal text, when it gave one instead of an answer.
+    /// The provider's refusal text, if it gave one instead of an answer.
     pub refusal: Option<String>,
-    /// The tools that it wants to have run, in its order.
+    /// The requested tool calls, in the model's order.
     pub calls: Vec<ToolCall>,
-    /// Why it stopped.
+    /// The reason why the model stopped.
     pub finish: Finish,
-    /// The tokens that it took.
+    /// The tokens used.
     pub usage: Usage,
-    /// The assistant message in the form of the wire that it came by, for [`Item::echo`]. Opaque everywhere else.
+    /// The assistant message in its provider's wire format, for [`Item::echo`]. Opaque elsewhere.
     pub raw: Value,
 }
 
-/// Why a model stopped.
+/// The reason why a model stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Finish {
-    /// It was done.
+    /// The answer is complete.
     Stop,
-    /// It ran into a length limit: the text is cut off.
+    /// A length limit: the text is cut off.
     Length,
-    /// It wants tools.
+    /// The model requested tool calls.
     ToolCalls,
     /// A content filter stopped it.
     Filtered,
-    /// The provider said something else, or nothing.
+    /// Another reason of the provider, or none.
     Other(String),
 }
 
 impl Finish {
-    /// The label in logs.
+    /// Returns the log label.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
@@ -366,25 +367,26 @@ impl Finish {
 /// Tokens of one or more completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Usage {
-    /// Tokens in.
+    /// Input tokens.
     pub prompt: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub completion: u64,
-    /// Tokens in that the provider had cached.
+    /// Input tokens served from the provider's cache.
     pub cached: u64,
-    /// At least one figure is our own estimate, because the provider left it out or sent nonsense.
+    /// True if at least one figure is an estimate, because the provider omitted it or sent an invalid value.
     pub estimated: bool,
 }
 
 impl Usage {
-    /// What a call took at least that was cut off before it told: the prompt that it was sent and the characters that came back.
+    /// Returns the lower bound for a call that was interrupted before it reported its usage: the prompt and the
+    /// characters received.
     #[must_use]
     pub fn of_streamed(prompt_chars: usize, streamed_chars: usize) -> Self {
         let (prompt, completion) = (estimated_tokens(prompt_chars), estimated_tokens(streamed_chars));
         Self { prompt, completion, cached: 0, estimated: true }
     }
 
-    /// Tokens in and out.
+    /// Returns input and output tokens together.
     #[must_use]
     pub const fn total(&self) -> u64 {
         self.prompt.saturating_add(self.completion)

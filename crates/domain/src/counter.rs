@@ -1,20 +1,20 @@
-//! Whole numbers that stand together under one key of the store and are only ever added to. Their text is the numbers with a space
-//! between them, as in `12 340 0 1`, without the zeros at its end; so the text of one number is that number.
+//! Whole numbers stored under one key that only increase. Their text form is the numbers separated by spaces, without
+//! trailing zeros, such as `12 340 0 1`; so the text of one number is that number.
 
 use std::fmt::{Display, Formatter};
 
-/// How many numbers a counter has.
+/// The number of fields of a counter.
 pub const NUMBERS: usize = 6;
 
-/// The longest text of a number that is read: what is longer is no count of anything.
+/// The most characters of a number that is parsed; longer ones are not valid counts.
 const DIGITS_MOST: usize = 18;
 
-/// The numbers of a counter, or what is added to them.
+/// The fields of a counter, or increments for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counter(pub [i64; NUMBERS]);
 
 impl Counter {
-    /// Reads a text as it is written here; none for any other.
+    /// Parses the text form. `None` for any other text.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let mut numbers = [0; NUMBERS];
@@ -26,7 +26,7 @@ impl Counter {
         Some(Self(numbers))
     }
 
-    /// Both together. A sum of more digits than are read begins anew with the next one.
+    /// Returns the sum. A field that exceeds [`DIGITS_MOST`] digits restarts with its next increment.
     #[must_use]
     pub fn plus(mut self, other: Self) -> Self {
         for (number, by) in self.0.iter_mut().zip(other.0) {

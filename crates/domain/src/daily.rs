@@ -1,4 +1,5 @@
-//! Use by day, for operators: the members, the tools and the bot's own purposes of each day. Each list is bounded; sums are of all.
+//! Daily usage reports for operators: members, tools and the bot's own purposes. Each list is bounded; sums cover all
+//! entries.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,45 +10,45 @@ use super::ids::Person;
 use super::ledger::{self, Overview};
 use super::tool::called::CallEnd;
 
-/// The most days of one report.
+/// Maximum number of days in one report.
 pub const DAYS_MAX: usize = 31;
-/// The most members of one day that are named, those with the most tokens.
+/// Maximum number of members listed per day, those with the most tokens.
 pub const MEMBERS_MAX: usize = 50;
-/// The most tools of one day that are named, those with the most calls.
+/// Maximum number of tools listed per day, those with the most calls.
 pub const TOOLS_MAX: usize = 50;
 
-/// The use of one day.
+/// The usage of one day.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DayUse {
     /// The day, in UTC.
     pub day: Date,
     /// Tokens, messages and costs, with at most [`MEMBERS_MAX`] members.
     pub ledger: Overview,
-    /// The number of members, also of those that are not named.
+    /// The number of all members, listed or not.
     pub members: usize,
-    /// At most [`TOOLS_MAX`] tools, the one with the most calls first.
+    /// At most [`TOOLS_MAX`] tools, most calls first.
     pub tools: Vec<ToolUse>,
-    /// The number of tools, also of those that are not named.
+    /// The number of all tools, listed or not.
     pub tools_all: usize,
 }
 
 /// The calls of one tool.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ToolUse {
-    /// Its name in calls.
+    /// The name used in calls.
     pub tool: String,
-    /// Calls, also those that were not let.
+    /// The number of calls, including denied ones.
     pub calls: u64,
-    /// Those of them that did not do what was asked.
+    /// The number of calls that did not succeed.
     pub failed: u64,
-    /// The number of members who had it called.
+    /// The number of members for whom it was called.
     pub members: u64,
-    /// Milliseconds of all calls together.
+    /// The total duration of all calls, in milliseconds.
     pub duration_ms: u64,
 }
 
 impl DayUse {
-    /// The use of a day by its sums and its calls of tools.
+    /// Creates the report of a day from its sums and its tool calls.
     #[must_use]
     pub fn new(day: Date, mut ledger: Overview, mut tools: Vec<ToolUse>) -> Self {
         let (members, tools_all) = (ledger.members.len(), tools.len());
@@ -57,7 +58,7 @@ impl DayUse {
     }
 }
 
-/// The calls of tools by day, the tool with the most calls first.
+/// Returns the tool calls by day, most calls first.
 #[must_use]
 pub fn tools(lines: impl IntoIterator<Item = AuditLine>) -> BTreeMap<Date, Vec<ToolUse>> {
     let mut days: BTreeMap<Date, BTreeMap<String, (ToolUse, BTreeSet<Person>)>> = BTreeMap::new();

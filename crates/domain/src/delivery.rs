@@ -1,9 +1,9 @@
-//! The delivery of one answer to a platform that refuses it: what stands, and what is tried next.
+//! The delivery of one answer to a platform that refuses it: its current state, and which form to try next.
 //!
-//! An answer has forms, from the best to the least: the whole of it, its words without cards and files, an apology, a reaction. Until
-//! it was refused [`BESIDE_AFTER`] times the whole is tried, and the answers of its place wait behind it. From then on it goes on
-//! beside them, in rounds; each round tries the forms that are due in this order and ends with the first that the platform takes, so
-//! the whole answer comes when the platform recovers. A form that the platform refuses for good is not tried again.
+//! An answer has four forms, from best to least: complete, text only, apology, reaction. Until [`BESIDE_AFTER`]
+//! refusals, the complete form is retried and later answers of the same place wait. After that, later answers go
+//! ahead, and this one is retried in rounds. A round tries the forms that are due, in this order, until the platform
+//! accepts one; so the complete answer arrives when the platform recovers. A permanently refused form is not retried.
 
 use std::time::Duration;
 
@@ -11,81 +11,81 @@ use serde::{Deserialize, Serialize};
 
 use super::ids::Timestamp;
 
-/// The refusals after which the next answer of the place does not wait any longer.
+/// The number of refusals after which later answers of the place no longer wait.
 pub const BESIDE_AFTER: u32 = 4;
-/// The time after which two refusals are enough for that: a platform that refuses slowly.
+/// The time after which two refusals suffice, for a platform that refuses slowly.
 pub const BESIDE_WITHIN: Duration = Duration::from_secs(10);
-/// The refusal at which the log names the answer that is delayed.
+/// The refusal at which the log reports the delayed answer.
 pub const WARN_AT: u32 = 2;
-/// The shortest time for which an answer is refused before an apology takes its place.
+/// The shortest time of refusals before an apology replaces the answer.
 const APOLOGISE_NOT_BEFORE: Duration = Duration::from_secs(10);
 
-/// The refusals of one answer that may pass, as its record keeps them.
+/// The temporary refusals of one answer, as stored in its record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusals {
-    /// How many there were.
+    /// Their number.
     pub many: u32,
-    /// When the first one came.
+    /// The time of the first.
     pub since: Timestamp,
 }
 
-/// A form of an answer. Those that come later say less.
+/// A form of an answer. Later variants say less.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub enum Form {
-    /// All of it.
+    /// The complete answer.
     #[default]
     Whole,
-    /// Its words, without cards and files.
+    /// The text, without cards and files.
     Words,
-    /// A sentence that the answer could not be posted.
+    /// An apology that the answer could not be posted.
     Apology,
-    /// A reaction to the question: no text was taken.
+    /// A reaction to the question, because no text was accepted.
     Reaction,
 }
 
 impl Form {
-    /// The member has the answer.
+    /// True if this form gives the member the answer.
     #[must_use]
     pub const fn answers(self) -> bool {
         matches!(self, Self::Whole | Self::Words)
     }
 }
 
-/// How a platform refused one form.
+/// The kind of a refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The same request may be taken later.
+    /// Temporary: the same request may succeed later.
     Passing,
-    /// The same request is refused again.
+    /// Permanent: the same request will be refused again.
     Lasting,
 }
 
-/// What stands of a delivery.
+/// The state of a delivery.
 #[derive(Debug, Clone, Copy)]
 pub struct Standing {
-    /// The refusals so far that may pass.
+    /// The number of temporary refusals so far.
     pub refused: u32,
     /// The time since the first of them.
     pub refused_for: Duration,
-    /// The answer has cards or files, and makes sense without them.
+    /// True if the answer has cards or files, and is meaningful without them.
     pub has_extras: bool,
-    /// A member waits for a sign that there is no answer; true from the moment on at which it is due.
+    /// `None`: the member is owed no sign of failure. `Some(true)`: that sign is due now.
     pub sign_due: Option<bool>,
-    /// It is an answer, and no apology itself.
+    /// True if this is an answer, not an apology.
     pub is_answer: bool,
-    /// The question is a message that can be reacted to.
+    /// True if the question is a message that accepts reactions.
     pub has_message: bool,
 }
 
-/// True if the answers behind one that was refused so often, for so long, go on without it. `patience` is the number of refusals
-/// that they wait for.
+/// True if later answers go ahead of one with so many refusals over so long a time. `patience` is the number of
+/// refusals that they wait for.
 #[must_use]
 pub fn lets_pass(refused: u32, refused_for: Duration, patience: u32) -> bool {
     refused >= patience || (refused >= 2 && refused_for >= BESIDE_WITHIN)
 }
 
 impl Standing {
-    /// Returns the form to try after this one was refused; none ends the round.
+    /// Returns the form to try after this one was refused. `None` ends the round.
     #[must_use]
     pub fn after(&self, form: Form, refusal: Refusal) -> Option<Form> {
         let lasting = refusal == Refusal::Lasting;
@@ -115,7 +115,7 @@ mod tests {
         has_message: true,
     };
 
-    /// The forms of one round in which everything is refused like this.
+    /// Returns the forms of one round in which each is refused like this.
     fn round(standing: &Standing, refusal: Refusal) -> Vec<Form> {
         std::iter::successors(Some(Form::Whole), |form| standing.after(*form, refusal)).collect()
     }

@@ -1,11 +1,13 @@
-//! One turn's conversation with a model, as a state machine: told what happened, it says what to do next. It never waits.
+//! One turn's conversation with a model, as a state machine: it receives events and returns the next step. It never
+//! blocks.
 //!
-//! Which messages and tools a model is sent depends on the row that is asked, and a fallback may be asked in the place of another
-//! row. So a step says no more than that a model is to be asked; [`Dialogue::request`] writes the request for a row.
+//! The messages and tools of a request depend on the model row, and a fallback row may replace the first one. A step
+//! therefore only requests a model call; [`Dialogue::request`] builds the request for a given row.
 //!
-//! There are three paths. A row that can take tools and the form of the answer together gets both, with the whole conversation. Any
-//! other row is first offered tools with the bare question; when it used some, or left them alone and may have missed something, one
-//! more call without tools asks for the answer. Where no tools may be offered that call is the only one.
+//! There are three paths. A row that accepts tools together with an answer form gets both, with the whole
+//! conversation. Any other row first gets the tools with the question alone. If it used tools, or could not see the
+//! whole conversation, a second call without tools requests the answer. If no tools are offered, that call is the
+//! only one.
 
 mod asking;
 
@@ -32,89 +34,90 @@ use super::tool::spoken;
 use super::tool::turn_tools::{Told, TurnTools};
 use super::turn::ReplyContract;
 
-/// The longest piece of a bad answer that a repair call shows to the model again, in Unicode scalar values.
+/// The longest part of an invalid answer that a repair call repeats, in Unicode scalar values.
 pub const MAX_REPAIR_CHARS: usize = 4_000;
 
-/// How many repair calls a turn may make.
+/// Maximum number of repair calls per turn.
 pub const MAX_REPAIRS: u32 = 1;
 
-/// A turn's dialogue.
+/// The dialogue of one turn.
 #[derive(Debug)]
 pub struct Dialogue {
     transcript: Transcript,
-    /// The form that the answer must have; none takes text as it comes.
+    /// The form that the answer must have. `None`: any text.
     schema: Option<Arc<Schema>>,
-    /// What the model wrote is the answer, and no more is done about it.
+    /// True if the model's text is the answer, without further processing.
     verbatim: bool,
-    /// What the asker wants of the answer, and the tools that it runs itself.
+    /// The caller's requirements for the answer, and the tools that the caller runs itself.
     given: Option<Given>,
-    /// The tools that may be offered; none when there are none for this turn, or no more.
+    /// The tools that may be offered. `None`: no tools in this turn, or no more.
     tools: Option<TurnTools>,
-    /// What was called so far, and what came of it.
+    /// The completed rounds of tool calls, with results.
     rounds: Vec<Round>,
-    /// A bad answer, and what is wrong with it.
+    /// An invalid answer, and its error.
     repair: Vec<Item>,
     stage: Stage,
-    /// Readable words of a bad answer, for the case that nothing better comes.
+    /// Readable text of an invalid answer, used if no better answer arrives.
     fallback: Option<String>,
     repairs: u32,
 }
 
-/// Where a dialogue stands.
+/// The state of a dialogue.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "there is one of a turn")]
 enum Stage {
-    /// Nothing was asked yet, or the model is answering. Tools may be offered.
+    /// Before the first call, or the model is answering. Tools may be offered.
     Asking,
-    /// The same, and nothing but the answer is wanted any more.
+    /// The same, but only the final answer is requested.
     Closing,
-    /// Tools run.
+    /// Tools are running.
     Running(Round),
-    /// It ended.
+    /// The dialogue ended.
     Over,
 }
 
-/// What happened.
+/// An input of the state machine.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
-    /// The turn begins, or the pending request shall be made again.
+    /// The turn begins, or the pending request must be repeated.
     Begin,
     /// The model answered.
     Completed(Completion, Asked),
-    /// A fallback row wrote the rest of an answer that broke off behind this.
+    /// A fallback row completed an answer that was interrupted after this part.
     WentOn(Completion, Begun),
-    /// The tools ran: what came of each call, in the order of [`Step::RunTools`].
+    /// The tools ran: the result of each call, in the order of [`Step::RunTools`].
     Ran(Vec<Told>),
-    /// No model could answer, after all retries and fallbacks, or no tool may run. A prompt that does not fit is shortened.
+    /// Every model failed after all retries and fallbacks, or no tool may run. A prompt that is too long is
+    /// shortened.
     Failed(Ending),
 }
 
-/// What to do next.
+/// The next step of the caller.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Step {
-    /// Ask a model ([`Dialogue::request`]) and come back with [`Event::Completed`] or [`Event::Failed`].
+    /// Call a model ([`Dialogue::request`]), then send [`Event::Completed`] or [`Event::Failed`].
     AskModel,
-    /// Run what may run of these calls and come back with [`Event::Ran`] or [`Event::Failed`].
+    /// Run the permitted calls among these, then send [`Event::Ran`] or [`Event::Failed`].
     RunTools(Vec<Planned>),
-    /// The turn has its reply.
+    /// The turn has a reply.
     Finish(Finished),
     /// The turn gets an apology.
     GiveUp(Ending),
 }
 
-/// A reply, and how it was found.
+/// A reply, with the steps that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finished {
-    /// The reply; never blank unless there are calls, or the model left its asker's own conversation unanswered.
+    /// The reply. Blank only if there are calls, or if the model left the caller's own conversation unanswered.
     pub reply: Reply,
-    /// Calls of tools that the asker runs itself.
+    /// Tool calls that the caller runs itself.
     pub calls: Vec<ToolCall>,
-    /// How many repair calls were made.
+    /// The number of repair calls.
     pub repairs: u32,
 }
 
 impl Dialogue {
-    /// A dialogue that opens with this transcript. The schema is used by the typed contract only.
+    /// Creates a dialogue that begins with this transcript. Only the typed contract uses the schema.
     #[must_use]
     pub fn new(transcript: Transcript, contract: ReplyContract, schema: Arc<Schema>, tools: Option<TurnTools>) -> Self {
         let schema = match contract {
@@ -135,13 +138,13 @@ impl Dialogue {
         }
     }
 
-    /// The same about a conversation that its asker gave.
+    /// Uses a conversation that the caller supplied.
     #[must_use]
     pub fn about(self, given: Option<Given>) -> Self {
         Self { given, ..self }
     }
 
-    /// Takes in what happened and says what to do next. After [`Step::Finish`] and [`Step::GiveUp`] nothing may follow.
+    /// Processes an event and returns the next step. After [`Step::Finish`] or [`Step::GiveUp`], no event may follow.
     pub fn next(&mut self, event: Event) -> Step {
         match (std::mem::replace(&mut self.stage, Stage::Over), event) {
             (stage @ (Stage::Asking | Stage::Closing), Event::Begin) => self.ask(stage),
@@ -163,7 +166,7 @@ impl Dialogue {
         }
     }
 
-    /// What is written next stands behind calls that ran: it is no better version of what was written before them.
+    /// True if the next text follows completed tool calls; it does not replace the text before them.
     #[must_use]
     pub const fn goes_on(&self) -> bool {
         !self.rounds.is_empty() && self.repairs == 0
@@ -174,10 +177,10 @@ impl Dialogue {
         Step::AskModel
     }
 
-    /// Leaves out the older half of what stands between our instructions and the question, and when there is nothing of that
-    /// any more, the later half of long results; false when there is nothing at all. What is remembered stays as it is.
+    /// Removes the older half of the items between the instructions and the question or, if there are none, the later
+    /// half of long results. Returns false if nothing can be removed. The stored history is unchanged.
     fn shorten(&mut self) -> bool {
-        // What its asker gave is theirs to shorten.
+        // A caller shortens its own conversation.
         if self.repairs > 0 || self.given.is_some() {
             return false;
         }
@@ -185,7 +188,7 @@ impl Dialogue {
             || self.rounds.iter_mut().filter_map(|round| round.shorten().then_some(())).count() > 0
     }
 
-    /// Takes in an answer of a model that may have been offered tools.
+    /// Processes an answer of a model that may have been offered tools.
     fn completed(&mut self, completion: &Completion, asked: &Asked) -> Step {
         let over = completion.refusal.is_some() || completion.finish == Finish::Filtered;
         let handed_back = if over { Vec::new() } else { self.handed_back(completion, asked) };
@@ -210,7 +213,7 @@ impl Dialogue {
             (Offered::Before { missed: false, .. }, Ok(reply)) if self.rounds.is_empty() && !self.verbatim => {
                 self.finish(reply)
             }
-            // Whatever it said is no answer in the form that is wanted, or it did not know all that was said.
+            // The text is not an answer in the required form, or the model could not see the whole conversation.
             (Offered::Before { .. }, read) => {
                 let words = read.ok().map(|reply| reply.response).or_else(|| self.words_of(&completion.content));
                 self.fallback = words.or(self.fallback.take());
@@ -219,7 +222,8 @@ impl Dialogue {
         }
     }
 
-    /// The calls in an answer: those of the wire, or those that the model wrote into its text. A text that is a reply is no call.
+    /// Returns the tool calls of an answer, native or written in its text. Text that is a valid reply contains no
+    /// calls.
     fn calls(&self, completion: &Completion, asked: &Asked, is_reply: bool) -> Vec<ToolCall> {
         let Some(tools) = self.tools.as_ref().filter(|tools| tools.is_open()) else { return Vec::new() };
         if !completion.calls.is_empty() && asked.offered.is_native() {
@@ -229,12 +233,12 @@ impl Dialogue {
             return Vec::new();
         }
         let written = spoken::calls(&completion.content, |name| tools.knows(name));
-        // Whoever was told to write calls hears what is wrong with them; of others it is not sure that they are any.
+        // A model that was told to write calls gets their errors. Other models' text may only resemble a call.
         let meant = !asked.offered.is_native() || written.iter().all(|call| tools.fits(call));
         if meant { written } else { Vec::new() }
     }
 
-    /// The calls in an answer that the asker runs itself, to whose tools no others are added.
+    /// Returns the calls that the caller runs itself. The bot adds no tools of its own to the caller's.
     fn handed_back(&self, completion: &Completion, asked: &Asked) -> Vec<ToolCall> {
         let Some(given) = self.given.as_ref().filter(|given| !given.tools.is_empty()) else { return Vec::new() };
         match asked.offered {
@@ -245,13 +249,13 @@ impl Dialogue {
     }
 
     fn hand_back(&self, completion: &Completion, calls: Vec<ToolCall>) -> Step {
-        // Calls that were written into the text are no text.
+        // Text that was parsed as calls is not repeated as text.
         let said = if completion.calls.is_empty() { "" } else { completion.content.as_str() };
         let reply = Reply::text(salvage::without_leading_thoughts(said).trim_end());
         Step::Finish(Finished { reply, calls, repairs: self.repairs })
     }
 
-    /// The calls of a round ended.
+    /// Processes the results of a round.
     fn ran(&mut self, mut round: Round, told: Vec<Told>) -> Step {
         if let Some(tools) = &mut self.tools {
             round.results = round.calls.iter().zip(told).map(|(call, told)| tools.result(call, told)).collect();
@@ -260,7 +264,7 @@ impl Dialogue {
         self.ask(Stage::Asking)
     }
 
-    /// Takes in an answer that is to be the reply.
+    /// Processes an answer that should become the reply.
     fn answered(&mut self, completion: &Completion) -> Step {
         if let Some(refusal) = completion.refusal.as_deref().and_then(salvage::plain_text) {
             return self.finish(Reply::text(refusal));
@@ -270,7 +274,7 @@ impl Dialogue {
             Err(invalid) => invalid,
         };
         if self.verbatim && self.given.is_some() {
-            // No words of ours belong in the asker's own conversation: an empty answer is theirs to judge.
+            // The bot adds no text of its own to the caller's conversation; the caller judges an empty answer.
             let words = self.fallback.take().unwrap_or_default();
             return self.finish(Reply::text(words));
         }
@@ -298,16 +302,16 @@ impl Dialogue {
         }
     }
 
-    /// What can be shown of an answer that is no reply.
+    /// Returns the readable text of an answer that is not a valid reply.
     fn words_of(&self, content: &str) -> Option<String> {
         self.schema.as_ref().and_then(|_| salvage::plain_text(content))
     }
 
-    /// Shows the model its bad answer and what is wrong with it.
+    /// Adds the invalid answer and its error to the next request.
     fn add_repair(&mut self, completion: &Completion, invalid: &Invalid) {
         let shown: String = completion.content.chars().take(MAX_REPAIR_CHARS).collect();
-        // Its words alone: providers refuse an empty message, calls that have no results, and some of them the thoughts that they
-        // sent along themselves.
+        // Only the text: providers refuse empty messages and calls without results, and some refuse the reasoning
+        // that they sent themselves.
         if !shown.trim().is_empty() {
             self.repair.push(Item::new(Role::Assistant, shown));
         }
@@ -321,7 +325,7 @@ impl Dialogue {
         self.repair.push(Item::new(Role::User, text));
     }
 
-    /// Ends with the words of an earlier answer if there are any.
+    /// Ends with the text of an earlier answer, if there is one.
     fn fall_back(&mut self, why: Ending) -> Step {
         match self.fallback.take() {
             Some(words) => self.finish(Reply::text(words)),

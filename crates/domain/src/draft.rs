@@ -1,4 +1,4 @@
-//! What is shown of an unfinished text.
+//! The visible draft of an unfinished text.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -6,28 +6,28 @@ use super::split::{split, split_at_most};
 
 const FENCE: &str = "```";
 
-/// The most bytes of a Unicode scalar value.
+/// Maximum number of bytes of a Unicode scalar value.
 const MESSAGE_BYTES: usize = 4;
 
-/// The most messages that a draft fills. The rest of a longer answer comes with the answer itself.
+/// Maximum number of messages that a draft fills. The rest of a longer answer is posted with the final answer.
 pub const DRAFT_MESSAGES_MAX: usize = 4;
 
-/// What to show of a text that is still growing: messages of at most `limit` Unicode scalar values, at most
-/// [`DRAFT_MESSAGES_MAX`], never a part of a grapheme, every code block closed. None while there is nothing worth showing.
+/// Returns the messages to show for a text that is still streaming: each at most `limit` Unicode scalar values, at
+/// most [`DRAFT_MESSAGES_MAX`] of them, graphemes whole, code blocks closed. Empty while there is nothing to show.
 #[must_use]
 pub fn draft(text: &str, limit: usize) -> Vec<String> {
-    // What comes after the last message is not read: no message needs more bytes than this.
+    // Text after the last message is not examined: no message needs more bytes than this.
     let room = limit.saturating_mul(MESSAGE_BYTES).saturating_mul(DRAFT_MESSAGES_MAX + 1);
     let text = &text[..text.floor_char_boundary(room)];
-    // What comes next may still belong to the last grapheme.
+    // The next characters may still belong to the last grapheme.
     let Some((last, _)) = text.grapheme_indices(true).next_back() else { return Vec::new() };
     let mut sure = text[..last].trim_end();
-    // Backticks at the beginning of a line are a fence that is not whole yet.
+    // Backticks at the beginning of a line may be an incomplete fence.
     let bare = sure.trim_end_matches('`');
     if sure.len() - bare.len() < FENCE.len() && (bare.is_empty() || bare.ends_with('\n')) {
         sure = bare;
     }
-    // An opening fence is worth nothing before its code.
+    // An opening fence is not shown before its code.
     let line = sure.rfind('\n').map_or(0, |at| at + 1);
     if sure.matches(FENCE).count() % 2 == 1 && sure[line..].starts_with(FENCE) {
         sure = &sure[..line];
@@ -35,7 +35,8 @@ pub fn draft(text: &str, limit: usize) -> Vec<String> {
     split_at_most(sure, limit, DRAFT_MESSAGES_MAX)
 }
 
-/// A text that was cut short and the apology for it. A code block that was open is closed, so that the apology stands outside.
+/// Appends an apology to a text that was cut short. An open code block is closed, so that the apology is outside of
+/// it.
 #[must_use]
 pub fn cut_short(text: &str, apology: &str) -> String {
     match split(text, usize::MAX).into_iter().next() {

@@ -1,4 +1,4 @@
-//! What a turn took, and how it ended.
+//! The cost of a turn, and its outcome.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,17 @@ use crate::answer_end::AnswerEnd;
 use crate::completion::Usage;
 use crate::ending::{Ending, OverLimit};
 
-/// What it took to find an answer.
+/// The cost of finding an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Effort {
-    /// The model row that answered; none when no model was asked.
+    /// The model row that answered. `None` if no model was asked.
     pub model: Option<String>,
     /// The tokens of all calls.
     pub usage: Usage,
-    /// The prompt tokens of them that tools added, with their definitions and results: the bot's expense, never a member's use.
+    /// The prompt tokens added by tools, with their definitions and results. The bot pays for them, not the member.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub tool_tokens: u64,
-    /// What the calls cost in millionths of a dollar, as far as their rows have prices.
+    /// The cost of all calls whose rows have prices, in millionths of a dollar.
     #[serde(default)]
     pub micros: u64,
     /// The tokens of calls whose rows have no prices.
@@ -24,16 +24,16 @@ pub struct Effort {
     pub unpriced: u64,
     /// Milliseconds spent waiting for models and tools.
     pub waited_ms: u64,
-    /// Where the time of the turn went.
+    /// The turn's time, by phase.
     #[serde(default, skip_serializing_if = "Times::is_zero")]
     pub times: Times,
-    /// Some of it was shown while it was being found.
+    /// True if part of the answer was shown while it was streaming.
     #[serde(default)]
     pub drafted: bool,
-    /// How the last call ended.
+    /// The end of the last call.
     #[serde(default, skip_serializing_if = "AnswerEnd::is_whole")]
     pub end: AnswerEnd,
-    /// Milliseconds after which a model may be asked again, when none could answer; none where that is not known.
+    /// Milliseconds until a model may be asked again, if none could answer. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub again_ms: Option<u64>,
 }
@@ -43,18 +43,18 @@ const fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// Where the time of a turn went until its answer was known, in milliseconds. The parts of a turn that waited for a decision are
-/// summed; the wait itself is not among them.
+/// The time of a turn until its answer was known, by phase, in milliseconds. For a turn that waited for a decision,
+/// the parts before and after are added; the wait is excluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Times {
-    /// In its lane, behind other turns of its member.
+    /// In its lane, behind other turns of the member.
     pub lane_ms: u64,
-    /// For permits to ask models.
+    /// Waiting for a permit to call a model.
     pub permit_ms: u64,
-    /// For models, with calls that failed and pauses between tries.
+    /// Model calls, including failed ones and pauses between retries.
     pub model_ms: u64,
-    /// For tools.
+    /// Tool calls.
     pub tools_ms: u64,
 }
 
@@ -67,13 +67,13 @@ impl Times {
 }
 
 impl Effort {
-    /// The tokens that count as use of the member who asked: all but those that tools added to prompts.
+    /// Returns the tokens charged to the member who asked: all but those that tools added to prompts.
     #[must_use]
     pub const fn of_member(&self) -> Usage {
         Usage { prompt: self.usage.prompt.saturating_sub(self.tool_tokens), ..self.usage }
     }
 
-    /// What was taken since it was this.
+    /// Returns the difference to an earlier state.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let usage = Usage {
@@ -97,22 +97,22 @@ impl Effort {
     }
 }
 
-/// How a turn ended, as the metrics count it.
+/// The outcome of a turn, as counted by the metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// A real answer.
+    /// A model's answer.
     Replied,
-    /// A short hint that needed no model.
+    /// A short hint without a model call.
     Hinted,
-    /// An apology, and why.
+    /// An apology, with its reason.
     Apologised(Ending),
-    /// A word that there will be none because of this limit.
+    /// A refusal because of this limit.
     Refused(OverLimit),
 }
 
 impl Outcome {
-    /// There is an answer.
+    /// True if the member got an answer.
     #[must_use]
     pub const fn answers(&self) -> bool {
         match self {

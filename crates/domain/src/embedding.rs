@@ -1,36 +1,36 @@
-//! Texts as vectors: what is asked for, and what comes back.
+//! Embeddings: texts as vectors.
 
 use super::completion::{Usage, estimated_tokens};
 
-/// What is to be made into vectors, in order.
+/// The inputs of a request, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Inputs {
     /// Texts.
     Texts(Vec<String>),
-    /// Texts as the tokens of the model.
+    /// Texts as tokens of the model.
     Tokens(Vec<Vec<u32>>),
 }
 
-/// A request for vectors.
+/// A request for embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddingRequest {
-    /// What is to be made into vectors.
+    /// The inputs.
     pub inputs: Inputs,
-    /// The length of a vector; none leaves it to the model.
+    /// The length of a vector. `None`: the model decides.
     pub dimensions: Option<u32>,
 }
 
-/// Vectors, one for each input, in order.
+/// The vectors, one per input, in order.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Embeddings {
     /// The vectors.
     pub vectors: Vec<Vec<f32>>,
-    /// What they took.
+    /// The tokens used.
     pub usage: Usage,
 }
 
 impl Inputs {
-    /// How many there are.
+    /// Returns the number of inputs.
     #[must_use]
     pub const fn len(&self) -> usize {
         match self {
@@ -39,13 +39,13 @@ impl Inputs {
         }
     }
 
-    /// Whether there are none.
+    /// True if there are no inputs.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The tokens that they take, about.
+    /// Returns the approximate number of tokens.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         match self {
@@ -54,7 +54,7 @@ impl Inputs {
         }
     }
 
-    /// The same in pieces of at most so many.
+    /// Splits the inputs into batches of at most `most`.
     #[must_use]
     pub fn pieces(&self, most: usize) -> Vec<Self> {
         match self {

@@ -1,21 +1,22 @@
-//! Facts: what a member told us to keep beyond the conversation, for whom and where it is found again.
+//! Facts: information that a member asked the bot to remember, and the rule for who finds it where.
 //!
-//! A fact belongs to the person who told it and to the place it was told in. It is found for that person alone, and only in a place all
-//! of whose readers could read the place it was told in, because what is found may stand in the answer, which all of them read:
+//! A fact belongs to the member and to the place where it was told. It is found only for that member, and only in a
+//! place all of whose readers could read the original place, because a found fact may appear in the answer:
 //!
-//! | told in | found in | |
+//! | told in | found in | reason |
 //! |---|---|---|
-//! | a place | the same place | who reads the answer could read the words |
-//! | a channel | a thread below it | a door names a place above another one only where the readers of the lower one may read the upper one |
-//! | a thread | not in the channel above it | a private thread has fewer readers, and no message says which threads are private |
-//! | a channel | not in another one | no message says who may read a channel, and what is known of rights may be old |
-//! | a direct conversation | nowhere else | nobody else could read it |
-//! | anywhere else | not in a direct conversation | it may be one of several people: no message says that only two are in it |
+//! | a place | the same place | the readers of the answer could read the original |
+//! | a channel | a thread below it | a door reports a parent only if all readers of the thread may read the parent |
+//! | a thread | not in the channel above it | a private thread has fewer readers, and messages do not say which threads are private |
+//! | a channel | not in another channel | messages do not say who may read a channel, and known rights may be outdated |
+//! | a direct conversation | nowhere else | only its members could read it |
+//! | anywhere else | not in a direct conversation | it may be a group: messages do not say that it has only two members |
 //!
-//! The rule compares names of places and looks up no right, so nothing that is known late or wrongly can open it. What is found in a
-//! thread and told again there belongs to the thread from then on, so no chain of facts leads further than one of them.
+//! The rule compares place ids and looks up no rights, so outdated or wrong data about rights cannot open it. A fact
+//! that is found in a thread and told again there belongs to the thread, so a chain of facts extends no further than
+//! a single one.
 //!
-//! What a fact says is the words of a member, perhaps as a model understood them: data, that decides nothing.
+//! The text of a fact is a member's words, perhaps rephrased by a model. It is data and decides nothing.
 
 pub mod index;
 pub mod prompt;
@@ -31,26 +32,26 @@ pub use super::fact_id::{FactId, NoFactId};
 use super::ids::{MessageId, Place, Timestamp};
 use super::tool::OnBehalf;
 
-/// The most facts of one member that any setting allows: all of them are looked at in one search.
+/// The largest configurable number of facts of one member. One search examines all of them.
 pub const FACTS_MAX: usize = 200;
-/// The longest fact that any setting allows, in bytes.
+/// The longest configurable fact, in bytes.
 pub const FACT_BYTES_MAX: usize = 1_000;
 
-/// The bounds of what is kept.
+/// The bounds of stored facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Facts of one member, at most [`FACTS_MAX`]; 0 keeps none.
+    /// Facts of one member, at most [`FACTS_MAX`]; 0 disables facts.
     pub facts: usize,
     /// The length of a fact in bytes, at most [`FACT_BYTES_MAX`].
     pub bytes: usize,
     /// Facts of all members.
     pub total: u64,
-    /// The life of a fact from when it was told last.
+    /// The TTL of a fact, from the last time it was told.
     pub ttl: Duration,
 }
 
 impl Bounds {
-    /// A fact that was told then is over.
+    /// True if a fact last told at `told` has expired.
     #[must_use]
     pub fn is_over(&self, told: Timestamp, now: Timestamp) -> bool {
         now.since(told) > self.ttl
@@ -60,57 +61,57 @@ impl Bounds {
 /// One fact.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fact {
-    /// Its name.
+    /// The id.
     pub id: FactId,
-    /// What was told, in one line.
+    /// The text, in one line.
     pub text: String,
-    /// Where it was told.
+    /// The place where it was told.
     pub place: Place,
-    /// When the message was written that told it last.
+    /// The time of the message that last told it.
     pub told: Timestamp,
-    /// That message.
+    /// The id of that message.
     pub message: MessageId,
 }
 
-/// Why something is not kept.
+/// The reason why a fact is not stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
-    /// The operator switched it off, or the door keeps nothing.
+    /// The operator disabled facts, or the door stores none.
     #[error("facts are not kept here")]
     Off,
-    /// There are no words.
+    /// The text is empty.
     #[error("there is nothing to keep")]
     Empty,
-    /// It is longer than so many bytes.
+    /// The text is longer than this many bytes.
     #[error("a fact has at most {0} bytes: say it in fewer words")]
     TooLong(usize),
-    /// The member has so many already.
+    /// The member already has this many facts.
     #[error("this member has {0} facts already, which is all there is room for: one must be forgotten first")]
     Full(usize),
-    /// There is no room for anybody's.
+    /// The total number of facts is reached.
     #[error("there is no room for more facts")]
     NoRoom,
-    /// The member wished to be forgotten after they asked this.
+    /// The member ran `/forget` after this question.
     #[error("the member wished to be forgotten")]
     Forgotten,
-    /// The message that told it is gone.
+    /// The message that told the fact was deleted.
     #[error("the message that told it was deleted")]
     Deleted,
-    /// The store does not answer.
+    /// The store does not respond.
     #[error("the memory does not answer now")]
     Away,
 }
 
 impl Fact {
-    /// A fact that is told now.
+    /// Creates a fact told now.
     ///
     /// # Errors
-    /// It is no fact, or too long.
+    /// Facts are disabled, or the text is empty or too long.
     pub fn new(told: &OnBehalf, text: &str, bounds: Bounds) -> Result<Self, NotKept> {
         if bounds.facts == 0 || !told.keeps {
             return Err(NotKept::Off);
         }
-        // What is far too long is not even looked through.
+        // A much too long text is rejected before it is cleaned.
         if text.len() > FACT_BYTES_MAX * 4 {
             return Err(NotKept::TooLong(bounds.bytes));
         }
@@ -126,44 +127,44 @@ impl Fact {
     }
 }
 
-/// What came of telling a fact.
+/// The result of storing a fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Remembered {
-    /// Its name.
+    /// The id.
     pub id: FactId,
-    /// It was there before, and lives on from now.
+    /// True if the fact was already stored; its TTL starts again.
     pub before: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Found {
-    /// The facts that fit, the best one first; at most [`FOUND_MAX`].
+    /// The matching facts, best first; at most [`FOUND_MAX`].
     pub facts: Vec<Fact>,
-    /// How many may be found in that place, whatever they are about.
+    /// The number of all facts that may be found in that place.
     pub all: usize,
 }
 
-/// The most facts that one search finds.
+/// Maximum number of facts that one search returns.
 pub const FOUND_MAX: usize = 10;
 
-/// Where a fact is asked for.
+/// The place where facts are requested.
 #[derive(Debug, Clone, Copy)]
 pub struct Here<'a> {
-    /// The place whose readers read the answer.
+    /// The place whose readers see the answer.
     pub place: &'a Place,
-    /// The place above it.
+    /// The parent of that place.
     pub parent: Option<&'a Place>,
 }
 
 impl<'a> Here<'a> {
-    /// Where this call's result is read.
+    /// Returns the place where this call's result is read.
     #[must_use]
     pub fn of(asked: &'a OnBehalf) -> Self {
         Self { place: &asked.place, parent: asked.parent.as_ref() }
     }
 
-    /// Whether what its member told in that place is found here; see the table above.
+    /// True if a fact told in that place may be found here; see the table above.
     #[must_use]
     pub fn finds(self, told_in: &Place) -> bool {
         told_in == self.place || Some(told_in) == self.parent

@@ -1,4 +1,4 @@
-//! Names of facts.
+//! Ids of facts.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,15 +9,16 @@ use sha2::{Digest, Sha256};
 use crate::hex::hex;
 use crate::ids::Place;
 
-/// The name of a fact among those of its member: made of its place and its words, so the same words told twice there are one fact.
+/// The id of a fact among those of its member: a hash of place and text, so the same text told twice in a place is
+/// one fact.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct FactId(String);
 
-/// Hexadecimal digits of a [`FactId`].
+/// The number of hexadecimal digits of a [`FactId`].
 const ID_DIGITS: usize = 12;
 
-/// A text that is not the name of any fact.
+/// The error for a text that is not a valid fact id.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a fact is named by {ID_DIGITS} hexadecimal digits")]
 pub struct NoFactId;

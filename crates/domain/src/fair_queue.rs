@@ -1,23 +1,23 @@
-//! A fair queue: the first entry of each key is served before the second entry of any.
+//! A fair queue: the first entry of each key is served before the second entry of any other.
 //!
-//! An entry of a key that waits already goes a round later than the key's entry before it, so a burst of one key never stands
-//! before a single entry of another. Rounds alone could keep a second entry waiting for as long as new keys come, so every eighth
-//! entry is taken by age.
+//! Each entry belongs to a round, one later than the previous waiting entry of its key, so a burst of one key does
+//! not delay single entries of others. To prevent starvation by a stream of new keys, every eighth entry is taken by
+//! age.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// One of so many entries is taken by age alone.
+/// One in this many entries is taken by age.
 const BY_AGE: u64 = 8;
 
-/// The entries that wait, each with its key. The caller bounds their number.
+/// The waiting entries with their keys. The caller bounds their number.
 #[derive(Debug)]
 pub struct FairQueue<K, T> {
     /// By round, then by age.
     waiting: BTreeMap<(u64, u64), (K, T)>,
     /// The round of each entry, by age.
     rounds: BTreeMap<u64, u64>,
-    /// For each key that waits, its last round and the number of its entries.
+    /// For each waiting key: its last round and the number of its entries.
     known: HashMap<K, (u64, usize)>,
     round: u64,
     came: u64,
@@ -31,7 +31,7 @@ impl<K, T> Default for FairQueue<K, T> {
 }
 
 impl<K: Clone + Eq + Hash, T> FairQueue<K, T> {
-    /// There is no entry.
+    /// True if the queue is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()

@@ -1,5 +1,5 @@
-//! What starts a turn without a message: a timer that is due, or a signed request of another program. Its text is the operator's, with
-//! data from outside in it, and it has no rights beyond those of a member without roles.
+//! Turns without a message, started by a timer or a signed webhook request. Their text is the operator's prompt with
+//! external data in it, and they have only the rights of a member without roles.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -13,41 +13,43 @@ use super::limits::{self, Limits, Member, Reservation, Step, TOKENS_MAX};
 use super::policy::{HistoryScope, LaneRule, Policy, Trigger};
 use super::turn::Turn;
 
-/// The time in which the budget of a trigger counts its turns.
+/// The window in which the turns of a trigger are counted.
 pub const BUDGET_WINDOW: Duration = Duration::from_secs(3600);
 
-/// How long a process that took a fire upon itself has until another one may: the turn is on record long before.
+/// The lease of a process that claimed a fire; another process may claim it afterwards. The turn is recorded long
+/// before.
 pub const CLAIM: Duration = Duration::from_secs(30);
 
 /// The longest name of a timer or webhook, in bytes.
 pub const NAME_MAX: usize = 40;
 
-/// Hexadecimal digits of an id: with the number of a piece it fits into a nonce of 25 characters.
+/// The number of hexadecimal digits of an id. With the number of a message part, it fits into a nonce of 25
+/// characters.
 const ID_DIGITS: usize = 16;
 
-/// What a timer or webhook does when it fires.
+/// The configured action of a timer or webhook.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Deed {
     /// The name in settings, logs and the ledger.
     pub name: String,
-    /// Where the answer is posted.
+    /// The place where the answer is posted.
     pub target: Place,
-    /// The question; what stands between double braces names a field of the data.
+    /// The question; names in double braces refer to fields of the data.
     pub prompt: String,
-    /// The most turns in an hour.
+    /// Maximum number of turns per hour.
     pub per_hour: u32,
-    /// The model may use tools, within the rules for a member without roles.
+    /// True if the model may use tools, within the rules for a member without roles.
     pub tools: bool,
-    /// The model row that is asked; none for the default one.
+    /// The model row. `None`: the default row.
     pub model: Option<String>,
 }
 
-/// What made it fire.
+/// The kind of trigger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// A timer was due.
     Timer,
-    /// A signed request came.
+    /// A signed request arrived.
     Webhook,
 }
 
@@ -74,10 +76,10 @@ impl Cause {
     }
 }
 
-/// One fire.
+/// One occurrence of a trigger.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fire {
-    /// The same for the same occurrence, in every process and life of it.
+    /// The id, the same for the same occurrence in every process and after each restart.
     pub id: MessageId,
     cause: Cause,
     deed: Deed,
@@ -86,7 +88,7 @@ pub struct Fire {
 }
 
 impl Fire {
-    /// Fires. `occurrence` tells this fire from all others of the same name: when it was due, or what was signed.
+    /// Creates a fire. `occurrence` distinguishes it from others of the same name: its due time, or the signed bytes.
     #[must_use]
     pub fn new(cause: Cause, deed: &Deed, occurrence: &[u8], text: &str, at: Timestamp) -> Self {
         let mut hasher = Sha256::new();
@@ -103,7 +105,7 @@ impl Fire {
         Self { id, cause, deed: deed.clone(), text: own_words(text), at }
     }
 
-    /// The turn that answers it; `door` is what its door wants of answers. Nothing is remembered of it.
+    /// Returns the turn for this fire; `door` is the door's policy for answers. It uses and stores no history.
     #[must_use]
     pub fn turn(self, door: &Policy) -> Turn {
         let Self { id, cause, deed, text, at } = self;
@@ -129,28 +131,28 @@ impl Fire {
         }
     }
 
-    /// Takes this fire upon a process of this name, unless another one has done so within [`CLAIM`].
+    /// Returns the request that claims this fire for a process, unless another process claimed it within [`CLAIM`].
     #[must_use]
     pub fn claim(&self, process: &str) -> limits::Request {
         let turn = TurnId { door: self.id.door.clone(), id: process.into() };
         step(keys::triggers::claimed(&self.id), turn, 1, CLAIM)
     }
 
-    /// Counts this fire within the budget of its name. The same fire counts once.
+    /// Returns the request that counts this fire against the budget of its name. Idempotent for the same fire.
     #[must_use]
     pub fn budget(&self) -> limits::Request {
         let member = keys::triggers::fired(self.cause.word(), &self.deed.name);
         step(member, TurnId::of(&self.id), self.deed.per_hour, BUDGET_WINDOW)
     }
 
-    /// The name of the timer or webhook.
+    /// Returns the name of the timer or webhook.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.deed.name
     }
 }
 
-/// Counts one of at most so many in a window.
+/// Returns a request that counts one of at most `most` in a window.
 fn step(member: Member, turn: TurnId, most: u32, window: Duration) -> limits::Request {
     let limits = Limits { messages: most, tokens: TOKENS_MAX };
     let reservation = Reservation { turn, tokens: 0, lease: window, limits, exempt: false };

@@ -1,8 +1,9 @@
-//! Gates: a call of a tool that waits for the decision of a person, as a state machine that awaits nothing.
+//! Gates: a tool call that requires a person's approval, as a state machine without waiting.
 //!
-//! A gate is bound to one call: its hash covers the server, the tool as it describes itself, and the arguments. It is decided once,
-//! by the person who asked or, where a rule names approvers, by a holder of one of their roles and nobody else. What is undecided
-//! when it expires counts as refused. A decision says that the call may run; that it runs once is the journal's to hold.
+//! A gate is bound to one call: its hash covers the server, the tool's own description, and the arguments. It is
+//! decided once: by the member who asked or, if a rule names approvers, only by a holder of one of their roles. A
+//! gate that expires undecided counts as refused. An approval permits the call; the journal ensures that it runs only
+//! once.
 
 pub mod allowance;
 
@@ -22,40 +23,41 @@ use super::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use super::locale::Locale;
 use crate::hex::hex;
 
-/// The most bytes of arguments that people are asked about, as they are shown.
+/// The largest arguments that can be approved, in bytes as shown.
 pub const ARGUMENTS_MAX: usize = 32 * 1024;
 
-/// The most gates of one person that are open at once.
+/// Maximum number of open gates of one person.
 pub const OWN_MAX: usize = 5;
 
-/// The most gates that are open at once.
+/// Maximum number of open gates.
 pub const OPEN_MAX: usize = 256;
 
-/// The most that is kept of a turn while it waits for a decision, in bytes.
+/// The largest stored state of a turn that waits for a decision, in bytes.
 pub const PARKED_BYTES_MAX: usize = 256 * 1024;
 
-/// The longest that a gate is open: a waiting turn is kept for a day.
+/// The longest time that a gate stays open. A waiting turn is kept for a day.
 pub const EXPIRY_MAX: Duration = Duration::from_secs(12 * 3_600);
 
-/// How long an approver's word holds for further calls of the same.
+/// The lifetime of a standing allowance for repeated calls.
 pub const ALLOWED_FOR: Duration = crate::keys::ALLOWANCE_TTL;
 
-/// Digits of a gate's id: 128 bits that nobody guesses.
+/// The number of digits of a gate's id: 128 bits, not guessable.
 const ID_DIGITS: usize = 32;
 
-/// Digits of a gate's id that tell the parts of a turn apart.
+/// The number of digits of a gate's id that distinguish the parts of a turn.
 const PART_DIGITS: usize = 8;
 
-/// What the names of our buttons begin with.
+/// The prefix of the names of gate buttons.
 const BUTTON: &str = "gate";
 
-/// Names a gate; whoever does not see it cannot guess it.
+/// The id of a gate. It cannot be guessed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct GateId(String);
 
 impl GateId {
-    /// The id of a gate for this call of a turn. `rolls` are draws of chance; the rest keeps ids apart where chance is not.
+    /// Creates the id of a gate for this call of a turn. `rolls` are random numbers; the other inputs keep ids
+    /// distinct without randomness.
     #[must_use]
     pub fn draw(rolls: [f64; 4], turn: &TurnId, hash: &ArgumentsHash, now: Timestamp) -> Self {
         let mut digest = Sha256::new();
@@ -68,14 +70,14 @@ impl GateId {
         Self(hex(&digest.finalize())[..ID_DIGITS].to_owned())
     }
 
-    /// The id that a text is; none when it has not the form of one.
+    /// Parses an id. `None` if the text has another form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let digit = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
         (text.len() == ID_DIGITS && text.bytes().all(digit)).then(|| Self(text.to_owned()))
     }
 
-    /// The digits.
+    /// Returns the digits.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -88,53 +90,53 @@ impl fmt::Display for GateId {
     }
 }
 
-/// A call that waits for a decision, and whose decision that is.
+/// A tool call that waits for a decision, and who may decide.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Gate {
-    /// Its id.
+    /// The id.
     pub id: GateId,
-    /// The turn that waits.
+    /// The waiting turn.
     pub turn: TurnId,
-    /// Where it was asked, and is decided.
+    /// The place of the question, where it must be decided.
     pub place: Place,
-    /// Who asked.
+    /// The member who asked.
     pub requester: Person,
-    /// The one who asked is a timer or a webhook, which no platform knows.
+    /// True if the requester is a timer or a webhook, which the platform does not know.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unattended: bool,
     /// The language of the question.
     #[serde(default)]
     pub locale: Option<String>,
-    /// Ids of the roles whose holders decide; none leaves it to the requester.
+    /// Ids of the roles whose holders decide. Empty: the requester decides.
     #[serde(default)]
     pub approvers: Vec<String>,
     /// The name of the tool in calls.
     pub tool: String,
-    /// What it is bound to.
+    /// The identity of the call.
     pub hash: ArgumentsHash,
-    /// The arguments as people are shown them: JSON that reads as the call's own.
+    /// The arguments as shown to people: JSON that reads as the call's own.
     pub arguments: String,
-    /// When it was asked.
+    /// The time of the question.
     pub asked_at: Timestamp,
-    /// From when on it counts as refused.
+    /// The time from which it counts as refused.
     pub expires_at: Timestamp,
 }
 
 impl Gate {
-    /// Who asked, as platforms show people; what is no person by its plain name.
+    /// Returns the requester as a mention, or as a plain name if unattended.
     #[must_use]
     pub fn asker(&self) -> String {
         let id = &self.requester.id;
         if self.unattended { format!("`{id}`") } else { format!("<@{id}>") }
     }
 
-    /// The language of the question.
+    /// Returns the language of the question.
     #[must_use]
     pub fn locale(&self) -> Locale {
         Locale::of(self.locale.as_deref())
     }
 
-    /// Whether the decision is this one's to make.
+    /// True if this decider may decide.
     #[must_use]
     pub fn is_for(&self, who: &Clicker) -> bool {
         match who {
@@ -150,32 +152,32 @@ impl Gate {
     }
 }
 
-/// Who decides.
+/// The origin of a decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Clicker {
-    /// A member, as the platform vouches for them.
+    /// A member, authenticated by the platform.
     Member(Caller),
-    /// A program that was let in at this door: it speaks for this person, or without one for whoever asks there.
+    /// A program admitted at this door. It speaks for this person; without one, for the requester at that door.
     Client(Door, Option<Person>),
 }
 
-/// What can be decided.
+/// A possible decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Choice {
-    /// This call may run.
+    /// Approve this call.
     Once,
-    /// It may, and the same call may for [`ALLOWED_FOR`] in this place.
+    /// Approve it and, for [`ALLOWED_FOR`], the same call in this place.
     Hour,
-    /// It may not.
+    /// Deny it.
     Deny,
 }
 
 impl Choice {
-    /// Every choice, in the order in which people are shown them.
+    /// All choices, in the order shown.
     pub const ALL: [Self; 3] = [Self::Once, Self::Hour, Self::Deny];
 
-    /// The word in the names of buttons.
+    /// Returns the word used in button names.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -185,13 +187,13 @@ impl Choice {
         }
     }
 
-    /// The name of its button, at most 100 characters. It carries nothing but the gate and the choice.
+    /// Returns the name of its button, at most 100 characters. It contains only the gate and the choice.
     #[must_use]
     pub fn button(self, gate: &GateId) -> String {
         format!("{BUTTON}:{gate}:{}", self.as_str())
     }
 
-    /// The gate and the choice of a button of ours; none for other buttons.
+    /// Parses the name of a gate button. `None` for other buttons.
     #[must_use]
     pub fn of_button(name: &str) -> Option<(GateId, Self)> {
         let (gate, word) = name.strip_prefix(BUTTON)?.strip_prefix(':')?.split_once(':')?;
@@ -200,65 +202,65 @@ impl Choice {
     }
 }
 
-/// Somebody decides about a gate.
+/// A request to decide a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Click {
-    /// The gate that they name.
+    /// The gate.
     pub gate: GateId,
-    /// What they choose.
+    /// The choice.
     pub choice: Choice,
-    /// Who they are.
+    /// The decider.
     pub by: Clicker,
-    /// Where they do it; none where the door has no places for that.
+    /// The place of the click. `None` if the door has no places.
     pub place: Option<Place>,
-    /// How they are answered; none where whoever asks waits for the outcome.
+    /// The means to answer. `None` if the decider receives the outcome directly.
     pub callback: Option<Callback>,
 }
 
 impl Click {
-    /// What tells a click from another.
+    /// Returns the id of the click.
     #[must_use]
     pub fn id(&self) -> Option<&MessageId> {
         self.callback.as_ref().map(|callback| &callback.id)
     }
 }
 
-/// What was decided about a gate.
+/// The decision about a gate.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "decision", rename_all = "snake_case")]
 pub enum Decision {
     /// The call may run.
     Approved {
-        /// Who said so; none for a program.
+        /// The decider; `None` for a program.
         by: Option<Person>,
     },
-    /// It may not.
+    /// The call may not run.
     Denied {
-        /// Who said so; none for a program.
+        /// The decider; `None` for a program.
         by: Option<Person>,
     },
-    /// Nobody decided in time.
+    /// No decision before the gate expired.
     Expired,
-    /// Nobody could be asked.
+    /// The question could not be posted.
     NotAsked,
-    /// What was asked for was taken back, with everything about it.
+    /// The request was withdrawn, with all its data.
     Withdrawn,
 }
 
-/// What was decided about a gate.
+/// The decision about a gate, as reported to clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum GateDecision {
     /// The call may run.
     Approved,
-    /// It may not.
+    /// The call may not run.
     Refused,
-    /// No decision came in time.
+    /// No decision in time.
     Expired,
 }
 
 impl Decision {
-    /// The label in logs and records of calls.
+    /// Returns the label in logs and audit records.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -270,7 +272,7 @@ impl Decision {
         }
     }
 
-    /// Whose decision it was.
+    /// Returns the decider.
     #[must_use]
     pub const fn by(&self) -> Option<&Person> {
         match self {
@@ -279,7 +281,7 @@ impl Decision {
         }
     }
 
-    /// The same as clients that read along are told it.
+    /// Converts to the form reported to clients.
     #[must_use]
     pub const fn told(&self) -> GateDecision {
         match self {
@@ -290,25 +292,25 @@ impl Decision {
     }
 }
 
-/// Why a click decides nothing.
+/// The reason why a click has no effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// There is no such gate, or not any more.
+    /// The gate does not exist, or no longer.
     Unknown,
-    /// It is decided elsewhere.
+    /// The gate belongs to another place.
     WrongPlace,
-    /// It is not theirs to decide.
+    /// The member may not decide it.
     NotTheirs,
-    /// It was decided before.
+    /// It was already decided.
     Decided,
     /// It expired.
     Expired,
-    /// The decision could not be written down.
+    /// The decision could not be stored.
     NotRecorded,
 }
 
 impl Refusal {
-    /// The label in logs.
+    /// Returns the log label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -322,24 +324,24 @@ impl Refusal {
     }
 }
 
-/// A gate, and what was decided about it.
+/// A gate with its decision.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Case {
     /// The gate.
     pub gate: Gate,
-    /// The decision; none while it is open.
+    /// The decision; `None` while open.
     #[serde(default)]
     pub decision: Option<Decision>,
 }
 
 impl Case {
-    /// An open gate.
+    /// Creates an open gate.
     #[must_use]
     pub const fn open(gate: Gate) -> Self {
         Self { gate, decision: None }
     }
 
-    /// Somebody decides. Nothing changes when the click is refused.
+    /// Applies a click. A refused click changes nothing.
     ///
     /// # Errors
     /// See [`Refusal`].
@@ -372,13 +374,13 @@ impl Case {
         Ok(decision)
     }
 
-    /// Time has passed: what is undecided by its end counts as refused.
+    /// Expires the gate if it is undecided at its end. Returns the decision if it changed.
     pub fn expire(&mut self, now: Timestamp) -> Option<Decision> {
         let over = self.decision.is_none() && now >= self.gate.expires_at;
         over.then(|| self.decision.insert(Decision::Expired).clone())
     }
 
-    /// Whether the call of this hash may run, where rules name these approvers now.
+    /// True if the call with this hash may run, given the approvers that the rules name now.
     #[must_use]
     pub fn lets_run(&self, hash: &ArgumentsHash, approvers: &[String]) -> bool {
         matches!(self.decision, Some(Decision::Approved { .. }))
@@ -387,24 +389,25 @@ impl Case {
     }
 }
 
-/// A turn that waits for a decision, as the journal keeps it beside the turn. What was said so far stands under a key of its own.
+/// A turn that waits for a decision, stored by the journal beside the turn. Its dialogue is stored under a separate
+/// key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parked {
-    /// What it waits for.
+    /// The gate that it waits for.
     pub case: Case,
-    /// The message that asks, once it stands there.
+    /// The message that asks, once it is posted.
     #[serde(default)]
     pub posted: Option<MessageId>,
-    /// What the turn took so far.
+    /// The cost of the turn so far.
     pub effort: super::effort::Effort,
-    /// A tool that changes something may have run for it before.
+    /// True if a tool with side effects may already have run.
     #[serde(default)]
     pub acted: bool,
 }
 
 impl Parked {
-    /// Names what the turn takes from this decision on: the window of its member counts that by itself, because what was reserved when
-    /// the turn was asked may have aged out by then.
+    /// Returns the id under which the usage after this decision is charged. It is charged separately, because the
+    /// turn's first reservation may have aged out of the window by then.
     #[must_use]
     pub fn part(&self) -> TurnId {
         let Gate { id, turn, .. } = &self.case.gate;
@@ -412,7 +415,7 @@ impl Parked {
     }
 }
 
-/// The exact arguments of a call as people are shown them; none when they are too long to be shown.
+/// Returns the exact arguments of a call as shown to people. `None` if they are too long.
 #[must_use]
 pub fn arguments(arguments: &Map<String, Value>) -> Option<String> {
     let text = shown(arguments);

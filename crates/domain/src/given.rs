@@ -1,4 +1,5 @@
-//! A conversation that its asker brings along: all that was said so far, and what may come back. Nothing else is remembered for it.
+//! A conversation supplied by the client: all earlier messages, and the requirements for the answer. The bot stores
+//! no history for it.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -10,62 +11,63 @@ use super::completion::{
     AnswerForm, Item, Picture, Role, Sampling, ToolCall, ToolChoice, ToolSpec, WrittenJson, estimated_tokens,
 };
 
-/// A shared [`Conversation`]. Clones are the same one.
+/// A shared [`Conversation`]. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Given(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     conversation: Conversation,
-    /// Its JSON, written once: each record of its turn holds it again.
+    /// Its JSON, serialized once, because each record of its turn contains it.
     written: Option<WrittenJson>,
 }
 
-/// A conversation of more bytes than this is written down once, on a thread for blocking work: a picture of 5 MiB takes some 20 ms.
+/// A larger conversation, in bytes, is serialized once on a blocking thread: a picture of 5 MiB takes about 20 ms.
 const LONG_BYTES: usize = 32 * 1024;
 
-/// What was said, the oldest message first, and what the asker wants of the answer.
+/// The messages, oldest first, and the client's requirements for the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Conversation {
     /// The messages; never empty.
     pub messages: Vec<Message>,
-    /// Tools that the asker runs itself: a call of one is handed back as the answer.
+    /// Tools that the client runs itself. A call of one is returned as the answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Arc<ToolSpec>>,
-    /// Whether the model has to call one of them.
+    /// The requirement to call one of them.
     #[serde(default)]
     pub choice: ToolChoice,
-    /// The form that the answer shall have; none takes text.
+    /// The required structure of the answer. `None`: text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub form: Option<AnswerForm>,
-    /// How the answer is sampled, where that differs from the row.
+    /// Sampling parameters that differ from the row's.
     #[serde(default)]
     pub sampling: Sampling,
-    /// The key of the model row; none leaves it to the door.
+    /// The key of the model row. `None`: the door decides.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The asker reads the answer in one piece, so a model that fails in the middle of it can be followed by another.
+    /// True if the client reads the answer at once, so that another model may take over after a failure in the
+    /// middle.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole: bool,
-    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    /// The keys of the rows that may answer, fallbacks included. Empty: all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<String>,
 }
 
-/// One message of it.
+/// One message of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// Who speaks.
+    /// The speaker.
     pub role: Role,
-    /// The text, as it came.
+    /// The text, unchanged.
     pub text: String,
     /// The calls that the model made in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// The id of the call that this is the result of.
+    /// The id of the call whose result this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_of: Option<String>,
-    /// The pictures that belong to it, which stand behind the text.
+    /// Its pictures, which follow the text.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "stored_pictures")]
     pub pictures: Vec<Picture>,
 }
@@ -77,14 +79,14 @@ impl Given {
         Self(Arc::new(Shared { conversation, written: None }))
     }
 
-    /// Shares a conversation whose JSON is written now. Takes time in proportion to its bytes, pictures included.
+    /// Shares a conversation and serializes it now. The time is proportional to its bytes, pictures included.
     #[must_use]
     pub fn written(conversation: Conversation) -> Self {
         let written = WrittenJson::of(&conversation);
         Self(Arc::new(Shared { conversation, written }))
     }
 
-    /// Bytes of its JSON, if that was written down.
+    /// Returns the length of its JSON in bytes, 0 if it was not serialized.
     #[must_use]
     pub fn written_bytes(&self) -> usize {
         self.0.written.as_ref().map_or(0, |written| written.as_str().len())
@@ -123,12 +125,12 @@ impl<'de> Deserialize<'de> for Given {
 }
 
 impl Message {
-    /// A message of text alone.
+    /// Creates a message with text only.
     pub fn new(role: Role, text: impl Into<String>) -> Self {
         Self { role, text: text.into(), calls: Vec::new(), result_of: None, pictures: Vec::new() }
     }
 
-    /// The message as a model is told it.
+    /// Converts the message to a transcript item.
     #[must_use]
     pub fn item(&self) -> Item {
         let Self { role, text, calls, result_of, pictures } = self;
@@ -136,14 +138,15 @@ impl Message {
         Item { pictures, calls, result_of, ..Item::new(*role, text.clone()) }
     }
 
-    /// The bytes of all that a model is told with it except its pictures: names and ids are told too, and a client chooses their length.
+    /// Returns the bytes sent to the model without pictures. Includes names and ids, because a client chooses their
+    /// length.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let calls: usize = self.calls.iter().map(ToolCall::bytes).sum();
         self.text.len() + calls + self.result_of.as_ref().map_or(0, String::len)
     }
 
-    /// The bytes that it takes in memory, about; an empty one takes some too.
+    /// Returns the approximate memory in bytes, more than zero for an empty message.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let own = size_of::<Self>() + self.calls.len() * size_of::<ToolCall>();
@@ -151,7 +154,7 @@ impl Message {
     }
 }
 
-/// Pictures as records hold them: the bytes in base64. What kind a picture is, its bytes say.
+/// The stored form of pictures: bytes in base64. Their type is read from the bytes.
 mod stored_pictures {
     use std::sync::Arc;
 
@@ -178,51 +181,51 @@ mod stored_pictures {
 }
 
 impl Conversation {
-    /// True if writing its JSON takes longer than a task may hold its thread.
+    /// True if serializing it takes longer than a task may block its thread.
     #[must_use]
     pub fn is_long(&self) -> bool {
         let said: usize = self.messages.iter().map(Message::bytes).sum();
         said + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>() > LONG_BYTES
     }
 
-    /// What the person said last; empty when none of it is theirs.
+    /// Returns the last text of the user role; empty if there is none.
     #[must_use]
     pub fn question(&self) -> &str {
         self.messages.iter().rev().find(|message| message.role == Role::User).map_or("", |message| &message.text)
     }
 
-    /// It begins with instructions of the asker's own.
+    /// True if it begins with the client's own instructions.
     #[must_use]
     pub fn has_instructions(&self) -> bool {
         self.messages.first().is_some_and(|message| message.role == Role::System)
     }
 
-    /// Whether tools of ours may be offered: not where the asker has tools of its own, or wants none to be called.
+    /// True if the bot's tools may be offered: the client has no tools of its own, and does not forbid calls.
     #[must_use]
     pub fn takes_our_tools(&self) -> bool {
         let called = |message: &Message| !message.calls.is_empty() || message.result_of.is_some();
         self.tools.is_empty() && self.choice == ToolChoice::Auto && !self.messages.iter().any(called)
     }
 
-    /// Whether the asker runs a tool of this name.
+    /// True if the client runs a tool with this name.
     #[must_use]
     pub fn runs(&self, tool: &str) -> bool {
         self.tools.iter().any(|known| known.name == tool)
     }
 
-    /// The pictures of all messages.
+    /// Returns the pictures of all messages.
     pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
         self.messages.iter().flat_map(|message| &message.pictures)
     }
 
-    /// The bytes of the text in its messages and tools.
+    /// Returns the bytes of text in its messages and tools.
     #[must_use]
     pub fn text_bytes(&self) -> usize {
         let messages: usize = self.messages.iter().map(Message::text_bytes).sum();
         messages + self.tools.iter().map(|tool| tool.bytes()).sum::<usize>()
     }
 
-    /// The tokens that its messages and tools take, about.
+    /// Returns the approximate tokens of its messages and tools.
     #[must_use]
     pub fn tokens(&self) -> u64 {
         let pictures = u64::try_from(self.pictures().count()).unwrap_or(u64::MAX);
@@ -293,7 +296,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&written).unwrap(), stored);
         assert_eq!((written.written_bytes(), plain.written_bytes()), (stored.len(), 0));
         assert_eq!(serde_json::from_str::<Given>(&stored).unwrap(), written);
-        // What a record holds is that text, and nothing is encoded for it.
+        // A record contains exactly that text, without encoding it again.
         let other = WrittenJson::of(&7);
         let given = Given(Arc::new(Shared { conversation: Conversation::default(), written: other }));
         assert_eq!(serde_json::to_string(&given).unwrap(), "7");

@@ -1,4 +1,4 @@
-//! What was said before in one conversation, in the stored form that the Python bot also reads and writes.
+//! The history of one conversation, in the stored form that the Python bot also reads and writes.
 
 use std::time::Duration;
 
@@ -8,49 +8,49 @@ use serde_json::Value;
 use super::completion::Role;
 use super::ids::{Person, Timestamp};
 
-/// The most entries that are taken from a stored text: the newest ones.
+/// Maximum number of entries read from a stored text; the newest are kept.
 pub const MAX_STORED_ENTRIES: usize = 1_000;
 
 /// The longest stored text that is read, in bytes.
 pub const MAX_STORED_BYTES: usize = 8 * 1024 * 1024;
 
-/// The end of the year 9999 in seconds: a later time is nonsense and would never age out.
+/// The end of the year 9999 in seconds. A later time is invalid and would never expire.
 const LATEST_SECONDS: f64 = 253_402_300_799.0;
 
-/// What one answered turn adds to memory.
+/// The entries that one answered turn adds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
-    /// Who asked.
+    /// The member who asked.
     pub person: Person,
-    /// What was asked.
+    /// The question.
     pub asked: String,
-    /// When it was asked.
+    /// The time of the question.
     pub asked_at: Timestamp,
-    /// What we answered.
+    /// The answer.
     pub answered: String,
-    /// When we answered.
+    /// The time of the answer.
     pub answered_at: Timestamp,
 }
 
-/// The messages of one conversation, in the order in which they were exchanged. A question that had to wait stands before its
-/// own answer, not between an earlier question and its answer, so timestamps need not rise.
+/// The messages of one conversation, in the order of their exchanges. A question that was queued is directly before
+/// its own answer, so timestamps need not increase.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct History {
     entries: Vec<Entry>,
 }
 
-/// One remembered message.
+/// One stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// Who spoke: the person or we.
+    /// The speaker: the member or the bot.
     pub role: Role,
-    /// What was said.
+    /// The text.
     pub content: String,
-    /// When it was said. Never changed afterwards: it decides when the message is forgotten.
+    /// The time of the message. It never changes, because it decides when the message expires.
     pub at: Timestamp,
 }
 
-/// A message as it is stored.
+/// The stored form of a message.
 #[derive(Serialize)]
 struct Stored<'a> {
     content: &'a str,
@@ -58,34 +58,34 @@ struct Stored<'a> {
     timestamp: f64,
 }
 
-/// A stored text that was read.
+/// The result of parsing a stored text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// The usable messages.
+    /// The valid messages.
     pub history: History,
-    /// How many entries were unusable and left out.
+    /// The number of invalid entries omitted.
     pub dropped: usize,
 }
 
-/// A stored text that is no history at all and should be set aside.
+/// The error for a stored text that is no history, which the caller should set aside.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotHistory {
-    /// It is too long to be read.
+    /// The text is too long.
     #[error("{0} bytes are more than a stored history may have")]
     TooLong(usize),
-    /// It is not JSON.
+    /// The text is not JSON.
     #[error("not json: {0}")]
     NotJson(String),
-    /// It is JSON, but no array.
+    /// The JSON is not an array.
     #[error("not a json array")]
     NotArray,
 }
 
 impl History {
-    /// Reads the stored form. Unusable entries are left out and counted.
+    /// Parses the stored form. Invalid entries are omitted and counted.
     ///
     /// # Errors
-    /// [`NotHistory`] when the text as a whole cannot be a history.
+    /// [`NotHistory`] if the text as a whole is not a history.
     pub fn parse(stored: &str) -> Result<Parsed, NotHistory> {
         if stored.len() > MAX_STORED_BYTES {
             return Err(NotHistory::TooLong(stored.len()));
@@ -97,14 +97,15 @@ impl History {
         let total = items.len();
         let mut entries: Vec<Entry> = Vec::with_capacity(total.min(MAX_STORED_ENTRIES));
         for item in items.into_iter().skip(total.saturating_sub(MAX_STORED_ENTRIES)) {
-            // A missing time is taken from the message before: it is at least that old in the order of the conversation.
+            // A missing time is copied from the previous message: in the order of the conversation, the entry is not
+            // older.
             let before = entries.last().map_or(Timestamp(0), |entry| entry.at);
             entries.extend(read_entry(item, before));
         }
         Ok(Parsed { dropped: total - entries.len(), history: Self { entries } })
     }
 
-    /// The stored form: an array of objects with `role`, `content` and `timestamp` (seconds with a fraction).
+    /// Returns the stored form: an array of objects with `role`, `content` and `timestamp` (fractional seconds).
     #[must_use]
     pub fn to_json(&self) -> String {
         let stored = self.entries.iter().map(|entry| Stored {
@@ -112,31 +113,31 @@ impl History {
             role: entry.role.as_str(),
             timestamp: entry.at.as_seconds(),
         });
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         serde_json::to_string(&stored.collect::<Vec<_>>()).unwrap_or_default()
     }
 
-    /// All messages, in order.
+    /// Returns all messages in order.
     #[must_use]
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// The messages that are not older than `max_age`, each by its own time; zero means that nothing ages.
+    /// Returns the messages not older than `max_age`, each by its own time; zero means no expiry.
     fn live(&self, now: Timestamp, max_age: Duration) -> Vec<&Entry> {
         self.entries.iter().filter(|entry| max_age.is_zero() || now.since(entry.at) <= max_age).collect()
     }
 
-    /// Adds a completed exchange and keeps the newest `max_messages`. An earlier answer to the same question is replaced, so
-    /// that a repeated step changes nothing.
+    /// Adds a completed exchange and keeps the newest `max_messages`. Idempotent: an earlier answer to the same
+    /// question is replaced.
     pub fn add(&mut self, exchange: &Exchange, max_messages: usize) {
         self.forget(&exchange.asked, exchange.asked_at);
         let pair = pair(exchange, exchange.asked.clone());
         self.insert(self.place_in_time(&pair), pair, max_messages);
     }
 
-    /// What a model is shown: of the messages that are not older than `max_age` the newest `most`, and behind them what the
-    /// question refers to, however old it is, unless it stands among them.
+    /// Returns the messages for a model: the newest `most` not older than `max_age`, then the messages that the
+    /// question refers to, of any age, unless they are included already.
     #[must_use]
     pub fn shown<'a>(
         &'a self,
@@ -154,9 +155,9 @@ impl History {
         shown
     }
 
-    /// Adds an exchange from elsewhere that `owner` refers to, unless it is already here: at its place in time or, where it
-    /// would be among the first to go, as the last. What another person asked is marked as theirs; an exchange without a
-    /// question (we spoke up by ourselves) is our message alone. Gives the exchange as it is told here.
+    /// Adds an exchange from elsewhere that `owner` refers to, unless it is present. It is inserted by time, or last
+    /// if it would soon be evicted. Another member's question is marked with their id; an exchange without a question
+    /// (an interjection) is the bot's message alone. Returns the exchange as stored here.
     pub fn merge(&mut self, exchange: &Exchange, owner: &Person, max_messages: usize) -> Vec<Entry> {
         let asked = if exchange.person == *owner || exchange.asked.trim().is_empty() {
             exchange.asked.clone()
@@ -166,14 +167,14 @@ impl History {
         let pair = pair(exchange, asked);
         if !pair.iter().any(|entry| self.entries.contains(entry)) {
             let place = self.place_in_time(&pair);
-            // The exchange that refers to it comes next, and is worth little without it.
+            // The exchange that refers to it is added next, and depends on it.
             let stays = self.entries.len() - place + pair.len() + EXCHANGE <= max_messages;
             self.insert(if stays { place } else { self.entries.len() }, pair.clone(), max_messages);
         }
         pair
     }
 
-    /// Before the first question that was asked later: never between a question and its answer.
+    /// Returns the index of the first later question, so that a question and its answer are never separated.
     fn place_in_time(&self, pair: &[Entry]) -> usize {
         let later = |entry: &Entry| entry.role == Role::User && pair.first().is_some_and(|first| entry.at > first.at);
         self.entries.iter().position(later).unwrap_or(self.entries.len())
@@ -185,31 +186,32 @@ impl History {
         self.entries.drain(..excess);
     }
 
-    /// Takes out everything up to this moment: questions asked by then, with their answers.
+    /// Removes the questions asked up to `cut`, with their answers.
     pub fn forget_until(&mut self, cut: Timestamp) {
         self.forget_where(|entry| entry.at <= cut);
     }
 
-    /// Takes out what this person asked elsewhere up to this moment, with the answers.
+    /// Removes this person's questions from elsewhere up to `cut`, with their answers.
     pub fn forget_asked_by(&mut self, person: &Person, cut: Timestamp) {
         let mark = mark(person);
         self.forget_where(|entry| entry.at <= cut && entry.content.starts_with(&mark));
     }
 
-    /// What this person asked elsewhere, as it is told here.
+    /// Returns this person's questions from elsewhere, as stored here.
     pub fn asked_by<'a>(&'a self, person: &Person) -> impl Iterator<Item = &'a str> {
         let mark = mark(person);
         let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
         questions.filter_map(move |entry| entry.content.strip_prefix(&mark))
     }
 
-    /// The ids of those whose questions were taken over from elsewhere.
+    /// Returns the ids of members whose questions were copied from elsewhere.
     pub fn others(&self) -> impl Iterator<Item = &str> {
         let questions = self.entries.iter().filter(|entry| entry.role == Role::User);
         questions.filter_map(|entry| entry.content.strip_prefix(MARK)?.split_once("] ").map(|(id, _)| id))
     }
 
-    /// Takes out questions and what follows each up to the next one. An answer without a question counts as one.
+    /// Removes matching questions, each with the messages up to the next question. A leading answer counts as a
+    /// question.
     fn forget_where(&mut self, matches: impl Fn(&Entry) -> bool) {
         let mut forgetting = false;
         let mut first = true;
@@ -222,7 +224,7 @@ impl History {
         });
     }
 
-    /// Takes out the exchange that answered this question: who answers it once more must not see it as past.
+    /// Removes the exchange of this question, so that a repeated turn does not see its earlier answer.
     pub fn forget(&mut self, question: &str, asked_at: Timestamp) {
         let asked = |entry: &Entry| entry.role == Role::User && entry.at == asked_at && entry.content == question;
         if let Some(place) = self.entries.iter().position(asked) {
@@ -232,17 +234,17 @@ impl History {
     }
 }
 
-/// The messages of a usual exchange.
+/// The number of messages of a usual exchange.
 const EXCHANGE: usize = 2;
 
-/// How a question begins that somebody else asked elsewhere; their id and a bracket follow.
+/// The prefix of another member's question from elsewhere; their id and a bracket follow.
 const MARK: &str = "[asked by member ";
 
 fn mark(person: &Person) -> String {
     format!("{MARK}{}] ", person.id)
 }
 
-/// The messages of an exchange, blank ones left out.
+/// Returns the messages of an exchange without blank ones.
 fn pair(exchange: &Exchange, asked: String) -> Vec<Entry> {
     [
         Entry { role: Role::User, content: asked, at: exchange.asked_at },
@@ -260,7 +262,7 @@ fn read_entry(item: Value, before: Timestamp) -> Option<Entry> {
     let role = match fields.get("role")?.as_str()? {
         "user" => Role::User,
         "assistant" => Role::Assistant,
-        // A stored instruction of ours never existed; one that claims to be is not trusted.
+        // Stored instructions never existed; an entry that claims to be one is not trusted.
         _ => return None,
     };
     let Some(Value::String(content)) = fields.remove("content") else {

@@ -1,16 +1,16 @@
-//! Host names and addresses, as they stand in URLs.
+//! Host names and addresses in URLs.
 
 use std::net::IpAddr;
 
-/// True if a host can only be this machine: `localhost`, or a loopback address, with or without the brackets of IPv6 and the
-/// dot of a fully qualified name. IPv4 addresses written as IPv6 count as IPv4.
+/// True if a host can only be this machine: `localhost` or a loopback address, with or without IPv6 brackets and
+/// trailing dot. IPv4-mapped IPv6 addresses count as IPv4.
 #[must_use]
 pub fn is_loopback(host: &str) -> bool {
     let bare = bare(host);
     bare.eq_ignore_ascii_case("localhost") || bare.parse::<IpAddr>().is_ok_and(|ip| ip.to_canonical().is_loopback())
 }
 
-/// A host without the brackets of IPv6 and the dot of a fully qualified name.
+/// Returns a host without IPv6 brackets and trailing dot.
 #[must_use]
 pub fn bare(host: &str) -> &str {
     let host = host.strip_suffix('.').unwrap_or(host);

@@ -1,4 +1,4 @@
-//! Values that name things. Each is qualified by the door it came through, so that two platforms can never share an id.
+//! Ids. Each is qualified by its door, so that ids of two platforms cannot collide.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -8,19 +8,19 @@ use compact_str::CompactString;
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// The name of a way in and out, such as `discord`. Lower case, without a colon.
+/// The name of a door, such as `discord`. Lower case, without a colon.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Door(CompactString);
 
 impl Door {
-    /// A door known at compile time.
+    /// Creates a door whose name is known at compile time.
     #[must_use]
     pub const fn new(name: &'static str) -> Self {
         Self(CompactString::const_new(name))
     }
 
-    /// The name as written in keys, labels and logs.
+    /// Returns the name used in keys, labels and logs.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -33,12 +33,12 @@ impl fmt::Display for Door {
     }
 }
 
-/// An id text that did not have the form `door:id`.
+/// The error for a text that is not of the form `door:id`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{0}' is not of the form door:id")]
 pub struct BadId(String);
 
-/// Reads a value from its text where the text stands.
+/// Parses a value from borrowed text.
 struct Parsed<T>(PhantomData<T>);
 
 impl<T: FromStr<Err = BadId>> Visitor<'_> for Parsed<T> {
@@ -58,14 +58,14 @@ macro_rules! door_qualified {
         $(#[$meta])*
         #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name {
-            /// The door it belongs to.
+            /// The door.
             pub door: Door,
-            /// The platform's own id, as text. Up to 24 bytes, and so those of Discord, stand in place: a turn copies ids many times.
+            /// The platform's own id. Up to 24 bytes, enough for Discord, are stored inline: a turn copies ids often.
             pub id: CompactString,
         }
 
         impl $name {
-            /// Joins a door and the platform's own id.
+            /// Combines a door and the platform's own id.
             pub fn new(door: Door, id: impl Into<CompactString>) -> Self {
                 Self { door, id: id.into() }
             }
@@ -106,11 +106,11 @@ macro_rules! door_qualified {
 }
 
 door_qualified! {
-    /// Somebody who writes: a member, a bot, a webhook.
+    /// An author: a member, a bot or a webhook.
     Person
 }
 door_qualified! {
-    /// Where something is said: a channel, a thread, a session.
+    /// A channel, thread, direct message or session.
     Place
 }
 door_qualified! {
@@ -118,45 +118,45 @@ door_qualified! {
     MessageId
 }
 door_qualified! {
-    /// One turn, named after the message that triggered it: the key for dedupe, reservation and nonce.
+    /// One turn, with the id of its triggering message: the key for deduplication, reservations and nonces.
     TurnId
 }
 
 impl TurnId {
-    /// The turn that a message triggers.
+    /// Returns the turn that a message triggers.
     #[must_use]
     pub fn of(message: &MessageId) -> Self {
         Self { door: message.door.clone(), id: message.id.clone() }
     }
 
-    /// The message that triggered this turn.
+    /// Returns the message that triggered this turn.
     #[must_use]
     pub fn trigger(&self) -> MessageId {
         MessageId { door: self.door.clone(), id: self.id.clone() }
     }
 }
 
-/// A moment of wall-clock time, in milliseconds since the Unix epoch.
+/// A wall-clock time, in milliseconds since the Unix epoch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Timestamp(pub u64);
 
 impl Timestamp {
-    /// Seconds with a fraction, as the stored history writes them.
+    /// Returns fractional seconds, as in stored history.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "milliseconds of this era fit 52 bits")]
     pub fn as_seconds(self) -> f64 {
         self.0 as f64 / 1000.0
     }
 
-    /// How long ago `earlier` was; zero when it lies ahead.
+    /// Returns the time since `earlier`; zero if that is later.
     #[must_use]
     pub fn since(self, earlier: Self) -> std::time::Duration {
         std::time::Duration::from_millis(self.0.saturating_sub(earlier.0))
     }
 }
 
-/// Whole milliseconds, as logs, keys and timestamps write a duration; the largest number when there are more.
+/// Returns whole milliseconds, as in logs, keys and timestamps. Saturates at `u64::MAX`.
 #[must_use]
 pub fn millis(duration: std::time::Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)

@@ -1,4 +1,4 @@
-//! What a door tells us: neutral facts, already freed of any wire type.
+//! Events from doors, as plain data without wire types.
 
 pub use super::attachment::{Attachment, MAX_ATTACHMENTS};
 use super::command::{Command, Typing};
@@ -10,28 +10,28 @@ use super::lineage::Lineage;
 use super::manners::Draw;
 pub use super::quoted::{Quoted, Seen};
 
-/// Something that happened at a door.
+/// An event at a door.
 #[derive(Debug, Clone, PartialEq)]
 #[expect(clippy::large_enum_variant, reason = "it travels in a box")]
 pub enum Incoming {
-    /// Somebody posted a message.
+    /// A message was posted.
     Posted(Posted),
-    /// A message was deleted; a turn that it triggered is cancelled.
+    /// A message was deleted. A turn that it triggered is cancelled.
     Deleted(MessageId),
-    /// Somebody reacted to a message of ours in this place.
+    /// A reaction was added to one of the bot's messages in this place.
     Reacted(Place),
-    /// Somebody ran a command.
+    /// A member ran a command.
     Command(Box<Command>),
-    /// Somebody types a command and wants to be offered choices.
+    /// A member is typing a command and needs completions.
     Typing(Box<Typing>),
-    /// Somebody decides about a call that waits.
+    /// A decision about a waiting tool call.
     Decision(Box<Click>),
     /// A timer or a webhook fired.
     Fired(Box<Fire>),
 }
 
 impl Incoming {
-    /// The message that it is about; none for what is about none.
+    /// Returns the message of the event, if it has one.
     #[must_use]
     pub const fn subject(&self) -> Option<&MessageId> {
         match self {
@@ -46,69 +46,69 @@ impl Incoming {
 /// A posted message.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Posted {
-    /// The message itself.
+    /// The id of the message.
     pub id: MessageId,
-    /// Where it was posted.
+    /// The place of the message.
     pub place: Place,
-    /// The place above it (a thread's channel), whose settings it inherits.
+    /// The parent (a thread's channel), whose settings apply.
     pub parent: Option<Place>,
-    /// The community it was posted in (Discord: the guild's id); none for a direct message.
+    /// The community (Discord: the guild's id). `None` for a direct message.
     pub guild: Option<String>,
-    /// Who wrote it.
+    /// The author.
     pub author: Author,
-    /// The text as written, platform markup included.
+    /// The text as written, with platform markup.
     pub text: String,
-    /// It mentions us by name, not through everyone or a role.
+    /// True if it mentions the bot by name, not through everyone or a role.
     pub mentions_us: bool,
-    /// The message it replies to.
+    /// The message that it replies to.
     pub reply_to: Option<Quoted>,
-    /// The files that came with it, at most [`MAX_ATTACHMENTS`].
+    /// Its files, at most [`MAX_ATTACHMENTS`].
     pub attachments: Vec<Attachment>,
-    /// The platform's tag of the language that its place or its author prefers, such as `de` or `es-419`.
+    /// The platform's language tag of the place or the author, such as `de` or `es-419`.
     pub locale: Option<String>,
-    /// Our own permissions allow an answer there; true when they are not known.
+    /// True if the bot's permissions allow an answer there, or are unknown.
     pub may_answer: bool,
-    /// When it was posted, by the platform's clock.
+    /// The time of the message, by the platform's clock.
     pub at: Timestamp,
-    /// The draws that decide whether we join in without being asked; none when nobody drew for this message.
+    /// The random numbers for an interjection. `None` if not drawn for this message.
     pub draw: Option<Draw>,
-    /// Tools may be used for the answer; false where the asker does not want that.
+    /// True if tools may be used; false if the client disabled them.
     pub tools: bool,
-    /// The conversation that came with it, in place of what is remembered; none where that is ours to know.
+    /// The conversation supplied by the client. `None`: the bot's own history is used.
     pub given: Option<Given>,
-    /// Which models may answer and as whom, where its asker does not leave that to the door.
+    /// The client's restrictions on models and profile.
     pub models: WantedModels,
-    /// The chain of servers through which it came; none where no other server asks.
+    /// The chain of servers through which it came. `None` if no other server asks.
     pub lineage: Option<Box<Lineage>>,
 }
 
-/// Which models may answer a message, and as whom.
+/// The model and profile that a client requests.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct WantedModels {
-    /// The key of the row that answers it; none leaves that to the door.
+    /// The key of the row. `None`: the door decides.
     pub row: Option<String>,
-    /// The keys of the rows that may answer, fallbacks included; empty for all.
+    /// The keys of the rows that may answer, fallbacks included. Empty: all.
     pub among: Vec<String>,
-    /// The profile of prompts; none leaves it to the place.
+    /// The prompt profile. `None`: the place decides.
     pub profile: Option<String>,
 }
 
-/// Who wrote a message.
+/// The author of a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Author {
-    /// Their id.
+    /// The id.
     pub person: Person,
-    /// The name others see.
+    /// The display name.
     pub name: String,
-    /// Ids of their roles in the guild.
+    /// Ids of the author's roles in the guild.
     pub roles: Vec<String>,
-    /// When they joined the guild, where the door tells it; who left and came back joined when they came back.
+    /// The time when the author joined the guild, or joined again, if the door reports it.
     pub joined: Option<Timestamp>,
-    /// What they are.
+    /// The kind of author.
     pub kind: AuthorKind,
 }
 
-/// What kind of author wrote a message.
+/// The kind of a message's author.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AuthorKind {
     /// A person.

@@ -1,4 +1,4 @@
-//! What is kept about one person: what `/export` shows and `/forget` takes away.
+//! Data stored about one person: the result of `/export`, and the target of `/forget`.
 
 use serde_json::{Value, json};
 
@@ -8,75 +8,75 @@ use crate::history::Exchange;
 use crate::history::History;
 use crate::ids::{Person, Timestamp};
 
-/// Everything that is kept about one person, as far as it was found.
+/// All data found about one person.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Kept {
-    /// Their conversations, each by its key.
+    /// Their conversations.
     pub conversations: Vec<Conversation>,
-    /// Records that could not be read and were set aside, by key.
+    /// Unreadable records that were set aside, by key.
     pub aside: Vec<(String, String)>,
-    /// Exchanges that are kept so that a reply to our message is understood, by key.
+    /// Exchanges kept so that replies to the bot's messages have context, by key.
     pub answers: Vec<(String, Exchange)>,
-    /// Keys of indexes that lead to what is theirs.
+    /// Keys of indexes of their data.
     pub indexes: Vec<String>,
-    /// Conversations of others that hold words of theirs, by key.
+    /// Other members' conversations that contain their words, by key.
     pub quotes: Vec<(String, History)>,
-    /// Facts that they told us to keep.
+    /// Their facts.
     pub facts: Vec<Fact>,
-    /// Lines of the audit of tools that are about them, by key.
+    /// Tool audit lines about them, by key.
     pub audit: Vec<(String, String)>,
-    /// Sessions in which they speak, by key, as they are stored.
+    /// Their sessions, by key, as stored.
     pub sessions: Vec<(String, String)>,
-    /// Lines of their transcripts, as they are stored; read for an export alone, and not more than one shows.
+    /// Lines of their transcripts, as stored. Read only for an export, at most as many as an export contains.
     pub lines: Vec<String>,
-    /// How many lines were left out.
+    /// The number of lines omitted.
     pub lines_left_out: usize,
-    /// Their choices, by key, as they are stored.
+    /// Their choices, by key, as stored.
     pub preferences: Option<(String, String)>,
     /// Their counted tokens, by key.
     pub usage: Vec<(String, String)>,
-    /// Keys that may hold counts of theirs and showed nothing.
+    /// Keys that may hold counts about them, but were empty.
     pub silent: Vec<String>,
-    /// The end of their restrictions in seconds since 1970, by community. Shown, never taken away.
+    /// The end of their restrictions in seconds since 1970, by community. Exported, never deleted.
     pub restricted_until: Vec<(String, String)>,
 }
 
 /// One conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Conversation {
-    /// Its key in the store.
+    /// The key in the store.
     pub key: String,
-    /// Where it takes place, as the key names it.
+    /// The place, as named in the key.
     pub place: String,
-    /// What was said; none when it cannot be read.
+    /// The messages. `None` if unreadable.
     pub history: Option<History>,
 }
 
-/// How much there was of each kind.
+/// The number of items per kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wiped {
     /// Conversations.
     pub conversations: usize,
     /// Messages in them.
     pub messages: usize,
-    /// Exchanges behind single answers.
+    /// Exchanges kept for single answers.
     pub answers: usize,
-    /// Conversations of others in which their words stood.
+    /// Other members' conversations with their words.
     pub quotes: usize,
     /// Facts.
     pub facts: usize,
-    /// Lines of the audit of tools.
+    /// Tool audit lines.
     pub audit: usize,
-    /// Whether there were choices.
+    /// True if there were choices.
     pub preferences: bool,
-    /// Whether tokens were counted.
+    /// True if tokens were counted.
     pub usage: bool,
     /// Questions that are still being answered.
     pub in_flight: usize,
 }
 
 impl Kept {
-    /// The keys that go.
+    /// Returns the keys to delete.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let conversations = self.conversations.iter().map(|conversation| &conversation.key);
@@ -88,7 +88,7 @@ impl Kept {
         all.chain(&self.silent).cloned().collect()
     }
 
-    /// How much of each kind there is.
+    /// Returns the number of items per kind.
     #[must_use]
     pub fn counts(&self) -> Wiped {
         let messages =
@@ -106,8 +106,8 @@ impl Kept {
         }
     }
 
-    /// Everything as one JSON document of at most `most` bytes. When it would be longer the oldest conversations are left
-    /// out, and `left_out` says how many.
+    /// Returns all data as one JSON document of at most `most` bytes. If it is too long, the oldest conversations are
+    /// omitted, and `conversations_left_out` counts them.
     #[must_use]
     pub fn to_json(&self, person: &Person, now: Timestamp, most: usize) -> String {
         let mut conversations: Vec<&Conversation> = self.conversations.iter().collect();
@@ -152,12 +152,12 @@ impl Kept {
             "usage": pairs(&self.usage),
             "restricted_until": pairs(&self.restricted_until),
         });
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         serde_json::to_string_pretty(&document).unwrap_or_default()
     }
 }
 
-/// The moment of the last message.
+/// Returns the time of the last message.
 fn last(conversation: &Conversation) -> Timestamp {
     let entries = conversation.history.as_ref().map(History::entries).unwrap_or_default();
     entries.iter().map(|entry| entry.at).max().unwrap_or(Timestamp(0))

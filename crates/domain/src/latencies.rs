@@ -1,11 +1,11 @@
-//! How long many things took, in little room: counts in buckets whose borders grow by half an octave.
+//! A latency histogram of fixed size, with two buckets per power of two.
 
 use std::time::Duration;
 
-/// Two for each power of two of microseconds, the last from two minutes on.
+/// Two per power of two in microseconds; the last begins at two minutes.
 const BUCKETS: usize = 56;
 
-/// Counted durations. A quantile is within a fifth of the true one.
+/// Counted durations. A quantile is within 20 % of the true value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Latencies {
     counts: [u32; BUCKETS],
@@ -18,21 +18,22 @@ impl Default for Latencies {
 }
 
 impl Latencies {
-    /// One thing took so long.
+    /// Records one duration.
     pub fn record(&mut self, took: Duration) {
         let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX).max(1);
         let count = &mut self.counts[bucket(micros)];
         *count = count.saturating_add(1);
     }
 
-    /// Adds what another one counted.
+    /// Adds the counts of another histogram.
     pub fn add(&mut self, other: &Self) {
         for (count, more) in self.counts.iter_mut().zip(other.counts) {
             *count = count.saturating_add(more);
         }
     }
 
-    /// The duration that this part of all took at most, in microseconds; none when nothing was counted. `part`: from 0 to 100.
+    /// Returns the duration in microseconds that `part` percent (0 to 100) of all do not exceed. `None` if nothing
+    /// was counted.
     #[must_use]
     pub fn percentile(&self, part: u64) -> Option<u64> {
         let all: u64 = self.counts.iter().copied().map(u64::from).sum();
@@ -46,7 +47,7 @@ impl Latencies {
     }
 }
 
-/// The bucket of a duration of at least one microsecond.
+/// Returns the bucket of a duration of at least one microsecond.
 fn bucket(micros: u64) -> usize {
     let octave = micros.ilog2();
     // The square root of two, in thousandths.
@@ -54,7 +55,7 @@ fn bucket(micros: u64) -> usize {
     (octave as usize * 2 + usize::from(upper)).min(BUCKETS - 1)
 }
 
-/// What a bucket stands for, in microseconds.
+/// Returns the representative value of a bucket, in microseconds.
 fn middle(bucket: usize) -> u64 {
     let low = 1_u64 << (bucket / 2);
     let thousandths = if bucket.is_multiple_of(2) { 1189 } else { 1682 };

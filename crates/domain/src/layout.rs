@@ -1,19 +1,20 @@
-//! Lays an answer out as posts: what stands together, what becomes a file, what a door that shows less is told in words.
+//! Splits an answer into posts: splits text, turns long parts into files, and replaces what a door cannot show by
+//! text.
 
 use super::code;
 use super::outgoing::{Capabilities, FILE_BYTES_MAX, File, Part, Piece};
 use super::split::{split, split_at_most};
 
-/// The most messages that one answer fills, whatever it is made of. Of a longer text its beginning is shown, and all of it stands
-/// in a file; where no file is taken it ends with `CUT`: nobody gets a model to bury a channel.
+/// Maximum number of messages of one answer, so that a model cannot flood a channel. A longer text is shown as
+/// its beginning, with the full text as a file; if the door takes no file, it ends with `CUT`.
 pub const ANSWER_MESSAGES_MAX: usize = 10;
 
-/// What stands at the end of an answer that goes on where it is not shown.
+/// Marks the end of an answer that is not shown completely.
 const CUT: &str = "…";
 
-/// What one post carries, for each post of an answer, at most [`ANSWER_MESSAGES_MAX`]. The text comes first and is cut where it is
-/// too long; cards and files go with its last piece. Code and formulas that no single message can hold become files. What the
-/// door cannot show degrades to text.
+/// Returns the posts of an answer, at most [`ANSWER_MESSAGES_MAX`]. Text comes first, split where it is too long;
+/// cards and files are attached to its last post. Code and formulas that do not fit into one message become files.
+/// Parts that the door cannot show become text.
 #[must_use]
 pub fn lay_out(parts: &[Part], door: &Capabilities) -> Vec<Piece> {
     let mut layout = Layout { door, texts: Vec::new(), extras: Piece::default() };
@@ -74,7 +75,7 @@ impl Layout<'_> {
         self.tell(text, "\n\n");
     }
 
-    /// Adds text, to the last piece if it finds room there. What no message is left for is not even looked at.
+    /// Appends text, to the last post if it fits. Text beyond the last possible message is not processed.
     fn tell(&mut self, text: &str, gap: &str) {
         let most = (ANSWER_MESSAGES_MAX + 1).saturating_sub(self.texts.len());
         let mut pieces = split_at_most(text, self.door.text_limit, most).into_iter();
@@ -115,7 +116,7 @@ impl Layout<'_> {
                 piece.files.push(file);
             }
         }
-        // They belong to all of it, so they stand below its end.
+        // Buttons belong to the whole answer, so they are on its last post.
         if let Some(last) = pieces.last_mut() {
             last.buttons = extras.buttons.into_iter().take(door.buttons).collect();
         }
@@ -123,7 +124,7 @@ impl Layout<'_> {
     }
 }
 
-/// The last piece, or a further one when that has no room; none when the answer has no further piece.
+/// Returns the last post, or a new one if that is full. `None` if the answer may have no further post.
 fn with_room(pieces: &mut Vec<Piece>, has_room: impl Fn(&Piece) -> bool) -> Option<&mut Piece> {
     if !pieces.last().is_some_and(has_room) {
         if pieces.len() >= ANSWER_MESSAGES_MAX {
@@ -134,19 +135,19 @@ fn with_room(pieces: &mut Vec<Piece>, has_room: impl Fn(&Piece) -> bool) -> Opti
     pieces.last_mut()
 }
 
-/// The text with the sign that there was more, within the limit.
+/// Returns the text with `CUT` at its end, within the limit.
 fn cut(text: &str, limit: usize) -> String {
     let room = limit.saturating_sub(length(CUT) + 1);
     let kept = split(text, room).into_iter().next().unwrap_or_default();
     format!("{kept}\n{CUT}")
 }
 
-/// Whether a text is longer than this. Of a much longer one only the beginning is read.
+/// True if a text is longer than `most` characters. Reads only the beginning of a much longer text.
 fn longer_than(text: &str, most: usize) -> bool {
     text.len() > most && text.chars().nth(most).is_some()
 }
 
-/// As long as a door counts it.
+/// Returns the length as a door counts it.
 fn length(text: &str) -> usize {
     text.chars().count()
 }

@@ -1,9 +1,10 @@
-//! The usage ledger: what a finished turn adds to whose counters, and how counters are read.
+//! The usage ledger: the counters that a finished turn increments, and the sums read from them.
 //!
-//! Each day in UTC has its counter, and so has all time: the numbers of [`KINDS`], in this order. Earlier versions kept each number in
-//! a key of its own; such keys are read until their life ends. Counts are whole numbers; money is millionths of a dollar by the
-//! prices of the row that answered. Tokens of rows without prices have no cost: they are counted apart, and never guessed.
-//! The Python bot's own counters (tokens of all time and of a day) go on beside ours, so that what it counted stays in the sums.
+//! There is one counter per UTC day and one for all time, each with the numbers of [`KINDS`] in this order. Earlier
+//! versions stored each number under its own key; those keys are read until they expire. Counts are whole numbers;
+//! money is in millionths of a dollar at the prices of the row that answered. Tokens of rows without prices have no
+//! cost; they are counted separately and never estimated. The Python bot's counters (tokens in total and per day) are
+//! also updated, so that its counts remain in the sums.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,25 +24,26 @@ use super::model::Price;
 use super::policy::Trigger;
 use super::turn::Turn;
 
-/// What the bot spends on messages that nobody asked for.
+/// The account of interjections.
 pub const INTERJECTIONS: &str = "interjections";
 
-/// What the bot spends on timers and webhooks.
+/// The account of timers and webhooks.
 pub const TRIGGERS: &str = "triggers";
 
-/// What the bot spends on its status line.
+/// The account of the status line.
 pub const PRESENCE: &str = "presence";
 
-/// The days of a week's sums, today included.
+/// The number of days in a week's sums, including today.
 const WEEK: usize = 7;
 
-/// The most days that are summed at once: as long as a day's counters live.
+/// Maximum number of days summed at once: the lifetime of daily counters.
 const DAYS_MOST: usize = 35;
 
-/// Where a count stands in a tally.
+/// Selects a count in a tally.
 type Count = fn(&mut Tally) -> &mut u64;
 
-/// What is counted, by its place in a counter: the name that it has in keys of earlier versions, and where it stands in a tally.
+/// The counted quantities in their order in a counter: the name in keys of earlier versions, and the field of a
+/// tally.
 const KINDS: [(&str, Count); NUMBERS] = [
     ("in", |tally| &mut tally.tokens_in),
     ("out", |tally| &mut tally.tokens_out),
@@ -51,38 +53,38 @@ const KINDS: [(&str, Count); NUMBERS] = [
     ("unpriced", |tally| &mut tally.unpriced),
 ];
 
-/// One change of a counter: the store's increment.
+/// One increment of a counter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Increment {
-    /// The counter.
+    /// The key of the counter.
     pub key: String,
-    /// How much.
+    /// The amount.
     pub by: Counter,
-    /// Its life from now on; none for no end.
+    /// The TTL from now on. `None`: no expiry.
     pub ttl: Option<Duration>,
 }
 
-/// What somebody used in some time.
+/// The usage of an account in a period.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// All tokens, in and out, also those that only the Python bot counted.
+    /// All tokens, input and output, including those counted only by the Python bot.
     pub tokens: u64,
-    /// Tokens in.
+    /// Input tokens.
     pub tokens_in: u64,
-    /// Tokens out.
+    /// Output tokens.
     pub tokens_out: u64,
-    /// Tokens in that the provider had cached; also in `tokens_in`.
+    /// Input tokens served from the provider's cache; included in `tokens_in`.
     pub cached: u64,
-    /// Messages that a model was asked about.
+    /// Messages for which a model was asked.
     pub messages: u64,
-    /// Millionths of a dollar, as far as prices are known.
+    /// Cost in millionths of a dollar, for tokens with known prices.
     pub micros: u64,
-    /// Tokens whose rows have no prices: they are not in `micros`.
+    /// Tokens without known prices, not included in `micros`.
     pub unpriced: u64,
 }
 
 impl Tally {
-    /// One answered message.
+    /// Creates the tally of one answered message.
     #[must_use]
     pub fn of(effort: &Effort) -> Self {
         let Usage { prompt, completion, cached, .. } = effort.usage;
@@ -91,20 +93,20 @@ impl Tally {
         Self { tokens, tokens_in: prompt, tokens_out: completion, cached, messages: 1, micros, unpriced }
     }
 
-    /// The cost in dollars, as far as prices are known.
+    /// Returns the cost in dollars, for tokens with known prices.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "millionths of dollars are far below 2^52")]
     pub fn dollars(&self) -> f64 {
         self.micros as f64 / 1e6
     }
 
-    /// Nothing was used.
+    /// True if nothing was used.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Both together.
+    /// Adds another tally.
     pub fn add(&mut self, mut other: Self) {
         for (_, field) in KINDS {
             *field(self) = field(self).saturating_add(*field(&mut other));
@@ -112,30 +114,30 @@ impl Tally {
         self.tokens = self.tokens.saturating_add(other.tokens);
     }
 
-    /// The tokens of the Python bot's counter, which holds ours too.
+    /// Applies the Python bot's counter, which includes the tokens of this program.
     fn with_legacy(mut self, tokens: u64) -> Self {
         self.tokens = tokens.max(self.tokens_in.saturating_add(self.tokens_out));
         self
     }
 }
 
-/// What one member used in one community.
+/// The usage of one member in one community.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sums {
     /// Today, in UTC.
     pub today: Tally,
     /// The last seven days, today included.
     pub week: Tally,
-    /// Ever. What the Python bot counted is in `tokens` only.
+    /// All time. Counts of the Python bot are in `tokens` only.
     pub total: Tally,
 }
 
-/// What was used on some days: everybody together, each member, and the bot by itself.
+/// The usage on some days: total, per member, and by the bot itself.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Overview {
-    /// Everything, also what the bot used by itself; but its messages are those of members.
+    /// All usage, including the bot's own; messages count only those of members.
     pub total: Tally,
-    /// Each member, the one with the most tokens first.
+    /// The members, most tokens first.
     pub members: Vec<(Person, Tally)>,
     /// The bot's own purposes by name.
     pub own: Vec<(String, Tally)>,
@@ -143,7 +145,7 @@ pub struct Overview {
 
 // === Writing ===
 
-/// Adds one call to an effort, priced by the row that answered it.
+/// Adds one call to an effort, at the price of the row that answered.
 pub fn charge(effort: &mut Effort, price: Option<Price>, usage: Usage) {
     match price {
         Some(price) => effort.micros = effort.micros.saturating_add(price.micros(usage)),
@@ -151,7 +153,8 @@ pub fn charge(effort: &mut Effort, price: Option<Price>, usage: Usage) {
     }
 }
 
-/// What a finished turn adds; nothing when no model was asked. To be applied once, with the record that closes the turn.
+/// Returns the increments of a finished turn; empty if no model was asked. Apply them once, atomically with the
+/// record that closes the turn.
 #[must_use]
 pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
     if effort.model.is_none() && effort.usage == Usage::default() {
@@ -164,7 +167,7 @@ pub fn writes(turn: &Turn, effort: &Effort, now: Timestamp) -> Vec<Increment> {
     }
 }
 
-/// What a member spent in a community.
+/// Returns the increments for a member's usage in a community.
 #[must_use]
 pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timestamp) -> Vec<Increment> {
     let mut writes = ours(&person.door, guild, &member(person), tally, now);
@@ -172,7 +175,7 @@ pub fn of_member(person: &Person, guild: Option<&str>, tally: Tally, now: Timest
     writes
 }
 
-/// What the bot spent by itself for this purpose, such as [`PRESENCE`].
+/// Returns the increments for the bot's own usage, such as [`PRESENCE`].
 #[must_use]
 pub fn own(door: &Door, guild: Option<&str>, purpose: &str, tally: Tally, now: Timestamp) -> Vec<Increment> {
     ours(door, guild, &Account::Own(purpose.to_owned()), tally, now)
@@ -200,7 +203,7 @@ fn legacy(person: &Person, guild: &str, tokens: u64, now: Timestamp) -> Vec<Incr
     ]
 }
 
-/// On whose own account a turn goes when no member asked for it.
+/// Returns the bot's own account for turns that no member requested.
 const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
     match trigger {
         Trigger::Reply | Trigger::Mention | Trigger::Alias | Trigger::Direct => None,
@@ -211,13 +214,13 @@ const fn own_purpose(trigger: Trigger) -> Option<&'static str> {
 
 // === Reading ===
 
-/// The counters that [`sums`] of this member reads.
+/// Returns the counters that [`sums`] reads for this member.
 #[must_use]
 pub fn keys_of_sums(person: &Person, guild: Option<&str>, now: Timestamp) -> Vec<String> {
     keys_of(person, guild, last_days(now, WEEK))
 }
 
-/// Every key of the ledger that may exist about this member in this community, for a member who wants to be forgotten.
+/// Returns every ledger key that may exist about this member in this community, for `/forget`.
 #[must_use]
 pub fn every_key(person: &Person, guild: Option<&str>, now: Timestamp) -> Vec<String> {
     let mut keys = keys_of(person, guild, last_days(now, DAYS_MOST + 2));
@@ -225,7 +228,7 @@ pub fn every_key(person: &Person, guild: Option<&str>, now: Timestamp) -> Vec<St
     keys
 }
 
-/// What this member used, from the texts of its counters; a text that is no number counts as nothing.
+/// Returns a member's usage from the texts of the counters. Unreadable texts count as zero.
 #[must_use]
 pub fn sums(person: &Person, guild: Option<&str>, now: Timestamp, text: impl Fn(&str) -> Option<String>) -> Sums {
     let account = member(person);
@@ -255,12 +258,12 @@ pub fn sums(person: &Person, guild: Option<&str>, now: Timestamp, text: impl Fn(
     sums
 }
 
-/// What was used on these days, from the rows of [`of_day`] and, for the door that the Python bot knew, of
-/// [`keys::DAILY_PREFIX`]. Rows of other days are passed over.
+/// Returns the usage on these days, from the rows under [`of_day`] and, for the Python bot's door,
+/// [`keys::DAILY_PREFIX`]. Rows of other days are ignored.
 #[must_use]
 pub fn overview(days: &[Date], rows: &[(String, String)], legacy_door: &Door) -> Overview {
     let days: BTreeSet<String> = days.iter().map(Date::to_string).collect();
-    // By day, community, door and account; beside each what the Python bot's counter says.
+    // By day, community, door and account, each with the Python bot's counter.
     let mut tallies: BTreeMap<_, (Tally, u64)> = BTreeMap::new();
     for (key, text) in rows {
         if let Some(entry) = keys::parse(key).filter(|entry| days.contains(&entry.period)) {
@@ -298,20 +301,20 @@ pub fn overview(days: &[Date], rows: &[(String, String)], legacy_door: &Door) ->
     Overview { total, members, own: own.into_iter().collect() }
 }
 
-/// How all our counters of a day begin.
+/// Returns the key prefix of all counters of a day.
 #[must_use]
 pub fn of_day(day: Date) -> String {
     keys::of_period(&day.to_string())
 }
 
-/// The day of a moment, in UTC.
+/// Returns the UTC day of a time.
 #[must_use]
 pub fn date(at: Timestamp) -> Date {
     let moment = i64::try_from(at.0).ok().and_then(|millis| Moment::from_millisecond(millis).ok());
     moment.unwrap_or(Moment::UNIX_EPOCH).to_zoned(TimeZone::UTC).date()
 }
 
-/// The days that a time touches, the last one first; at most as many as are kept.
+/// Returns the days of a period, last first; at most as many as are stored.
 #[must_use]
 pub fn days(from: Timestamp, until: Timestamp) -> Vec<Date> {
     let first = date(from);
@@ -348,7 +351,7 @@ fn member(person: &Person) -> Account {
     Account::Member(person.id.to_string())
 }
 
-/// What the text of a counter says; one that says nothing counts as nothing.
+/// Parses the text of a counter. Unreadable text counts as zero.
 fn packed(text: &str) -> Tally {
     let Counter(numbers) = Counter::read(text).unwrap_or_default();
     let mut tally = Tally::default();
@@ -358,7 +361,7 @@ fn packed(text: &str) -> Tally {
     tally
 }
 
-/// What a counter of one kind says, as earlier versions wrote it.
+/// Converts a counter of one kind, as written by earlier versions.
 fn of_kind(kind: &str, number: u64) -> Tally {
     let mut tally = Tally::default();
     if let Some((_, field)) = KINDS.iter().find(|(known, _)| *known == kind) {

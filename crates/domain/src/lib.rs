@@ -1,6 +1,7 @@
-//! Pure decisions and plain data. Nothing in here awaits, logs, or knows a wire type; the clock and the dice are arguments.
+//! Pure decisions and plain data: no async code, logging, wire types or I/O. The clock and random numbers are
+//! arguments.
 //!
-//! Read in this order: what comes in, what it becomes, how it is answered, what goes out; then the laws that actors apply.
+//! Reading order: incoming events, turns, answers, outgoing posts; then the rules that actors apply.
 
 pub mod arguments_hash;
 pub mod caller;

@@ -1,5 +1,5 @@
-//! Where a turn stands among servers that ask each other: who began, which servers it went through, and what is left to give on. Each
-//! server signs what it sends with its key at the next one, so a lineage is as true as the holder of that key.
+//! The chain of servers behind a turn: its origin, the servers that it passed, and the remaining budget. Each server
+//! signs the lineage with its key at the next server, so a lineage is as trustworthy as the holder of that key.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -11,30 +11,30 @@ use crate::hex::hex;
 
 /// The longest lineage that is read, in bytes.
 pub const LINEAGE_MAX: usize = 4 * 1024;
-/// How old a lineage may be when it arrives, or ahead of our clock, in milliseconds.
+/// The largest age of a lineage on arrival, and the largest difference ahead of the local clock, in milliseconds.
 const WINDOW_MS: u64 = 60 * 1_000;
-/// Fewer tokens than this are not given on.
+/// Minimum number of tokens passed on.
 const TOKENS_LEAST: u64 = 500;
-/// Less time than this is not given on, in milliseconds.
+/// The shortest time passed on, in milliseconds.
 const TIME_LEAST_MS: u64 = 500;
-/// Bytes of the hash that a root is named by.
+/// The number of hash bytes in the name of a root.
 const ROOT_BYTES: usize = 8;
 
-/// What is left to give on.
+/// The remaining budget of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Budget {
-    /// Servers that may follow, one behind the other.
+    /// The number of further servers in sequence.
     pub hops: u32,
-    /// Calls of other servers, of all that follow together.
+    /// Calls of other servers, for all of them together.
     pub calls: u32,
-    /// Tokens, of all that follow together.
+    /// Tokens, for all of them together.
     pub tokens: u64,
     /// Time, in milliseconds.
     pub ms: u64,
 }
 
-/// What of a budget is used up.
+/// The exhausted part of a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Spent {
     /// No further server may follow.
@@ -43,20 +43,21 @@ pub enum Spent {
     /// No further call may be made.
     #[error("no further server may be asked: the calls of this chain are used up")]
     Calls,
-    /// Too few tokens are left.
+    /// Too few tokens remain.
     #[error("no further server may be asked: the tokens of this chain are used up")]
     Tokens,
-    /// Too little time is left.
+    /// Too little time remains.
     #[error("no further server may be asked: the time of this chain is used up")]
     Time,
 }
 
 impl Budget {
-    /// Takes a share for one call: half of the calls and tokens that are left, so that all that follow together never have more than
-    /// this. `used` are the tokens that the turn itself used, `ms` the time that is left for the call.
+    /// Takes a share for one call: half of the remaining calls and tokens, so that all following servers together
+    /// never exceed this budget. `used` are the tokens that the turn itself used, `ms` the time remaining for the
+    /// call.
     ///
     /// # Errors
-    /// What is used up.
+    /// The part that is exhausted.
     pub fn share(&mut self, used: u64, ms: u64) -> Result<Self, Spent> {
         let tokens = self.tokens.saturating_sub(used) / 2;
         let share = Self { hops: self.hops.saturating_sub(1), calls: self.calls.saturating_sub(1) / 2, tokens, ms };
@@ -73,56 +74,56 @@ impl Budget {
     }
 }
 
-/// Where a turn stands among servers that ask each other.
+/// The position of a turn in a chain of servers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lineage {
-    /// Names the turn that began, without telling which it is.
+    /// A hash of the first turn, which does not reveal its id.
     pub root: String,
-    /// The names of the servers that it went through, the first one first.
+    /// The names of the servers passed, first one first.
     pub path: Vec<String>,
-    /// What is left.
+    /// The remaining budget.
     pub budget: Budget,
-    /// When it was signed; on the side of the callee: when it came.
+    /// The time of the signature; at the callee, the time of arrival.
     pub at: Timestamp,
 }
 
-/// Why a lineage is refused.
+/// The reason why a lineage is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// It is none.
+    /// The text is not a lineage.
     #[error("the lineage is not of the form that this server reads")]
     Form,
-    /// Whoever asks has no key, so nothing can be checked.
+    /// The caller has no key, so the signature cannot be checked.
     #[error("a lineage needs a key of this server: staffai key add makes one")]
     NoKey,
-    /// It was signed with another key, or for another message.
+    /// The signature is of another key or another message.
     #[error("the lineage is not signed with this key for this message")]
     Signature,
-    /// It is too old, or of a time to come.
+    /// The lineage is too old, or from the future.
     #[error("the lineage was not signed just now; compare the clocks of both servers")]
     Stale,
-    /// It came through too many servers.
+    /// The chain is longer than this server accepts.
     #[error("the chain of servers is longer than {0}, the most that this server takes part in")]
     Deep(usize),
-    /// It came through this server.
+    /// The chain already contains this server.
     #[error("the chain of servers came through {0} before: it would go round for ever")]
     Loop(String),
-    /// Nothing is left for this turn.
+    /// The remaining budget is empty.
     #[error("the chain of servers has no tokens or no time left")]
     Spent,
 }
 
-/// A server among others.
+/// The identity of this server in chains.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
-    /// Its name, of the form of a key's name.
+    /// Its name, in the form of a key's name.
     pub name: String,
-    /// The longest chain that it takes part in, itself not counted.
+    /// The longest chain that it accepts, not counting itself.
     pub depth: usize,
 }
 
-/// What is signed besides the lineage.
+/// The message signed with the lineage.
 #[derive(Debug, Clone, Copy)]
 pub struct Message<'a> {
     /// The session.
@@ -131,36 +132,37 @@ pub struct Message<'a> {
     pub text: &'a str,
 }
 
-/// The key that the holder of a key signs with: known to who holds the key and to who knows its hash.
+/// Derives the signing key from the hash of an API key. Both the key holder and a server that stores the hash can
+/// compute it.
 fn signing(key: &KeyHash) -> SigningKey {
     SigningKey::new(&format!("lineage {}", key.to_hex()))
 }
 
 impl Lineage {
-    /// That of a turn which began here.
+    /// Creates the lineage of a turn that began here.
     #[must_use]
     pub fn begin(us: &str, turn: &TurnId, budget: Budget, at: Timestamp) -> Self {
         let root = hex(&Sha256::digest(format!("{us}\0{turn}"))[..ROOT_BYTES]);
         Self { root, path: Vec::new(), budget, at }
     }
 
-    /// What is sent to the next server: through us, with this share.
+    /// Returns the lineage for the next server, with this server added and this share as its budget.
     #[must_use]
     pub fn through(&self, us: &str, share: Budget, at: Timestamp) -> Self {
         let path = self.path.iter().cloned().chain([us.to_owned()]).collect();
         Self { root: self.root.clone(), path, budget: share, at }
     }
 
-    /// The lineage as text, and its signature by this key for this message.
+    /// Returns the lineage as text, and its signature with this key for this message.
     #[must_use]
     pub fn signed(&self, key: &KeyHash, message: Message<'_>) -> (String, String) {
-        // Nothing in it can fail to be written.
+        // Plain data always serializes.
         let text = serde_json::to_string(self).unwrap_or_default();
         let signature = signing(key).sign(&pieces(&text, message));
         (text, signature)
     }
 
-    /// Reads what a caller with this key sent, and checks it.
+    /// Parses and verifies a lineage from a caller with this key.
     ///
     /// # Errors
     /// See [`Refused`].
@@ -198,14 +200,14 @@ impl Lineage {
         Ok(Self { at: now, ..lineage })
     }
 
-    /// The time that is left of it, in milliseconds.
+    /// Returns the remaining time, in milliseconds.
     #[must_use]
     pub fn left_ms(&self, now: Timestamp) -> u64 {
         self.budget.ms.saturating_sub(now.0.saturating_sub(self.at.0))
     }
 }
 
-/// What is signed. A session's name has no line break.
+/// Returns the signed bytes. The name of a session contains no line break.
 fn pieces<'a>(lineage: &'a str, message: Message<'a>) -> [&'a [u8]; 5] {
     [lineage.as_bytes(), b"\n", message.session.as_bytes(), b"\n", message.text.as_bytes()]
 }

@@ -1,12 +1,12 @@
-//! Which language the bot's own sentences are in. What a model answers follows the member's words and not this.
+//! The language of the bot's own sentences. A model's answer follows the member's language instead.
 
 use serde::{Deserialize, Serialize};
 
-/// A language that every notice has.
+/// A language in which every notice exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Locale {
-    /// English, also for everything that is not listed here.
+    /// English, also for languages not listed here.
     #[default]
     English,
     /// Spanish.
@@ -16,10 +16,10 @@ pub enum Locale {
 }
 
 impl Locale {
-    /// All of them.
+    /// All languages.
     pub const ALL: [Self; 3] = [Self::English, Self::Spanish, Self::German];
 
-    /// The language that a platform's tag names, such as `de` or `es-419`; English when there is none or nobody speaks it here.
+    /// Returns the language of a platform tag, such as `de` or `es-419`. English if it is absent or unsupported.
     #[must_use]
     pub fn of(tag: Option<&str>) -> Self {
         let language = tag.unwrap_or_default().split(['-', '_']).next().unwrap_or_default();
@@ -28,10 +28,10 @@ impl Locale {
     }
 }
 
-/// The same sentence in each language, in the order of [`Locale::ALL`]: the first is the one for everybody else.
+/// The same sentence in each language, in the order of [`Locale::ALL`]; the first is the fallback.
 pub type InEach = [(Locale, &'static str); Locale::ALL.len()];
 
-/// A sentence in each language.
+/// Returns a sentence in each language.
 #[must_use]
 pub fn in_each(sentence: impl Fn(Locale) -> &'static str) -> InEach {
     Locale::ALL.map(|locale| (locale, sentence(locale)))

@@ -1,75 +1,75 @@
-//! Manners of joining in without being asked: where, how often, and how much of it nobody cared for. Times are durations since an
-//! origin that the caller keeps.
+//! Rules for interjections: where, how often, and how ignored ones lower their chance. Times are durations since a
+//! fixed origin that the caller chooses.
 
 use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 
 use super::ids::Place;
 
-/// The most places that are remembered; the one that was longest without a word of ours is forgotten first.
+/// Maximum number of places remembered. The place with the oldest interjection is evicted.
 pub const PLACES_MAX: usize = 10_000;
-/// How long after a word of ours a reaction to it, or anybody speaking to us, shows that it was welcome.
+/// The time in which a reaction or a message to the bot counts as a response to its interjection.
 pub const WELCOME_WITHIN: Duration = Duration::from_secs(15 * 60);
-/// After so long without a word of ours it is forgotten how the last ones were taken.
+/// The TTL of a place's record, from its last interjection.
 pub const FORGOTTEN_AFTER: Duration = Duration::from_secs(24 * 60 * 60);
-/// The budget of tokens is counted over this time.
+/// The window of the token budget.
 pub const BUDGET_PERIOD: Duration = Duration::from_secs(60 * 60);
-/// The most sums that the budget remembers; beyond that the newest is added to.
+/// Maximum number of entries in the token window. Beyond that, amounts are added to the newest entry.
 pub const SUMS_MAX: usize = 4_096;
-/// The chance is never halved more often than this.
+/// Maximum number of halvings of the chance.
 pub const HALVINGS_MAX: u32 = 10;
 
-/// What the operator decided.
+/// The operator's settings.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rules<'a> {
-    /// Chance that a message nobody addressed to us is considered, 0 to 1.
+    /// The chance that a message not addressed to the bot is considered, 0 to 1.
     pub consider: f64,
-    /// Chance that a considered message is answered, 0 to 1.
+    /// The chance that a considered message is answered, 0 to 1.
     pub deliver: f64,
-    /// Ids of the only places to join in; empty means all.
+    /// Ids of the only places with interjections. Empty: all.
     pub only: &'a [String],
-    /// Ids of places never to join in.
+    /// Ids of places without interjections.
     pub muted: &'a [String],
-    /// Time between two in one place.
+    /// The minimum time between two interjections in one place.
     pub cooldown: Duration,
-    /// How many in a row may stay without a reaction before the chance is halved each time; 0 never halves it.
+    /// The number of ignored interjections in a row after which each further one halves the chance; 0 disables this.
     pub backoff_after: u32,
-    /// Tokens that may be used in an hour; 0 for no own budget.
+    /// The token budget per hour; 0 disables it.
     pub tokens_per_hour: u64,
 }
 
-/// Two draws for one message, each in `[0, 1)`.
+/// Two random numbers for one message, each in `[0, 1)`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Draw {
-    /// Whether it is considered.
+    /// Decides whether the message is considered.
     pub consider: f64,
-    /// Whether it is answered.
+    /// Decides whether it is answered.
     pub deliver: f64,
 }
 
 impl Draw {
-    /// Whether both draws are below these chances.
+    /// True if both numbers are below these chances.
     #[must_use]
     pub fn wins(self, consider: f64, deliver: f64) -> bool {
         self.consider < consider && self.deliver < deliver
     }
 }
 
-/// Why we do not join in. The name is a log label.
+/// The reason against an interjection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SuppressionReason {
-    /// The operator wants none there.
+    /// Disabled in that place.
     Place,
-    /// The draws were against it.
+    /// The random numbers decided against it.
     Chance,
-    /// The last one there was not long ago.
+    /// The last interjection there is too recent.
     Cooldown,
-    /// The tokens of this hour are used up.
+    /// The hourly token budget is used up.
     Budget,
 }
 
 impl SuppressionReason {
-    /// The label in logs.
+    /// Returns the log label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -81,29 +81,29 @@ impl SuppressionReason {
     }
 }
 
-/// What is remembered of our own words.
+/// The record of recent interjections.
 #[derive(Debug, Default)]
 pub struct Manners {
     places: HashMap<Place, Memory>,
-    /// Tokens used, each with the moment.
+    /// Tokens used, each with its time.
     spent: VecDeque<(Duration, u64)>,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Memory {
-    /// When we last began to join in.
+    /// The start of the last interjection.
     begun: Duration,
-    /// When we last said something.
+    /// The time when the last interjection was posted.
     said: Option<Duration>,
-    /// How many of our words in a row nobody cared for.
+    /// The number of ignored interjections in a row.
     unnoticed: u32,
 }
 
 impl Manners {
-    /// Whether to join in now. If so, the place's rest begins.
+    /// Decides about an interjection now. If allowed, the place's cooldown begins.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason against it.
     pub fn join(
         &mut self,
         rules: &Rules<'_>,
@@ -133,7 +133,7 @@ impl Manners {
         Ok(())
     }
 
-    /// We said something there: until somebody shows that it was welcome, it counts as unnoticed.
+    /// Records a posted interjection. It counts as ignored until a member responds.
     pub fn said(&mut self, place: &Place, now: Duration) {
         if let Some(memory) = self.places.get_mut(place) {
             memory.said = Some(now);
@@ -141,7 +141,7 @@ impl Manners {
         }
     }
 
-    /// Somebody there reacted to us or spoke to us.
+    /// Records that a member reacted to the bot or addressed it.
     pub fn record_engagement(&mut self, place: &Place, now: Duration) {
         if let Some(memory) = self.places.get_mut(place)
             && memory.said.is_some_and(|said| now.saturating_sub(said) <= WELCOME_WITHIN)
@@ -150,7 +150,7 @@ impl Manners {
         }
     }
 
-    /// Joining in took so many tokens.
+    /// Records the tokens used by an interjection.
     pub fn spent(&mut self, tokens: u64, now: Duration) {
         let full = self.spent.len() >= SUMS_MAX;
         match self.spent.back_mut().filter(|_| full) {
@@ -181,7 +181,7 @@ fn is_listed(ids: &[String], place: &Place) -> bool {
     ids.iter().any(|id| *id == place.id)
 }
 
-/// What is left of the chance after so many words that nobody cared for.
+/// Returns the factor for the chance after this many ignored interjections.
 fn patience(after: u32, unnoticed: u32) -> f64 {
     if after == 0 || unnoticed < after {
         return 1.0;

@@ -1,64 +1,64 @@
-//! The menu of commands: what doors offer to their members, in each language.
+//! The menu of commands that doors offer to members, in each language.
 
 use crate::command::{Access, CATEGORY, CommandKind, FACT, REMEMBERED, ROW, Served, USER, WITHDRAW};
 use crate::locale::{InEach, in_each};
 use crate::notice::commands as words;
 
-/// The most choices that are offered while somebody types.
+/// Maximum number of completions offered while a member types.
 pub const CHOICES_MAX: usize = 25;
 
-/// A command as a door offers it to its members.
+/// A command as a door offers it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
     /// Its name.
     pub name: &'static str,
-    /// What it does, in each language.
+    /// The description, in each language.
     pub descriptions: InEach,
-    /// What can be given with it; never needed.
+    /// Its option; never required.
     pub option: Option<OptionSpec>,
-    /// Only administrators are shown it, until they decide otherwise.
+    /// True if only administrators see it, unless they change that.
     pub administrators: bool,
-    /// It is offered in direct conversations too.
+    /// True if it is also offered in direct conversations.
     pub direct: bool,
 }
 
-/// Something that can be given with a command.
+/// An option of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OptionSpec {
     /// Its name.
     pub name: &'static str,
-    /// What it means, in each language.
+    /// The description, in each language.
     pub descriptions: InEach,
-    /// What it can be.
+    /// The type of its value.
     pub kind: OptionKind,
 }
 
-/// What an option can be.
+/// The type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OptionKind {
     /// A member of the community.
     Member,
-    /// A text, with choices offered while it is typed.
+    /// Text with completions.
     Suggested,
-    /// A text.
+    /// Text.
     Text,
 }
 
-/// What decides which commands a door offers, and to whom.
+/// The settings that decide which commands a door offers, and to whom.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Offer {
-    /// There are operators.
+    /// True if there are operators.
     pub operators: bool,
-    /// Some of them are known by a role.
+    /// True if some of them are known by a role.
     pub super_roles: bool,
-    /// What there is to be served.
+    /// The available features.
     pub served: Served,
-    /// Direct conversations are answered.
+    /// True if direct conversations are answered.
     pub direct: bool,
 }
 
-/// What doors offer. Where super roles exist the commands of operators are shown to everybody, because no platform knows who
-/// they are; who may run one is decided when it is run.
+/// Returns the commands that doors offer. If super roles exist, operator commands are visible to all members, because
+/// the platform does not know the operators; permission is checked when a command runs.
 #[must_use]
 pub fn specs(offer: Offer) -> Vec<Spec> {
     let spec = |kind: CommandKind| Spec {
@@ -73,16 +73,16 @@ pub fn specs(offer: Offer) -> Vec<Spec> {
     CommandKind::ALL.into_iter().filter(is_offered).map(spec).collect()
 }
 
-/// What can be chosen for an option: what is shown and what is then given.
+/// A completion for an option.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What is shown.
+    /// The text shown.
     pub name: String,
-    /// What is given.
+    /// The value sent.
     pub value: String,
 }
 
-/// The option of a command.
+/// Returns the option of a command.
 #[must_use]
 pub fn option(kind: CommandKind) -> Option<OptionSpec> {
     match kind {

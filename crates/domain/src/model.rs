@@ -1,4 +1,4 @@
-//! A model row: what the rest of the program may know of a configured model. Its address and key stay at the edge.
+//! A model row: the facts about a configured model that all crates may use. Its address and key stay at the edge.
 
 use std::time::Duration;
 
@@ -10,55 +10,55 @@ use super::completion::Usage;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact about the model that stands by itself")]
 pub struct Row {
-    /// The name that configuration and people use.
+    /// The name used in configuration and by people.
     pub key: String,
-    /// What the operator says of it, for people who choose a row: one line of at most [`DESCRIPTION_CHARS`] characters.
+    /// The operator's description for people who choose a row: one line of at most [`DESCRIPTION_CHARS`] characters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The longest a single call may take.
+    /// The timeout of a single call.
     pub timeout: Duration,
-    /// Rows that are tried next when this one fails, in order.
+    /// The fallback rows, in order.
     pub fallback: Vec<String>,
-    /// Its answers are streamed.
+    /// True if its answers are streamed.
     pub stream: bool,
-    /// The sampling temperature where a request names none; none sends none of our own.
+    /// The default temperature. `None`: the provider's default.
     pub temperature: Option<f64>,
-    /// No temperature is ever sent, also none that a request names: the provider refuses it.
+    /// True if no temperature is ever sent, even if a request names one, because the provider refuses it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fixed_temperature: bool,
-    /// The most tokens of one answer; none leaves it to the provider.
+    /// The most tokens of one answer. `None`: the provider decides.
     pub max_tokens: Option<u32>,
-    /// Its prompts carry marks up to which the provider may cache them.
+    /// True if prompts carry cache marks for the provider.
     pub cache_control: bool,
-    /// The most history messages that go into its prompt; none leaves it to the history settings.
+    /// Maximum number of history messages in a prompt. `None`: as in the history settings.
     pub max_context: Option<usize>,
-    /// How it is offered tools.
+    /// The way in which tools are offered.
     pub tools: ToolMode,
-    /// It can be offered tools and asked for structured output in one call, with the whole history.
+    /// True if one call may combine tools and structured output, with the whole history.
     pub schema_with_tools: bool,
-    /// How many history messages go into a call that offers tools to a model that cannot do both.
+    /// The number of history messages in a call with tools, if it cannot combine both.
     pub tool_history: usize,
-    /// The most tools that one call offers; the others are found by a search.
+    /// Maximum number of tools in one call; others are found by the search tool.
     #[serde(default = "max_tools")]
     pub max_tools: usize,
-    /// It sees pictures.
+    /// True if it accepts pictures.
     pub vision: bool,
-    /// Its provider runs remote tool servers itself.
+    /// True if its provider runs remote tool servers itself.
     pub native_mcp: bool,
-    /// The name of the model at the same endpoint that makes embeddings; none makes none.
+    /// The embedding model at the same endpoint. `None`: no embeddings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings: Option<String>,
-    /// Dollars for a million tokens that are made into embeddings; none when not configured.
+    /// The price of embeddings in dollars per million tokens. `None` if not configured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub embeddings_price: Option<f64>,
-    /// Prices, when configured.
+    /// Prices, if configured.
     pub price: Option<Price>,
 }
 
-/// The most characters of a row's description that are kept.
+/// The longest description of a row, in characters.
 pub const DESCRIPTION_CHARS: usize = 200;
 
-/// The most tools that one call offers unless the row says otherwise.
+/// The default number of tools in one call.
 pub const MAX_TOOLS: usize = 40;
 
 const fn max_tools() -> usize {
@@ -66,7 +66,7 @@ const fn max_tools() -> usize {
 }
 
 impl Row {
-    /// A row of this key that says nothing else: whatever it does not say, it cannot do.
+    /// Creates a row with this key, default values and no optional abilities.
     #[must_use]
     pub fn new(key: impl Into<String>, timeout: Duration) -> Self {
         Self {
@@ -93,20 +93,20 @@ impl Row {
     }
 }
 
-/// How a model is offered tools.
+/// The way in which tools are offered to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolMode {
-    /// In the request's own list of tools.
+    /// In the request's native list of tools.
     Native,
-    /// Described in the prompt, with one JSON object as the call.
+    /// Described in the prompt; a call is one JSON object.
     Prompt,
-    /// Not at all.
+    /// Disabled.
     Off,
 }
 
 impl ToolMode {
-    /// The word in `models.json`.
+    /// Returns the word used in `models.json`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -117,38 +117,38 @@ impl ToolMode {
     }
 }
 
-/// Prices in dollars for a million tokens.
+/// Prices in dollars per million tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Price {
-    /// Tokens in.
+    /// Input tokens.
     pub input: f64,
-    /// Tokens out.
+    /// Output tokens.
     pub output: f64,
-    /// Tokens in that the provider had cached.
+    /// Input tokens served from the provider's cache.
     pub cached: f64,
 }
 
 impl Price {
-    /// Of tokens that only go in, such as those of embeddings.
+    /// Creates the price of input-only tokens, such as those of embeddings.
     #[must_use]
     pub const fn of_input(dollars: f64) -> Self {
         Self { input: dollars, output: 0.0, cached: dollars }
     }
 
-    /// What these tokens cost, in dollars.
+    /// Returns the cost of these tokens in dollars.
     #[must_use]
     pub fn dollars(&self, usage: Usage) -> f64 {
         self.exact_micros(usage) / 1e6
     }
 
-    /// What these tokens cost, in whole millionths of a dollar.
+    /// Returns the cost of these tokens in whole millionths of a dollar.
     #[must_use]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates, also below zero")]
     pub fn micros(&self, usage: Usage) -> u64 {
         self.exact_micros(usage).round() as u64
     }
 
-    /// A dollar for a million tokens is a millionth of a dollar for a token.
+    /// Dollars per million tokens equal millionths of a dollar per token.
     #[expect(clippy::cast_precision_loss, reason = "token counts are far below 2^52")]
     fn exact_micros(&self, usage: Usage) -> f64 {
         let fresh = usage.prompt.saturating_sub(usage.cached) as f64;

@@ -1,9 +1,9 @@
-//! Names that were meant when another one was written.
+//! Suggestions for misspelled names.
 
-/// Longer words are no slips of the names there are, in bytes.
+/// The longest word compared, in bytes; longer ones are not misspellings of known names.
 const LONGEST: usize = 200;
 
-/// The known name most like a wrong one, unless none is near.
+/// Returns the most similar known name, `None` if none is similar.
 #[must_use]
 pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     if wrong.len() > LONGEST {
@@ -16,7 +16,7 @@ pub fn nearest<'a>(wrong: &str, known: impl Iterator<Item = &'a str>) -> Option<
         .map(|(_, name)| name)
 }
 
-/// Single-letter edits (insert, remove, replace) that turn one name into the other.
+/// Returns the Levenshtein distance: the number of single-letter insertions, removals and replacements.
 #[must_use]
 pub fn distance(left: &str, right: &str) -> usize {
     let right: Vec<char> = right.chars().collect();

@@ -1,10 +1,10 @@
-//! Addresses of the network: which of them belong to the public internet.
+//! Classification of network addresses: public internet or not.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Whether an address of the network belongs to the public internet, by IANA's registries of special-purpose addresses. What holds
-/// an address of the older kind inside (mapped, 6to4, Teredo) never does, but for those of NAT64 (RFC 6052), through which networks
-/// without the older kind reach it: there the address inside decides.
+/// True if an address belongs to the public internet, according to IANA's registries of special-purpose addresses.
+/// IPv6 addresses that embed an IPv4 address (mapped, 6to4, Teredo) are not public, except NAT64 (RFC 6052), through
+/// which IPv6-only networks reach IPv4: there the embedded address decides.
 #[must_use]
 pub fn is_public(address: IpAddr) -> bool {
     match address {
@@ -13,7 +13,7 @@ pub fn is_public(address: IpAddr) -> bool {
     }
 }
 
-/// Addresses that look public and belong to the machine's own cloud: what answers there trusts whoever asks.
+/// Addresses that look public but belong to the machine's cloud platform; services there trust any caller.
 const PLATFORM: [Ipv4Addr; 1] = [Ipv4Addr::new(168, 63, 129, 16)];
 
 fn is_public_v4(address: Ipv4Addr) -> bool {
@@ -39,7 +39,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
     if let [0x64, 0xff9b, 0, 0, 0, 0, high, low] = segments {
         return is_public_v4(Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)));
     }
-    // Only this part of the whole space was ever given out to the public.
+    // Only this part of the IPv6 space is allocated as global unicast.
     let global = segments[0] & 0xe000 == 0x2000;
     let special = match segments {
         // Protocol assignments, among them Teredo; documentation; 6to4.
@@ -48,7 +48,7 @@ fn is_public_v6(address: Ipv6Addr) -> bool {
         [0x3fff, second, ..] => second < 0x1000,
         _ => false,
     };
-    // ISATAP has an address of the older kind in its last part.
+    // ISATAP embeds an IPv4 address in its last part.
     let isatap = segments[4] & 0xfdff == 0 && segments[5] == 0x5efe;
     global && !special && !isatap
 }

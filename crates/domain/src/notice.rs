@@ -1,5 +1,5 @@
-//! Every sentence that the bot says by itself, in each language. Plain and friendly words; nothing that only an operator
-//! understands. One table for each language stands in a file of its own; a sentence that one of them lacks does not compile.
+//! The bot's own sentences, in each language: plain and friendly, without operators' terms. Each language has a table
+//! in its own file; a missing sentence is a compile error.
 
 mod english;
 
@@ -28,19 +28,20 @@ struct Words {
     busy: &'static str,
     lane_full: &'static str,
     lane_busy: &'static str,
-    /// Stands for the operator's notice as long as that is the one of `config/default.toml`; so do the others of its kind.
+    /// Replaces the operator's notice while that is the default of `config/default.toml`; so do the others of its
+    /// kind.
     limit_over: &'static str,
-    /// The same where nobody is restricted.
+    /// The same if members are not restricted.
     limit_over_for_now: &'static str,
-    /// The same where restricted members have no channel.
+    /// The same if restricted members have no channel.
     limit_over_nowhere: &'static str,
     limit_never: &'static str,
     limit_wait: &'static str,
     restricted: &'static str,
     restricted_without_channel: &'static str,
-    /// Stands for `{until}` when nobody knows the moment.
+    /// Replaces `{until}` if the time is unknown.
     until_lifted: &'static str,
-    /// Stands for `{retry_at}` when nobody knows the moment.
+    /// Replaces `{retry_at}` if the time is unknown.
     later: &'static str,
 }
 
@@ -64,33 +65,33 @@ pub mod restriction;
 
 pub mod template;
 
-/// Why somebody gets an apology instead of an answer.
+/// The reason for an apology instead of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Apology {
     /// No model could answer.
     ModelDown,
-    /// It took too long.
+    /// The turn timed out.
     TimedOut,
-    /// The model gave nothing that can be shown.
+    /// The model's answer was unusable.
     NoWords,
-    /// The question does not fit any model: waiting does not help.
+    /// The question is too long for every model; a retry does not help.
     TooLong,
-    /// The provider's content filter refused it: waiting does not help.
+    /// The provider's content filter refused it; a retry does not help.
     Filtered,
-    /// Nothing could be posted in that place when it was asked.
+    /// The bot could not post in that place when it was asked.
     NotPosted,
-    /// The platform refused to take the answer.
+    /// The platform refused the answer.
     PostRefused,
     /// The bot was stopped while it worked on the answer.
     Interrupted,
-    /// The bot was stopped while it worked on the answer, and what it was to do may be done.
+    /// The same, and a tool with side effects may have run.
     MayHaveActed,
-    /// Something on our side broke.
+    /// An internal error.
     Internal,
 }
 
 impl Apology {
-    /// The apology for a turn that ended like this.
+    /// Returns the apology for a turn with this ending.
     #[must_use]
     pub const fn of(why: Ending) -> Self {
         match why {
@@ -132,13 +133,13 @@ impl Apology {
     }
 }
 
-/// Answers somebody who addressed us without asking anything.
+/// Answers a message that addressed the bot without a question.
 #[must_use]
 pub const fn hint(locale: Locale) -> &'static str {
     words(locale).hint
 }
 
-/// Says that the bot does not answer in a community that it was not opened to.
+/// Says that the bot does not answer in this community, because the operator did not enable it.
 #[must_use]
 pub const fn not_served(locale: Locale) -> &'static str {
     words(locale).not_served
@@ -162,37 +163,37 @@ pub const fn apology(why: Apology, locale: Locale) -> &'static str {
     }
 }
 
-/// Says that so many people are asking that this one cannot be served now.
+/// Says that too many members are asking at the same time.
 #[must_use]
 pub const fn busy(locale: Locale) -> &'static str {
     words(locale).busy
 }
 
-/// Says that this person has more questions waiting than we keep.
+/// Says that this member has too many queued questions.
 #[must_use]
 pub const fn lane_full(locale: Locale) -> &'static str {
     words(locale).lane_full
 }
 
-/// Says that a second question is not taken while the first is being answered.
+/// Says that a second question is not accepted during the first.
 #[must_use]
 pub const fn lane_busy(locale: Locale) -> &'static str {
     words(locale).lane_busy
 }
 
-/// Says that tools are at work on an answer.
+/// Says that tools are running for an answer.
 #[must_use]
 pub const fn tools_at_work(locale: Locale) -> &'static str {
     words(locale).tools_at_work
 }
 
-/// Says that a restart cut an answer short.
+/// Says that a restart interrupted an answer.
 #[must_use]
 pub const fn interrupted(locale: Locale) -> &'static str {
     words(locale).interrupted
 }
 
-/// Our line of status while something is wrong with us.
+/// Returns the status line for problems of the bot.
 #[must_use]
 pub const fn unwell() -> &'static str {
     "Not quite well: answers may be slow or missing."

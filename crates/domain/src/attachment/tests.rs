@@ -7,7 +7,7 @@ fn file(name: &str, mime: &str, size: u64) -> Attachment {
     Attachment { name: name.into(), mime, size, url, width: None, height: None }
 }
 
-/// The header of a PNG of these measures; that is all anybody looks at.
+/// Returns a PNG header with these dimensions; the reader needs no more.
 fn png(width: u32, height: u32) -> Vec<u8> {
     let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
     bytes.extend(width.to_be_bytes());
@@ -181,7 +181,7 @@ fn a_file_of_text_is_shown_in_one_slice() {
 #[test]
 fn a_picture_is_looked_at_and_not_read() {
     let pictures = |size: usize| {
-        // Segments that lead nowhere, before the one with the measures.
+        // Segments without dimensions, before the one that has them.
         let jpeg = [b"\xff\xd8".to_vec(), b"\xff\xe0\x00\x02".repeat(size / 4)].concat();
         let gif = [b"GIF89a\x01\x00\x01\x00".to_vec(), vec![0; size]].concat();
         let webp = [b"RIFF\xff\xff\xff\x7fWEBPVP8X".to_vec(), vec![0; size]].concat();

@@ -8,7 +8,7 @@ const fn ms(n: u64) -> Duration {
     Duration::from_millis(n)
 }
 
-/// The most moments that any second holds, its end left out.
+/// Returns the largest number of moments in any second, its end excluded.
 fn most_in_a_second(slots: &[Duration]) -> usize {
     slots
         .iter()
@@ -17,7 +17,7 @@ fn most_in_a_second(slots: &[Duration]) -> usize {
         .unwrap_or(0)
 }
 
-/// When each of `count` requests that all wait from `begin` on goes, when each answer takes so long.
+/// Returns when each of `count` requests that are queued from `begin` on is sent, if each answer takes `answer`.
 fn row(budget: &mut RequestBudget, begin: Duration, count: usize, answer: Duration) -> Vec<Duration> {
     let mut now = begin;
     let mut flying: Vec<(Duration, Ticket)> = Vec::new();
@@ -106,7 +106,8 @@ fn too_many_refusals_hold_everything_until_the_oldest_is_forgotten() {
     assert_eq!(unlimited.hold(ms(0)), None);
 }
 
-/// What is asked of the budget: when after the last, how long until the answer, and when within that time it arrives.
+/// One request to the budget: milliseconds since the previous one, until the answer, and until the arrival within
+/// that time.
 #[derive(Debug, Clone)]
 struct Asked {
     gap: u64,
@@ -183,7 +184,7 @@ proptest! {
         let mut now = Duration::ZERO;
         for gap in gaps {
             now += ms(gap);
-            // Whoever obeys the hold sends only when there is none.
+            // A caller that obeys the hold sends only when there is none.
             now = budget.hold(now).unwrap_or(now);
             budget.invalid(now);
             refused.push(now);

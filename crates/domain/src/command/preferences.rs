@@ -1,35 +1,35 @@
-//! What a member chose for themselves.
+//! Choices that a member made.
 
 use serde::{Deserialize, Serialize};
 
 use crate::model::Row;
 
-/// The word that takes a choice back.
+/// The word that resets a choice.
 pub const DEFAULT: &str = "default";
 
-/// One member's choices, as they are stored.
+/// One member's choices, as stored.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preferences {
-    /// The model row that answers them; none means the operator's default.
+    /// The model row that answers them. `None`: the operator's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 impl Preferences {
-    /// Reads the stored form; what cannot be read counts as no choice.
+    /// Parses the stored form. Unreadable text counts as no choice.
     #[must_use]
     pub fn parse(stored: &str) -> Self {
         serde_json::from_str(stored).unwrap_or_default()
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Plain data with string keys always serialises.
+        // Plain data with string keys always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// The chosen row, if it is among these.
+    /// Returns the chosen row, if it is among these.
     #[must_use]
     pub fn row<'a>(&self, allowed: &[&'a Row]) -> Option<&'a Row> {
         let model = self.model.as_ref()?;
@@ -37,7 +37,7 @@ impl Preferences {
     }
 }
 
-/// The rows that members may choose: those named, or all when none is named. The first is the default one.
+/// Returns the rows that members may choose: the named ones, or all if none is named. The first is the default.
 #[must_use]
 pub fn allowed<'a>(rows: &'a [Row], named: &[String]) -> Vec<&'a Row> {
     rows.iter().filter(|row| named.is_empty() || named.contains(&row.key)).collect()

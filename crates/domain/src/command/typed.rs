@@ -1,54 +1,54 @@
-//! Commands that are typed in front of a message: lines that begin with `!`, and `@row` for one answer by another model. What is not
-//! understood is a mistake, and nothing of the message is done.
+//! Typed commands at the beginning of a message: lines that begin with `!`, and `@row` for one answer by another
+//! model. If any part is invalid, the whole message is rejected.
 
 use crate::api_key::Right;
 
-/// The most commands in one message.
+/// Maximum number of commands in one message.
 const MOST: usize = 10;
-/// The longest name that is told back.
+/// Maximum number of characters of an unknown name that the error repeats.
 const TOLD_CHARS: usize = 40;
 
-/// What a typed command does.
+/// The effect of a typed command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Typed {
-    /// Names the commands.
+    /// Lists the commands.
     Help,
-    /// Shows or takes the model that answers from now on.
+    /// Shows or selects the model for later messages.
     Model,
-    /// The conversation starts over.
+    /// Starts a new conversation.
     Reset,
-    /// Shows sessions, or ends one.
+    /// Shows sessions, or deletes one.
     Session,
-    /// Shows the tools.
+    /// Lists the tools.
     Tools,
-    /// Shows or says how much of calls of tools is shown.
+    /// Shows or sets how much of tool calls is shown.
     Preview,
-    /// Shows what the model is told about itself.
+    /// Shows the system prompt.
     SystemPrompt,
-    /// Has a statement of SQL run by the tool for it.
+    /// Runs an SQL statement with the database tool.
     Database,
-    /// Shows or says whether a model is offered tools.
+    /// Shows or sets whether a model is offered tools.
     CallsTools,
-    /// Shows or says how long a call of a model may take.
+    /// Shows or sets the timeout of a model call.
     Timeout,
 }
 
-/// A typed command: how it is written, and what it needs.
+/// A typed command: syntax, description, required right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TypedSpec {
-    /// What it does.
+    /// The effect.
     pub kind: Typed,
-    /// Its name, behind the `!`.
+    /// The name after the `!`.
     pub name: &'static str,
-    /// What can be given with it.
+    /// The syntax of its arguments.
     pub given: &'static str,
-    /// What it does, in words.
+    /// The description.
     pub about: &'static str,
-    /// What its caller must be allowed to do.
+    /// The right that its caller must have.
     pub needs: Right,
 }
 
-/// All of them, in the order in which help names them.
+/// All typed commands, in the order of the help text.
 pub const ALL: [TypedSpec; 10] = [
     TypedSpec { kind: Typed::Help, name: "help", given: "", about: "names the commands", needs: Right::Chat },
     TypedSpec {
@@ -116,29 +116,29 @@ pub const ALL: [TypedSpec; 10] = [
     },
 ];
 
-/// A message as it was typed.
+/// A parsed message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TypedMessage {
-    /// The commands in front of it, in order, each with what was given.
+    /// The commands in order, each with its arguments.
     pub commands: Vec<(TypedSpec, String)>,
-    /// The row that answers this one message; none leaves it as it is.
+    /// The row that answers this one message. `None`: the selected row.
     pub row: Option<String>,
-    /// What is left for the model.
+    /// The remaining text for the model.
     pub text: String,
 }
 
-/// What of a message is not understood.
+/// The reason why a message is rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misread {
-    /// There is no such command.
+    /// The command does not exist.
     #[error("there is no command !{0}; !help names all")]
     Unknown(String),
-    /// There are too many.
+    /// The message has more than [`MOST`] commands.
     #[error("a message has at most {MOST} commands; send the others in another one")]
     TooMany,
 }
 
-/// Reads the commands in front of a message, in any case: its first lines, as long as they begin with `!`. Then `@row` may follow.
+/// Parses the leading lines that begin with `!` as commands, ignoring case, and then an optional `@row`.
 ///
 /// # Errors
 /// See [`Misread`].
@@ -162,21 +162,21 @@ pub fn read(message: &str) -> Result<TypedMessage, Misread> {
     Ok(TypedMessage { commands, row, text: text.trim().to_owned() })
 }
 
-/// The first line behind its `!`, and what follows, where the text begins with a command.
+/// Returns the first line after its `!`, and the rest, if the text begins with a command.
 fn first_line(text: &str) -> Option<(&str, &str)> {
     let behind = text.strip_prefix('!')?;
     let named = behind.starts_with(|c: char| c.is_ascii_alphabetic());
     named.then(|| behind.split_once('\n').unwrap_or((behind, "")))
 }
 
-/// The row that is named in front of a text, and the text behind it.
+/// Returns the leading `@row` of a text, and the rest.
 fn named(text: &str) -> Option<(&str, &str)> {
     let (row, text) = text.strip_prefix('@')?.split_once(char::is_whitespace)?;
     let usable = |c: char| c.is_alphanumeric() || matches!(c, '-' | '_' | '.' | ':' | '/');
     (!row.is_empty() && row.chars().all(usable) && !text.trim().is_empty()).then_some((row, text))
 }
 
-/// A word for yes or no.
+/// Parses a boolean word.
 #[must_use]
 pub fn yes_or_no(word: &str) -> Option<bool> {
     match word.to_ascii_lowercase().as_str() {
@@ -186,7 +186,7 @@ pub fn yes_or_no(word: &str) -> Option<bool> {
     }
 }
 
-/// What `!help` says to somebody with these rights.
+/// Returns the text of `!help` for a member with these rights.
 #[must_use]
 pub fn help(may: impl Fn(Right) -> bool) -> String {
     let line = |spec: &TypedSpec| format!("!{} {} - {}", spec.name, spec.given, spec.about).replace("  ", " ");

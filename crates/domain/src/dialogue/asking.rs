@@ -1,4 +1,4 @@
-//! The request for the row that is asked.
+//! Builds the request for a model row.
 
 use std::sync::Arc;
 
@@ -11,36 +11,36 @@ use crate::prompt::TOOL_MANNERS;
 use crate::tool::spoken;
 use crate::turn::ReplyContract;
 
-/// All bytes of a request.
+/// The value of [`Asked::tool_bytes`] that means the whole request.
 pub const WHOLE: usize = usize::MAX;
 
-/// What was asked, as far as it matters for the reading of the answer.
+/// The facts about a request that are needed to interpret its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Asked {
-    /// The row.
+    /// The key of the row.
     pub row: String,
-    /// How tools were offered.
+    /// The way in which tools were offered.
     pub offered: Offered,
-    /// The bytes that tools of the bot added to the request: their definitions and how to use them. [`WHOLE`] after a round of
-    /// calls: such a request repeats what the first one had, because of tools alone.
+    /// The bytes that the bot's tools added to the request: definitions and instructions. [`WHOLE`] after a round of
+    /// calls, because such a request repeats the first one only for the tools.
     pub tool_bytes: usize,
 }
 
-/// How tools were offered to a model.
+/// The way in which tools were offered to a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offered {
-    /// Not at all: what comes is the answer.
+    /// No tools: the response is the answer.
     Nothing,
-    /// With everything that the answer needs: what comes without a call is the answer.
+    /// Together with the answer form: a response without a call is the answer.
     Beside {
-        /// In the request's own list of tools.
+        /// True if in the request's native list of tools.
         native: bool,
     },
-    /// Before the answer is asked for.
+    /// Before the answer is requested.
     Before {
-        /// In the request's own list of tools.
+        /// True if in the request's native list of tools.
         native: bool,
-        /// Some of the conversation was left out.
+        /// True if part of the conversation was omitted.
         missed: bool,
     },
 }
@@ -55,7 +55,8 @@ impl Offered {
 }
 
 impl Asked {
-    /// What is written may be the answer, so people may read along. Text that is shown as it comes must not hold calls either.
+    /// True if the response may be the answer, so that it may be streamed. Text streamed unprocessed must not contain
+    /// calls either.
     #[must_use]
     pub const fn may_answer(&self, contract: ReplyContract) -> bool {
         let sorted = !matches!(contract, ReplyContract::Verbatim);
@@ -68,14 +69,14 @@ impl Asked {
 }
 
 impl Dialogue {
-    /// True if a request for this row offers the tool that finds facts of the member.
+    /// True if a request for this row offers the tool that searches the member's facts.
     #[must_use]
     pub fn offers_recall(&self, row: &Row, takes_tools: bool) -> bool {
         let specs = self.specs(row, takes_tools, self.takes_both(row));
         specs.iter().any(|spec| spec.name == RECALL_TOOL)
     }
 
-    /// The form of the answer; none for plain text.
+    /// Returns the form of the answer. `None`: plain text.
     fn form(&self) -> Option<Arc<AnswerForm>> {
         match &self.given {
             Some(given) => given.form.clone().map(Arc::new),
@@ -83,17 +84,17 @@ impl Dialogue {
         }
     }
 
-    /// The tools that the asker brought and runs itself.
+    /// Returns the caller's conversation if it brings its own tools.
     fn brought(&self) -> Option<&Given> {
         self.given.as_ref().filter(|given| !given.tools.is_empty())
     }
 
-    /// True if one call offers tools and asks for the answer. What its asker put together stays together.
+    /// True if one call offers tools and requests the answer. A caller's own tools and form stay together.
     fn takes_both(&self, row: &Row) -> bool {
         row.schema_with_tools || self.brought().is_some() || self.form().is_none()
     }
 
-    /// The tools that a request for this row offers.
+    /// Returns the tools that a request for this row offers.
     fn specs(&self, row: &Row, takes_tools: bool, together: bool) -> Vec<Arc<ToolSpec>> {
         let off = row.tools == ToolMode::Off || (row.tools == ToolMode::Native && !takes_tools);
         if off || !matches!(self.stage, Stage::Asking) {
@@ -107,13 +108,13 @@ impl Dialogue {
         tools.map(|tools| tools.specs(row.max_tools)).unwrap_or_default()
     }
 
-    /// The bytes of a request that are due to tools, where their definitions take `defined`.
+    /// Returns the bytes of a request caused by tools whose definitions take `defined` bytes.
     pub(super) fn tool_bytes(&self, defined: usize) -> usize {
         if self.rounds.is_empty() { defined } else { WHOLE }
     }
 
-    /// The request for this row, with the member's facts before the question. `takes_tools`: its provider does not refuse them at
-    /// present.
+    /// Builds the request for this row, with the member's facts before the question. `takes_tools`: the provider
+    /// currently accepts tools.
     #[must_use]
     pub fn request(&self, row: &Row, takes_tools: bool, facts: Option<&str>) -> (Request, Asked) {
         let native = row.tools == ToolMode::Native && takes_tools;
@@ -128,7 +129,7 @@ impl Dialogue {
             (Offered::Before { native, missed: missed || !self.rounds.is_empty() }, brief)
         };
         if let Some(facts) = facts {
-            // Providers cache what begins alike, so what may change stands as late as it can.
+            // Providers cache equal prefixes, so variable parts come as late as possible.
             messages.insert(messages.len().saturating_sub(1), Item::new(Role::User, facts));
         }
         let mut defined = 0;
@@ -147,7 +148,7 @@ impl Dialogue {
             Offered::Nothing => (form, Vec::new()),
             Offered::Beside { native: true } => (form, specs),
             Offered::Before { native: true, .. } => (None, specs),
-            // The form would forbid a call that is written as text; it is told in words as well.
+            // The answer form would forbid a call written as text, so the form is described in words only.
             Offered::Beside { native: false } | Offered::Before { native: false, .. } => {
                 add_to_first(&mut messages, &spoken::instructions(&specs));
                 (None, Vec::new())
@@ -160,7 +161,7 @@ impl Dialogue {
     }
 }
 
-/// Adds to our instructions.
+/// Appends to the program's instructions.
 fn add_to_first(messages: &mut [Item], text: &str) {
     if let Some(first) = messages.first_mut() {
         first.content = format!("{}\n\n{text}", first.content);

@@ -1,4 +1,4 @@
-//! An answer that broke off after some of it was shown: a fallback row writes the rest, so nothing that was read begins again.
+//! Continues an answer that was interrupted after part of it was shown: a fallback row writes only the rest.
 
 use super::{Asked, Dialogue, Offered, Step};
 use crate::completion::{Completion, Finish, Item, Request, Role};
@@ -6,22 +6,22 @@ use crate::ending::Ending;
 use crate::model::{Row, ToolMode};
 use crate::reply::Reply;
 
-/// What the fallback row is told below the part that was shown. The demo model knows the words, too.
+/// The instruction to the fallback row, after the part that was shown. The demo model recognizes this text.
 pub const GO_ON: &str = "Your answer broke off there, and the member has read that part. Write only what follows it, starting with the \
                          next word. Do not repeat any of it and do not mention the interruption. In the required form, the response \
                          holds only what follows.";
 
-/// The most bytes at the seam that are compared, in case the row repeats the end of what was shown.
+/// Maximum number of bytes compared at the seam, in case the row repeats the end of the shown part.
 const OVERLAP_BYTES: usize = 200;
-/// A repetition that is shorter than this many bytes may be chance.
+/// The shortest repetition in bytes; shorter ones may be coincidence.
 const OVERLAP_LEAST: usize = 12;
 
-/// The part of an answer that was shown, up to its last whole word.
+/// The part of an answer that was shown, up to its last complete word.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Begun(String);
 
 impl Begun {
-    /// The part that can be gone on with; none when not even one word is whole.
+    /// Returns the part that can be continued. `None` if it contains no complete word.
     #[must_use]
     pub fn of(shown: &str) -> Option<Self> {
         let (at, blank) = shown.char_indices().rfind(|(_, letter)| letter.is_whitespace())?;
@@ -29,7 +29,7 @@ impl Begun {
         (!text.trim().is_empty()).then(|| Self(text.to_owned()))
     }
 
-    /// The whole answer. What the rest repeats of the part that was shown is left out.
+    /// Returns the whole answer. Text that the rest repeats from the shown part is removed.
     #[must_use]
     pub fn with(&self, rest: &str) -> String {
         let rest = rest.trim_start_matches('…').trim_start_matches("...").trim_start();
@@ -39,14 +39,14 @@ impl Begun {
         if rest.is_empty() { shown.to_owned() } else { format!("{}{rest}", self.0) }
     }
 
-    /// The same of a rest that still grows; none while it is too short to tell what it repeats.
+    /// Does the same for a rest that is still streaming. `None` while it is too short to detect a repetition.
     #[must_use]
     pub fn growing(&self, rest: &str) -> Option<String> {
         (rest.len() > OVERLAP_BYTES.max(OVERLAP_LEAST) && !self.0.starts_with(rest)).then(|| self.with(rest))
     }
 }
 
-/// The bytes at the beginning of the rest that the end of what was shown has as well.
+/// Returns the length in bytes of the longest prefix of the rest that is also a suffix of the shown part.
 fn overlap(shown: &str, rest: &str) -> usize {
     let most = OVERLAP_BYTES.min(shown.len()).min(rest.len());
     let fits = |bytes: &usize| rest.is_char_boundary(*bytes) && shown.ends_with(&rest[..*bytes]);
@@ -54,14 +54,14 @@ fn overlap(shown: &str, rest: &str) -> usize {
 }
 
 impl Dialogue {
-    /// True if an answer that broke off can be gone on with. A conversation that its asker gave is theirs, and a repair replaces what
-    /// was shown in one step.
+    /// True if an interrupted answer can be continued. The caller handles its own conversation, and a repair replaces
+    /// the shown part at once.
     #[must_use]
     pub const fn may_go_on(&self) -> bool {
         self.schema.is_some() && self.given.is_none() && self.repairs == 0
     }
 
-    /// The request for the rest of an answer. No tools are offered: what was shown is an answer already.
+    /// Builds the request for the rest of an answer. It offers no tools, because the shown part is already an answer.
     #[must_use]
     pub fn rest(&self, row: &Row, begun: &Begun) -> (Request, Asked) {
         let mut messages = self.transcript.items.clone();
@@ -75,7 +75,7 @@ impl Dialogue {
         (Request { messages, form, ..Request::default() }, asked)
     }
 
-    /// Takes in the rest of an answer.
+    /// Processes the rest of an answer.
     pub(super) fn went_on(&mut self, completion: &Completion, begun: &Begun) -> Step {
         if completion.refusal.is_some() || completion.finish == Finish::Filtered {
             return self.fall_back(Ending::Filtered);

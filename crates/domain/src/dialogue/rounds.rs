@@ -1,4 +1,4 @@
-//! Rounds of calls, and how they are told to the row that is asked next.
+//! Rounds of tool calls, and their form in the next request.
 
 use serde_json::{Value, json};
 
@@ -6,15 +6,15 @@ use super::Asked;
 use crate::completion::{Completion, Item, Role, ToolCall};
 use crate::model::Row;
 
-/// A result that is no longer than this, in bytes, is not shortened any more.
+/// Results up to this length, in bytes, are not shortened further.
 const SHORT_BYTES: usize = 2_000;
-/// Stands where a result was shortened.
+/// Marks the place where a result was shortened.
 const SHORTENED: &str = "\n[... left out: there is no room for it ...]\n</tool_result>";
 
-/// Calls that a model made at once, and what came of them.
+/// Calls that a model made in one answer, with their results.
 #[derive(Debug)]
 pub(super) struct Round {
-    /// The row that made them, where it made them in the form of its wire.
+    /// The row that made native calls. `None` if the calls were written as text.
     pub row: Option<String>,
     pub echo: Item,
     pub calls: Vec<ToolCall>,
@@ -28,7 +28,8 @@ impl Round {
         Self { row, echo: Item::echo(completion), calls, results: Vec::new() }
     }
 
-    /// Adds the round to what a row is shown: as it came where the same row made the calls and takes them, in words elsewhere.
+    /// Adds the round to the messages: unchanged if the same row made native calls and accepts them, otherwise as
+    /// text.
     pub fn tell(&self, row: &Row, native: bool, messages: &mut Vec<Item>) {
         if native && self.row.as_ref() == Some(&row.key) {
             messages.push(self.echo.clone());
@@ -44,7 +45,7 @@ impl Round {
         messages.push(Item::new(Role::User, format!("{results}\nUse these results, and go on with my question.")));
     }
 
-    /// Leaves out the later half of its long results; false when it has none.
+    /// Removes the later half of each long result. False if there is none.
     pub fn shorten(&mut self) -> bool {
         let mut cut = false;
         for result in self.results.iter_mut().filter(|result| result.len() > SHORT_BYTES) {
@@ -56,7 +57,7 @@ impl Round {
     }
 }
 
-/// A call as it would stand in a text.
+/// Returns a call as written in text.
 fn written(call: &ToolCall) -> String {
     let arguments = serde_json::from_str(&call.arguments).unwrap_or_else(|_| Value::String(call.arguments.clone()));
     json!({"tool": call.name, "arguments": arguments}).to_string()

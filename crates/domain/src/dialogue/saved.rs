@@ -1,4 +1,4 @@
-//! A dialogue that waits in the middle of a round: what is written down of it, and how it goes on.
+//! Saves a dialogue that waits for a decision in the middle of a round, and resumes it.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::tool::round::Planned;
 use crate::tool::turn_tools::{Available, SavedTools, Told, TurnTools};
 use crate::turn::ReplyContract;
 
-/// All that has to be known to go on. Pictures are left out; the text says so.
+/// The complete state needed to resume. Pictures are omitted; the text says so.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Saved {
     transcript: Vec<SavedItem>,
@@ -22,12 +22,12 @@ pub struct Saved {
     tools: SavedTools,
     rounds: Vec<SavedRound>,
     running: SavedRound,
-    /// What came of the first calls of the running round.
+    /// The results of the first calls of the running round.
     done: Vec<SavedTold>,
-    /// The others, in order.
+    /// The remaining calls, in order.
     left: Vec<SavedCall>,
     fallback: Option<String>,
-    /// How many calls were begun, those of clean calls included.
+    /// The number of calls started, including those of clean calls.
     #[serde(default)]
     called: usize,
 }
@@ -62,25 +62,25 @@ struct SavedTold {
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedCall {
     call: ToolCall,
-    /// Its result, where it needs no tool.
+    /// The result, if the call needs no tool.
     told: Option<String>,
 }
 
-/// A dialogue that goes on with the calls that its round has left.
+/// A dialogue that continues with the remaining calls of its round.
 pub struct Resumed {
     /// The dialogue.
     pub dialogue: Dialogue,
-    /// What came of the first calls of the round.
+    /// The results of the first calls of the round.
     pub done: Vec<Told>,
-    /// The others, bound to the tools that there are now.
+    /// The remaining calls, bound to the tools available now.
     pub left: Vec<Planned>,
-    /// How many calls were begun, those of clean calls included.
+    /// The number of calls started, including those of clean calls.
     pub called: usize,
 }
 
 impl Dialogue {
-    /// What has to be written down while a call of the running round waits: of the round's calls `done` are done, and `left` are
-    /// not; so many were `called` in all. None when no round runs.
+    /// Returns the state to store while a call of the running round waits. Of the round's calls, `done` are completed
+    /// and `left` are not; `called` counts all started calls. `None` if no round is running.
     #[must_use]
     pub fn save(&self, done: &[Told], left: &[Planned], called: usize) -> Option<Saved> {
         let Stage::Running(round) = &self.stage else { return None };
@@ -108,7 +108,8 @@ impl Dialogue {
         })
     }
 
-    /// The dialogue that was written down. It waits for [`super::Event::Ran`] with what came of all calls of its round.
+    /// Restores a saved dialogue. Its next event must be [`super::Event::Ran`] with the results of all calls of its
+    /// round.
     #[must_use]
     pub fn resume(saved: Saved, contract: ReplyContract, schema: Arc<Schema>, available: Available) -> Resumed {
         let tools = TurnTools::resume(available, saved.tools);
@@ -119,7 +120,7 @@ impl Dialogue {
         let left = saved.left.into_iter().map(plan).collect();
         let told = |told: SavedTold| Told { text: told.text, whole: told.whole.map(Arc::from), pictures: 0 };
         let done: Vec<Told> = saved.done.into_iter().map(told).collect();
-        // What versions before wrote tells of none.
+        // Records of earlier versions lack this number.
         let called = saved.called.max(done.len());
         let items = saved.transcript.into_iter().map(SavedItem::item).collect();
         let transcript = Transcript { items, remembered: saved.remembered };

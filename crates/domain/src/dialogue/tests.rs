@@ -42,7 +42,7 @@ fn completed(completion: Completion) -> Event {
     Event::Completed(completion, Asked { row: "main".to_owned(), offered: Offered::Nothing, tool_bytes: 0 })
 }
 
-/// Plays one dialogue against these answers; the last step, and the request of each call.
+/// Plays one dialogue with these answers. Returns the last step and the request of each call.
 fn play(contract: ReplyContract, events: Vec<Event>) -> (Step, Vec<Request>) {
     let mut dialogue = dialogue(contract);
     let mut requests = Vec::new();

@@ -1,35 +1,36 @@
-//! What facts a member has, without their words: one record for each member, so that a search looks at nothing of anybody else.
+//! The fact index of a member: ids without texts. One record per member, so that a search reads no other member's
+//! data.
 //!
-//! Each fact is a record of its own, and this only names them. Two processes that change it at once can lose a name, never a fact; the
-//! process that told the fact looks again and adds it.
+//! Each fact has a record of its own. If two processes change the index at the same time, an entry can be lost, but
+//! never a fact; the process that stored the fact checks the index again and adds it.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Bounds, FACTS_MAX, Fact, FactId, Here};
 use crate::ids::{Person, Place, Timestamp};
 
-/// The facts of one member, the one told last at the end; at most twice [`FACTS_MAX`].
+/// The facts of one member, last told at the end; at most twice [`FACTS_MAX`].
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct FactIndex(Vec<Named>);
 
-/// A fact without its words.
+/// A fact without its text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Named {
-    /// Its name.
+    /// The id.
     pub id: FactId,
-    /// Where it was told.
+    /// The place where it was told.
     pub place: Place,
-    /// When it was told last.
+    /// The time when it was last told.
     pub told: Timestamp,
 }
 
-/// The facts that one message told, and whose they are.
+/// The facts told by one message, with their owner.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToldBy {
-    /// Whose.
+    /// The owner.
     pub person: Person,
-    /// Their names.
+    /// The ids of the facts.
     pub facts: Vec<FactId>,
 }
 
@@ -40,7 +41,7 @@ impl From<&Fact> for Named {
 }
 
 impl FactIndex {
-    /// Reads the stored form. What cannot be read counts as empty: the facts themselves are still there.
+    /// Parses the stored form. Unreadable text counts as empty: the facts themselves are still stored.
     #[must_use]
     pub fn parse(stored: Option<&str>) -> Self {
         let mut index: Self = stored.and_then(|stored| serde_json::from_str(stored).ok()).unwrap_or_default();
@@ -49,48 +50,48 @@ impl FactIndex {
         index
     }
 
-    /// The stored form.
+    /// Returns the stored form.
     #[must_use]
     pub fn to_json(&self) -> String {
-        // Plain data always serialises.
+        // Plain data always serializes.
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// All facts.
+    /// Returns all facts.
     #[must_use]
     pub fn all(&self) -> &[Named] {
         &self.0
     }
 
-    /// Those that may be found here.
+    /// Returns the facts that may be found here.
     pub fn found(&self, here: Here<'_>) -> impl Iterator<Item = &Named> {
         self.0.iter().filter(move |named| here.finds(&named.place))
     }
 
-    /// The fact of this name.
+    /// Returns the fact with this id.
     #[must_use]
     pub fn get(&self, id: &FactId) -> Option<&Named> {
         self.0.iter().find(|named| named.id == *id)
     }
 
-    /// Adds a fact, in place of one of the same name.
+    /// Adds a fact, and replaces one with the same id.
     pub fn put(&mut self, named: Named) {
         self.remove(&named.id);
         self.0.push(named);
     }
 
-    /// Takes a fact out; none when it is not there.
+    /// Removes a fact. `None` if it is not in the index.
     pub fn remove(&mut self, id: &FactId) -> Option<Named> {
         let at = self.0.iter().position(|named| named.id == *id)?;
         Some(self.0.remove(at))
     }
 
-    /// Takes out what is over.
+    /// Removes expired facts.
     pub fn expire(&mut self, bounds: &Bounds, now: Timestamp) {
         self.0.retain(|named| !bounds.is_over(named.told, now));
     }
 
-    /// Keeps only facts of these names.
+    /// Keeps only the facts for which `known` is true.
     pub fn keep(&mut self, known: impl Fn(&FactId) -> bool) {
         self.0.retain(|named| known(&named.id));
     }

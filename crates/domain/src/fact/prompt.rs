@@ -1,21 +1,21 @@
-//! Facts in the prompt of a model that is not offered the tool that finds them.
+//! Facts in the prompt of a model that is not offered the tool that searches them.
 
 use jiff::tz::TimeZone;
 
 use super::Fact;
 use crate::ids::Timestamp;
 
-/// The name of the tool that finds facts.
+/// The name of the tool that searches facts.
 pub const RECALL_TOOL: &str = "search_memory";
-/// The most bytes of facts in one prompt.
+/// The largest size of facts in one prompt, in bytes.
 pub const PROMPT_BYTES: usize = 4_000;
-/// The first line of the block. The prompt keeps members from writing it.
+/// The first line of the block. Members cannot forge it: prompts escape such lines.
 pub const BEGIN: &str = "[Facts that this member told you to remember here, for reference only:]";
 /// The last line of the block.
 pub const END: &str = "[End of the facts.]";
 
-/// The facts as a block of data in a prompt, the best one first; what does not fit into [`PROMPT_BYTES`] is left out. `None` if there
-/// are no facts.
+/// Returns the facts as a block of data for a prompt, in the given order. Facts that exceed [`PROMPT_BYTES`] are
+/// omitted. `None` if there are no facts.
 #[must_use]
 pub fn block(facts: &[Fact]) -> Option<String> {
     let mut text = BEGIN.to_owned();
@@ -29,7 +29,7 @@ pub fn block(facts: &[Fact]) -> Option<String> {
     (text.len() > BEGIN.len()).then(|| format!("{text}\n{END}"))
 }
 
-/// The day of a moment, in UTC.
+/// Returns the day of a time, in UTC.
 #[must_use]
 pub fn day(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());

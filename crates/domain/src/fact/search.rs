@@ -1,33 +1,33 @@
-//! Finds facts by words: those of one member are few, so each search looks at all of them and keeps no index of words.
+//! Full-text search over the facts of one member. They are few, so each search scans all of them, without an index.
 //!
-//! Ranked by Okapi BM25 (Robertson and Zaragoza, 2009) with its usual parameters. A word also counts, for less, that begins with a
-//! word of the query, or that a word of the query begins with, so that other endings of a word are found.
+//! Ranked by Okapi BM25 (Robertson and Zaragoza, 2009) with its usual parameters. Prefix matches in both directions
+//! count with a lower weight, so that other word endings are found.
 
 use super::Fact;
 use super::words::words;
 use crate::ids::Timestamp;
 
-/// How soon more of the same word adds little.
+/// BM25 `k1`: how quickly repetitions of a word stop adding to the score.
 const SATURATION: f64 = 1.2;
-/// How much the length of a fact counts.
+/// BM25 `b`: the weight of a fact's length.
 const LENGTH: f64 = 0.75;
-/// The most words of a query that are looked for.
+/// Maximum number of query words used.
 const QUERY_WORDS: usize = 16;
-/// What a word is worth that begins with the word that is looked for, and the shortest such word, in scalar values.
+/// The weight of a word that begins with the query word, and the shortest such query word, in Unicode scalar values.
 const BEGINS: (f64, usize) = (0.6, 2);
-/// What a word is worth that the word that is looked for begins with, and the shortest such word.
+/// The weight of a word that is a prefix of the query word, and the shortest such word.
 const BEGUN: (f64, usize) = (0.4, 4);
 
-/// A search, which is shown one fact after the other: what it costs to look at a fact is bounded by the length of one.
+/// A search that receives one fact after the other. The cost per fact is bounded by the length of a fact.
 #[derive(Debug)]
 pub struct Search {
     wanted: Vec<String>,
-    /// Of each fact: how often it has each of the words, how many words it has, and when it was told.
+    /// For each fact: the weighted count of each query word, the number of words, and the time it was told.
     looked: Vec<(Vec<f64>, f64, Timestamp)>,
 }
 
 impl Search {
-    /// A search for these words; without a word it finds what was told last.
+    /// Creates a search for these words. A query without words returns the newest facts.
     #[must_use]
     pub fn new(query: &str) -> Self {
         let mut wanted: Vec<String> = Vec::new();
@@ -42,7 +42,7 @@ impl Search {
         Self { wanted, looked: Vec::new() }
     }
 
-    /// Looks at the next fact.
+    /// Examines the next fact.
     pub fn look(&mut self, fact: &Fact) {
         let mut counts = vec![0.0; self.wanted.len()];
         let mut length = 0.0;
@@ -57,8 +57,8 @@ impl Search {
         self.looked.push((counts, length, fact.told));
     }
 
-    /// The facts that fit best, the best one first, at most `most`, as their places in the order in which they were looked at. Of two
-    /// that fit alike the one that was told later comes first.
+    /// Returns the best matching facts, best first, at most `most`, as indices in the order of examination. Of two
+    /// equal scores, the newer fact comes first.
     #[must_use]
     pub fn best(&self, most: usize) -> Vec<usize> {
         let told = |at: &usize| (self.looked[*at].2, *at);
@@ -68,7 +68,7 @@ impl Search {
         best.into_iter().take(most).map(|(_, at)| at).collect()
     }
 
-    /// How well each fact fits; 0 when no word of it does.
+    /// Returns the score of each fact; 0 if no word matches.
     fn scores(&self) -> Vec<f64> {
         if self.wanted.is_empty() {
             return vec![1.0; self.looked.len()];
@@ -89,9 +89,9 @@ impl Search {
     }
 }
 
-/// How much a word is the one that is looked for, from 0 to 1.
+/// Returns the similarity of a word to the query word, from 0 to 1.
 fn likeness(word: &str, wanted: &str) -> f64 {
-    // Most words differ in how they begin.
+    // Fast path: most words differ in their first byte.
     if word.as_bytes().first() != wanted.as_bytes().first() {
         return 0.0;
     }

@@ -40,7 +40,7 @@ fn find(facts: &[Fact], query: &str, most: usize) -> Vec<usize> {
     search.best(most)
 }
 
-/// Places with their readers: a thread's are some of those of its channel, everything else is as it comes.
+/// Generates places with their readers. A thread's readers are a subset of its channel's; all others are arbitrary.
 fn worlds() -> impl Strategy<Value = Vec<(Option<usize>, u16)>> {
     let channels = prop::collection::vec(any::<u16>(), 1..5);
     let threads = prop::collection::vec((0_usize..5, any::<u16>()), 0..6);

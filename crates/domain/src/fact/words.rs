@@ -1,19 +1,19 @@
-//! Words of a text in the form in which they are compared: without case, accents and ways of writing the same.
+//! Words of a text, normalized for comparison: case, accents and variant spellings are removed.
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_normalization::char::canonical_combining_class;
 use unicode_segmentation::UnicodeSegmentation;
 
-/// The lowest combining class of marks that are left out: accents, and points of vowels. Below it are marks that make another
-/// letter of their script.
+/// The lowest combining class of removed marks: accents and vowel points. Marks of lower classes distinguish letters
+/// of their script.
 const ACCENTS: u8 = 10;
 
-/// The words, by the rules of Unicode (UAX 29); where a script writes no spaces, each sign is a word.
+/// Returns the normalized words by Unicode rules (UAX 29). In scripts without spaces, each sign is a word.
 pub(super) fn words(text: &str) -> impl Iterator<Item = String> + '_ {
     text.unicode_words().map(folded).filter(|word| !word.is_empty())
 }
 
-/// A word as it is compared (compatibility decomposition without accents, lower case).
+/// Normalizes a word: compatibility decomposition without accents, lower case.
 fn folded(word: &str) -> String {
     if word.bytes().all(|byte| byte.is_ascii_lowercase()) {
         return word.to_owned();

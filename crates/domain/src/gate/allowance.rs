@@ -1,4 +1,4 @@
-//! Standing allowances: an approver let the very same call run for a while in one place.
+//! Standing allowances: an approver allowed the same call in one place for a limited time.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,39 @@ use super::{ALLOWED_FOR, Clicker, Gate};
 use crate::arguments_hash::ArgumentsHash;
 use crate::ids::{Person, Place, Timestamp};
 
-/// The most allowances that are kept; the one that ends first makes room.
+/// Maximum number of allowances. The one that ends first is evicted.
 pub const ALLOWANCES_MAX: usize = 1_000;
 
-/// Digits of an allowance's id.
+/// The number of digits of an allowance's id.
 const ID_DIGITS: usize = 8;
 
-/// The word of an approver for further calls of the same.
+/// An approver's permission for further identical calls.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allowance {
-    /// Names it for whoever withdraws it.
+    /// The id, used to withdraw it.
     pub id: String,
-    /// Where it holds.
+    /// The place where it holds.
     pub place: Place,
-    /// The call that it lets run.
+    /// The call that it permits.
     pub hash: ArgumentsHash,
     /// The name of the tool in calls.
     pub tool: String,
-    /// The arguments, as people were shown them.
+    /// The arguments as shown to people.
     pub arguments: String,
-    /// Whose calls it lets run; none for those of everybody in the place.
+    /// The member whose calls it permits. `None`: all members in the place.
     pub person: Option<Person>,
-    /// The roles that the rule named when it was given: it holds no longer than the rule does.
+    /// The roles that the rule named when it was given. It ends when the rule changes.
     #[serde(default)]
     pub approvers: Vec<String>,
-    /// Who gave it; none for a program.
+    /// The member who gave it; `None` for a program.
     pub by: Option<Person>,
-    /// Until when it holds.
+    /// The time when it ends.
     pub until: Timestamp,
 }
 
 impl Allowance {
-    /// The allowance that comes with a decision about this gate. What the person who asked allows holds for their own calls;
-    /// what a named approver allows holds for everybody in the place.
+    /// Creates the allowance for a decision about this gate. A requester allows only their own calls; an approver
+    /// named by a rule allows the calls of all members in the place.
     #[must_use]
     pub fn of(gate: &Gate, by: &Clicker, now: Timestamp) -> Self {
         let person = gate.approvers.is_empty().then(|| gate.requester.clone());
@@ -59,7 +59,7 @@ impl Allowance {
         }
     }
 
-    /// Whether it lets this call of a person in a place run now, where rules name these approvers.
+    /// True if it permits this call now, given the approvers that the rules name.
     #[must_use]
     pub fn lets_run(&self, asked: &Asked<'_>, now: Timestamp) -> bool {
         now < self.until
@@ -69,22 +69,23 @@ impl Allowance {
             && self.person.as_ref().is_none_or(|person| person == asked.person)
     }
 
-    /// Whether somebody may see it and take it back, besides operators: whoever gave it, and whose calls it is about.
+    /// True if this person may see and withdraw it, besides operators: the member who gave it, or whose calls it
+    /// permits.
     #[must_use]
     pub fn concerns(&self, person: &Person) -> bool {
         self.by.as_ref() == Some(person) || self.person.as_ref() == Some(person)
     }
 }
 
-/// A call that would have to be approved.
+/// A call that requires approval.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked<'a> {
-    /// What it is.
+    /// The identity of the call.
     pub hash: &'a ArgumentsHash,
-    /// Whose.
+    /// The member.
     pub person: &'a Person,
-    /// Where.
+    /// The place.
     pub place: &'a Place,
-    /// Ids of the roles that rules name for it.
+    /// Ids of the roles that the rules name for it.
     pub approvers: &'a [String],
 }

@@ -1,23 +1,26 @@
-//! Arguments as people read them: every character that could hide, reverse or end something is spelled out.
+//! Tool arguments as shown to approvers: every character that could hide, reorder or end text is escaped.
 
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 use unicode_normalization::char::is_combining_mark;
 
-/// Marks that may follow one letter, as the scripts that are written with marks have them.
+/// Maximum number of combining marks on one letter, as in scripts that use marks.
 const MARKS_MAX: usize = 2;
 
-/// JSON that reads as these arguments, one field a line. Characters that are not seen as they are stand as JSON's escapes, so what
-/// is read is what is meant: invisible ones, combining marks that can hide or strike out a letter, letters that pass for ASCII letters in
-/// one word with these, signs that pass for `/ . : @ !` and a backslash, and right-to-left letters beside anything that they reorder. A text that consists of right-to-left words alone stays readable.
+/// Returns JSON of these arguments, one field per line, for a person to read.
+///
+/// Characters that do not appear as themselves are JSON escapes: invisible ones; combining marks that can hide or
+/// strike out a letter; letters that resemble ASCII letters within a word of ASCII letters; signs that resemble `/ .
+/// : @ !` or a backslash; right-to-left letters beside text that they would reorder. A text of right-to-left words
+/// alone stays readable.
 #[must_use]
 pub fn shown(arguments: &Map<String, Value>) -> String {
-    // A map with string keys can always be written.
+    // A map with string keys always serializes.
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
     let mut out = String::with_capacity(text.len());
     let mut rest = text.as_str();
-    // Outside of its texts, JSON has no characters but those of ASCII.
+    // Outside of its strings, JSON consists of ASCII only.
     while let Some(at) = memchr::memchr(b'"', rest.as_bytes()) {
         out.push_str(&rest[..=at]);
         rest = &rest[at + 1..];
@@ -32,7 +35,7 @@ pub fn shown(arguments: &Map<String, Value>) -> String {
     out
 }
 
-/// Where a text of JSON ends, from behind its first quotation mark on.
+/// Returns the end of a JSON string, from after its opening quotation mark.
 fn end_of(text: &str) -> usize {
     let mut at = 0;
     while let Some(found) = memchr::memchr2(b'"', b'\\', &text.as_bytes()[at..]) {
@@ -45,9 +48,9 @@ fn end_of(text: &str) -> usize {
     text.len()
 }
 
-/// Writes a text. `prose`: it consists of words of a right-to-left script alone, so nothing in it is reordered.
+/// Writes a string. `prose`: it consists only of words of a right-to-left script, so nothing in it is reordered.
 fn write_literal(out: &mut String, literal: &str, prose: bool) {
-    // The letter before has room for so many marks.
+    // The number of marks that the letter before may still carry.
     let (mut room, mut before, mut rest) = (0, '"', literal);
     while !rest.is_empty() {
         let (part, behind) = rest.split_at(part_end(rest));
@@ -80,7 +83,7 @@ fn write_literal(out: &mut String, literal: &str, prose: bool) {
     }
 }
 
-/// Where the first part of a text ends: an escape of JSON, a word, or one other character.
+/// Returns the end of the first part of a text: a JSON escape, a word, or one other character.
 fn part_end(text: &str) -> usize {
     let is_word = |c: char| c.is_alphanumeric() || is_combining_mark(c);
     let mut chars = text.chars();
@@ -92,13 +95,13 @@ fn part_end(text: &str) -> usize {
     }
 }
 
-/// A word of ASCII letters and of others that pass for them.
+/// True for a word of ASCII letters and letters that resemble them.
 fn mixes_scripts(word: &str) -> bool {
     !word.is_ascii() && word.chars().any(|c| c.is_ascii_alphabetic()) && word.chars().any(is_lookalike_letter)
 }
 
-/// A letter of a script or a form of which some letters pass for those of ASCII: phonetic, Greek, Cyrillic, Armenian, Cherokee, Coptic,
-/// Lisu, and letters of other width or style.
+/// True for a letter of a script or form that contains ASCII lookalikes: phonetic, Greek, Cyrillic, Armenian,
+/// Cherokee, Coptic, Lisu, and letters of other width or style.
 const fn is_lookalike_letter(c: char) -> bool {
     matches!(c, '\u{250}'..='\u{2af}' | '\u{370}'..='\u{58f}' | '\u{13a0}'..='\u{13ff}' | '\u{1c80}'..='\u{1c8f}'
         | '\u{1d00}'..='\u{1dbf}' | '\u{1f00}'..='\u{1fff}' | '\u{2100}'..='\u{218f}' | '\u{2c80}'..='\u{2cff}'
@@ -106,8 +109,8 @@ const fn is_lookalike_letter(c: char) -> bool {
         | '\u{ff10}'..='\u{ff5a}' | '\u{1d400}'..='\u{1d7ff}')
 }
 
-/// A sign that passes for `/`, `.`, `:`, `@`, `!` or a backslash. The wide ones are usual signs of East Asian prose: behind one of its
-/// letters they are shown.
+/// True for a sign that resembles `/`, `.`, `:`, `@`, `!` or a backslash. The wide forms are common in East Asian
+/// text, so they are shown after an East Asian letter.
 const fn is_lookalike_sign(c: char, before: char) -> bool {
     match c {
         '\u{1c3}'
@@ -151,30 +154,32 @@ const fn is_lookalike_sign(c: char, before: char) -> bool {
     }
 }
 
-/// A text of words in a right-to-left script: no digit, no letter of another script, and no sign that could change its place.
+/// True for a text of right-to-left words: no digit, no letter of another script, and no sign that could be
+/// reordered.
 fn is_right_to_left_prose(text: &str) -> bool {
     let is_word = |c: char| matches!(c, ' ' | '.' | ',' | '!' | '?') || (is_right_to_left(c) && !c.is_numeric());
     text.chars().any(is_right_to_left) && text.chars().all(is_word)
 }
 
-/// Written from right to left: what stands around it is shown in another order than it has.
+/// True for right-to-left characters, which change the displayed order of the text around them.
 const fn is_right_to_left(c: char) -> bool {
     matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}' | '\u{10800}'..='\u{10fff}'
         | '\u{1e800}'..='\u{1efff}')
 }
 
-/// A mark that stands over any letter, strikes it out, or encloses it: a letter with it is also written as one character.
+/// True for a mark that can be placed on any letter, strike it out or enclose it. Legitimate combinations also exist
+/// as single characters.
 const fn is_overlay(c: char) -> bool {
     matches!(c, '\u{300}'..='\u{36f}' | '\u{483}'..='\u{489}' | '\u{1ab0}'..='\u{1aff}' | '\u{1dc0}'..='\u{1dff}'
         | '\u{20d0}'..='\u{20ff}' | '\u{302a}'..='\u{302f}' | '\u{3099}'..='\u{309a}' | '\u{fe20}'..='\u{fe2f}')
 }
 
-/// Seen as itself, wherever it stands.
+/// True if a character always appears as itself.
 fn is_plain(c: char) -> bool {
     match c {
         '\n' | ' ' => true,
-        // Three backticks would end the block that shows it. Zero width, marks of direction, joiners, fillers, variation selectors,
-        // private use, tags.
+        // Three backticks would end the surrounding code block. The others: zero width, direction marks, joiners,
+        // fillers, variation selectors, private use, tags.
         '`'
         | '\u{ad}'
         | '\u{34f}'

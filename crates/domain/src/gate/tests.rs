@@ -55,7 +55,7 @@ fn the_person_who_asked_decides_unless_a_rule_names_others() {
     let theirs = gate(&["mods"]);
     assert!(theirs.is_for(&member(2, &["x", "mods"])) && !theirs.is_for(&member(1, &[])));
     assert!(theirs.is_for(&member(1, &["mods"])), "who asks may be an approver as well");
-    // A program speaks for whoever asks at its own door, and for no role.
+    // A program speaks for the requester at its own door, and for no role.
     assert!(own.is_for(&Clicker::Client(DOOR, None)) && !own.is_for(&Clicker::Client(Door::new("terminal"), None)));
     assert!(!theirs.is_for(&Clicker::Client(DOOR, None)));
 }
@@ -79,7 +79,7 @@ fn each_click_that_decides_nothing_says_why() {
     assert!(!case.lets_run(&hash(1), &["mods".to_owned()]), "the rule names others now");
 }
 
-/// What may happen to a gate.
+/// An event that may happen to a gate.
 #[derive(Debug, Clone)]
 enum Happening {
     Click { forged: bool, place: u8, person: u8, mod_role: bool, choice: Choice },
@@ -101,8 +101,8 @@ fn happening() -> impl Strategy<Value = Happening> {
 }
 
 proptest! {
-    /// Whatever happens in whatever order: a call runs only behind the click of the right one, in the right place, in time, and
-    /// only as it was shown; a gate is decided once, and a restart changes nothing.
+    /// For any sequence of events: a call runs only after a click of an authorized decider, in the right place, in
+    /// time, and only as shown. A gate is decided once, and a restart changes nothing.
     #[test]
     fn nothing_runs_that_the_right_one_did_not_approve(
         named in any::<bool>(), happenings in prop::collection::vec(happening(), 0..40)
@@ -217,7 +217,7 @@ fn letters_and_signs_that_pass_for_others_are_spelled_out() {
         // Words that mix scripts.
         ("p\u{430}th /\u{435}tc a\u{440}i", r"p\u0430th /\u0435tc a\u0440i"),
         ("\u{3bf}k \u{ff41}bc \u{1d41a}bc \u{2170}d", r"\u03bfk \uff41bc \ud835\udc1abc \u2170d"),
-        // Words of one script, beside each other and behind escapes.
+        // Words of one script, side by side and after escapes.
         ("отчёт.txt report \nпривет\tмир", r"отчёт.txt report \nпривет\tмир"),
         ("κόσμε, Ünïcode naïve Škoda", "κόσμε, Ünïcode naïve Škoda"),
         ("漢字ab カナab", "漢字ab カナab"),

@@ -220,7 +220,7 @@ fn what_was_asked_until_a_moment_goes_with_its_answers() {
     for (second, text) in [(1, "one"), (2, "two"), (3, "three")] {
         history.add(&exchange(&ada(), second, text, &format!("to {text}")), 20);
     }
-    // The answer came after the moment, the question before it.
+    // The question is before the cut, the answer after it.
     history.forget_until(Timestamp(2_000));
     assert_eq!(said(&history), ["three", "to three"]);
     history.forget_until(Timestamp(9_000));

@@ -22,7 +22,7 @@ fn card(title: &str) -> Part {
     Part::Card(Card { title: Some(title.to_owned()), ..Card::default() })
 }
 
-/// The pieces in short: text, titles of cards, names of files.
+/// Summarizes the posts: text, titles of cards, names of files.
 fn shown(parts: &[Part], door: &Capabilities) -> Vec<String> {
     let short = |piece: Piece| {
         let cards = piece.cards.iter().map(|card| format!("[{}]", card.title.clone().unwrap_or_default()));
@@ -46,7 +46,7 @@ fn code_is_a_block_of_its_own_message_or_a_file() {
     let words = "w".repeat(60);
     assert_eq!(shown(&[text(&words), code("", &"x".repeat(60))], &DOOR).len(), 2);
     assert_eq!(shown(&[text(&words), code("rust", &"x".repeat(101))], &DOOR), [format!("{words}<code.rs>")]);
-    // One more would not fit beside the fences.
+    // One more character would not fit with the fences.
     assert_eq!(shown(&[code("", &"x".repeat(92))], &DOOR).len(), 1);
     assert_eq!(shown(&[code("", &"x".repeat(93))], &DOOR), ["<code.txt>"]);
     let without_files = Capabilities::text_only(100);
@@ -71,7 +71,7 @@ fn no_answer_fills_more_than_ten_messages() {
     let long = "word ".repeat(1_000);
     let tables = [vec![formula.clone()], vec![text(&long)], vec![text(&long), code("py", &long), formula.clone()]];
     for parts in tables {
-        // The second takes files, but none of this length.
+        // The second door takes files, but not of this length.
         for door in [Capabilities::text_only(100), DOOR] {
             let pieces = lay_out(&parts, &door);
             assert_eq!(pieces.len(), ANSWER_MESSAGES_MAX);

@@ -4,7 +4,7 @@ use crate::turn::Policy;
 
 const DISCORD: Door = Door::new("discord");
 
-/// 2026-11-20, half past eleven in the evening.
+/// 2026-11-20, 23:30.
 const NOW: Timestamp = Timestamp(1_795_217_400_000);
 
 const HOUR: u64 = 3_600_000;
@@ -45,7 +45,7 @@ fn effort(usage: Usage, price: Option<Price>) -> Effort {
     effort
 }
 
-/// The counters after these increments, as a store would hold them.
+/// Returns the counters after these increments, as a store holds them.
 fn kept(all: impl IntoIterator<Item = Increment>) -> BTreeMap<String, String> {
     let mut sums: BTreeMap<String, Counter> = BTreeMap::new();
     for Increment { key, by, .. } in all {

@@ -1,5 +1,5 @@
-//! What the answers to commands say, in the language of whoever ran them. One table for each language stands in a file of its own;
-//! a sentence that one of them lacks, or a fact that it leaves out, does not compile.
+//! Answers to commands, in the caller's language. Each language has a table in its own file; a missing sentence or
+//! argument is a compile error.
 
 mod approvals;
 
@@ -37,43 +37,43 @@ const fn words(locale: Locale) -> &'static Words {
     }
 }
 
-/// What a command does, in at most 100 characters.
+/// Returns the description of a command, at most 100 characters.
 #[must_use]
 pub fn description(kind: CommandKind, locale: Locale) -> &'static str {
     (words(locale).describe)(kind)
 }
 
-/// What the option of `/model` means, in at most 100 characters.
+/// Returns the description of the option of `/model`, at most 100 characters.
 #[must_use]
 pub const fn row(locale: Locale) -> &'static str {
     words(locale).row
 }
 
-/// What the option of `/approvals` means, in at most 100 characters.
+/// Returns the description of the option of `/approvals`, at most 100 characters.
 #[must_use]
 pub const fn withdraw(locale: Locale) -> &'static str {
     words(locale).withdraw
 }
 
-/// What the option of `/usage` means, in at most 100 characters.
+/// Returns the description of the option of `/usage`, at most 100 characters.
 #[must_use]
 pub const fn user(locale: Locale) -> &'static str {
     words(locale).user
 }
 
-/// What the option of `/memories` means, in at most 100 characters.
+/// Returns the description of the option of `/memories`, at most 100 characters.
 #[must_use]
 pub const fn fact(locale: Locale) -> &'static str {
     words(locale).fact
 }
 
-/// What the option of `/tools` means, in at most 100 characters.
+/// Returns the description of the option of `/tools`, at most 100 characters.
 #[must_use]
 pub const fn category(locale: Locale) -> &'static str {
     words(locale).category
 }
 
-/// What the option of `/remember` means, in at most 100 characters.
+/// Returns the description of the option of `/remember`, at most 100 characters.
 #[must_use]
 pub const fn remember(locale: Locale) -> &'static str {
     words(locale).remember
@@ -85,49 +85,49 @@ pub fn operators_only(kind: CommandKind, locale: Locale) -> String {
     (words(locale).operators_only)(kind.name())
 }
 
-/// Says that only operators may look at somebody else's usage.
+/// Says that only operators may see the usage of other members.
 #[must_use]
 pub const fn usage_of_others(locale: Locale) -> &'static str {
     words(locale).usage_of_others
 }
 
-/// Says that there is no such command any more.
+/// Says that the command does not exist any more.
 #[must_use]
 pub const fn unknown(locale: Locale) -> &'static str {
     words(locale).unknown
 }
 
-/// Says that a command broke.
+/// Says that a command failed.
 #[must_use]
 pub const fn broken(locale: Locale) -> &'static str {
     words(locale).broken
 }
 
-/// Says that a command took too long.
+/// Says that a command timed out.
 #[must_use]
 pub const fn too_slow(locale: Locale) -> &'static str {
     words(locale).too_slow
 }
 
-/// Says that too many commands run.
+/// Says that too many commands are running.
 #[must_use]
 pub const fn busy(locale: Locale) -> &'static str {
     words(locale).busy
 }
 
-/// Says that the same person's earlier command still runs.
+/// Says that the member's earlier command is still running.
 #[must_use]
 pub const fn still_running(locale: Locale) -> &'static str {
     words(locale).still_running
 }
 
-/// Says at the terminal, which speaks English, that no answer came.
+/// Says in the terminal, in English, that no answer came.
 #[must_use]
 pub const fn unanswered() -> &'static str {
     "Sorry, no answer to this came. Please run it again."
 }
 
-/// Says that a conversation begins anew.
+/// Says that a new conversation begins.
 #[must_use]
 pub const fn new_conversation(remembered: bool, sound: bool, locale: Locale) -> &'static str {
     match (remembered, sound) {
@@ -137,7 +137,7 @@ pub const fn new_conversation(remembered: bool, sound: bool, locale: Locale) -> 
     }
 }
 
-/// Lists what was wiped and what is kept.
+/// Lists the deleted and the retained data.
 #[must_use]
 pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
@@ -175,7 +175,7 @@ pub fn forgotten(wiped: &Wiped, sound: bool, locale: Locale) -> String {
     parts.join("\n\n")
 }
 
-/// Says what is in the file of an export.
+/// Describes the contents of an export file.
 #[must_use]
 pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     let words = words(locale);
@@ -197,13 +197,13 @@ pub fn exported(counts: &Wiped, sound: bool, locale: Locale) -> String {
     if sound { text } else { format!("{text}\n{}", words.export_again) }
 }
 
-/// The name of the file of an export.
+/// Returns the name of an export file.
 #[must_use]
 pub const fn export_name() -> &'static str {
     "what-staffai-keeps-about-you.json"
 }
 
-/// Shows the present choice and what can be chosen. `chosen` is none for the default.
+/// Shows the current model and the alternatives. `chosen` is `None` for the default.
 #[must_use]
 pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>, locale: Locale) -> String {
     let words = words(locale);
@@ -226,7 +226,7 @@ pub fn models(rows: &[(&str, Option<&str>)], default: &str, chosen: Option<&str>
     text + &list(words.can_choose, &rows)
 }
 
-/// Says that a choice was taken.
+/// Says that a choice was stored.
 #[must_use]
 pub fn model_chosen(row: &str, sound: bool, locale: Locale) -> String {
     let words = words(locale);
@@ -234,13 +234,13 @@ pub fn model_chosen(row: &str, sound: bool, locale: Locale) -> String {
     if sound { text } else { format!("{text} {}", words.may_be_lost) }
 }
 
-/// Says that a choice was taken back.
+/// Says that a choice was reset.
 #[must_use]
 pub fn model_default(row: &str, locale: Locale) -> String {
     (words(locale).model_default)(row)
 }
 
-/// Says that there is no such model, and which there are.
+/// Says that the model does not exist, and lists the alternatives.
 #[must_use]
 pub fn no_such_model(asked: &str, rows: &[&str], locale: Locale) -> String {
     let asked: String = asked.chars().filter(|c| *c != '`').take(40).collect();
@@ -248,7 +248,7 @@ pub fn no_such_model(asked: &str, rows: &[&str], locale: Locale) -> String {
     (words(locale).no_such_model)(&asked, &rows.join(", "))
 }
 
-/// What somebody used; `whose` is none for the caller's own.
+/// Shows a member's usage; `whose` is `None` for the caller's own.
 #[must_use]
 pub fn usage(usage: &Usage, whose: Option<&str>, locale: Locale) -> String {
     let words = words(locale);
@@ -273,10 +273,10 @@ pub fn usage(usage: &Usage, whose: Option<&str>, locale: Locale) -> String {
     lines.join("\n")
 }
 
-/// The most members and tools that [`usage_of_all`] names.
+/// Maximum number of members and tools listed in [`usage_of_all`].
 const NAMED_OF_ALL: usize = 5;
 
-/// What all members and tools of a day took, for operators.
+/// Shows the usage of a day by members and tools, for operators.
 #[must_use]
 pub fn usage_of_all(day: &DayUse, locale: Locale) -> String {
     let words = words(locale);
@@ -311,13 +311,13 @@ fn used(tally: &Tally, words: &Words) -> String {
     text
 }
 
-/// The title of the card of `/status`.
+/// Returns the title of the card of `/status`.
 #[must_use]
 pub fn status_title(overview: &Overview) -> String {
     format!("staffai {}: {}", overview.version, overview.status)
 }
 
-/// The text of the card of `/status`: what is wrong, if anything.
+/// Returns the text of the card of `/status`: current problems.
 #[must_use]
 pub fn status_text(overview: &Overview, locale: Locale) -> String {
     let words = words(locale);
@@ -326,7 +326,7 @@ pub fn status_text(overview: &Overview, locale: Locale) -> String {
     if lines.is_empty() { words.all_up.to_owned() } else { lines.join("\n") }
 }
 
-/// The facts of the card of `/status`.
+/// Returns the fields of the card of `/status`.
 #[must_use]
 pub fn status_facts(overview: &Overview, locale: Locale) -> Vec<(&'static str, String)> {
     let words = words(locale);
@@ -368,7 +368,7 @@ pub fn status_facts(overview: &Overview, locale: Locale) -> Vec<(&'static str, S
     facts
 }
 
-/// The tools that there are.
+/// Lists the tools.
 #[must_use]
 pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     let words = words(locale);
@@ -390,7 +390,7 @@ pub fn tools(tooling: &Tooling, own: &[String], locale: Locale) -> String {
     if lines.is_empty() { words.no_tools.to_owned() } else { list(words.tools, &lines) }
 }
 
-/// The first of these names, and how many more there are. Names are the servers' own words, so they stand as code.
+/// Lists the first names and the number of further ones. Names come from the servers, so they are formatted as code.
 fn some_names(names: &[String], words: &Words) -> String {
     const SHOWN: usize = 30;
     let plain = |name: &String| format!("`{}`", name.replace(['`', '\n'], " "));
@@ -402,7 +402,7 @@ fn some_names(names: &[String], words: &Words) -> String {
     }
 }
 
-/// What came of reading the lists of tools again.
+/// Says that the tool lists are being reloaded.
 #[must_use]
 pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
     match tooling.servers.len() {
@@ -411,13 +411,13 @@ pub fn tools_refreshed(tooling: &Tooling, locale: Locale) -> String {
     }
 }
 
-/// Says that prompts and settings are being read again.
+/// Says that prompts and settings are being reloaded.
 #[must_use]
 pub fn refreshed(version: &str, locale: Locale) -> String {
     (words(locale).refreshed)(version)
 }
 
-/// What the bot does and what this person may run.
+/// Describes the bot and the commands that this member may run.
 #[must_use]
 pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
     let words = words(locale);
@@ -430,7 +430,7 @@ pub fn help(may_run: &[CommandKind], direct: bool, locale: Locale) -> String {
     [text, list(words.help_commands, &commands), words.help_kept.to_owned()].join("\n\n")
 }
 
-/// A headline and a line for each thing below it.
+/// Returns a headline with a list.
 fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {
     let mut text = headline.to_owned();
     for line in lines {
@@ -439,17 +439,17 @@ fn list(headline: &str, lines: &[impl AsRef<str>]) -> String {
     text
 }
 
-/// One of a thing, or many.
+/// Returns a count with its singular or plural.
 fn many(count: usize, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-/// A number with its thousands apart, as the language writes it.
+/// Formats a number with thousands separators of the language.
 fn number(number: u64, words: &Words) -> String {
     report::grouped(number).chars().map(words.digit).collect()
 }
 
-/// In its two largest units.
+/// Formats a duration in its two largest units.
 fn span(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let units = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
@@ -470,7 +470,7 @@ fn span(duration: Duration) -> String {
     if parts.is_empty() { "0 s".to_owned() } else { parts.join(" ") }
 }
 
-/// The beginning of a failure, without marks that would change the text around it.
+/// Returns the beginning of an error without markup characters.
 fn brief(why: &str) -> String {
     why.chars().filter(|c| !matches!(c, '`' | '*' | '\n')).take(200).collect()
 }

@@ -1,4 +1,4 @@
-//! What people are asked and told about calls that wait for a decision. One table for each language.
+//! Questions and notices about tool calls that require approval. One table per language.
 
 use sha2::{Digest, Sha256};
 
@@ -9,22 +9,22 @@ use crate::hex::hex;
 use crate::locale::Locale;
 use crate::outgoing::{Button, ButtonStyle, Part};
 
-/// Longer arguments, in characters, are shown as an excerpt beside all of them.
+/// Longer arguments, in characters, are also shown as an excerpt.
 const EXCERPT_ABOVE: usize = 1_800;
-/// Characters of the beginning and of the end of longer arguments.
+/// The number of characters shown from the beginning and the end of longer arguments.
 const EXCERPT_EDGE: usize = 400;
 
-/// All of it in one language.
+/// All sentences in one language.
 struct Words {
-    /// Who asks (a mention), the tool, with what, until when.
+    /// The requester (a mention), the tool, its arguments, the end.
     asks: fn(&str, &str, &str, &str) -> String,
-    /// The same for whoever asked and reads along: the tool, with what, until when.
+    /// The same for a requester who reads events: the tool, its arguments, the end.
     asks_you: fn(&str, &str, &str) -> String,
-    /// With what: the arguments that follow, or none.
+    /// The phrase for arguments: the arguments follow, or there are none.
     with: [&'static str; 2],
-    /// Beside arguments that stand in a file: their characters, their SHA-256.
+    /// For arguments in a file: their number of characters, their SHA-256.
     excerpt: fn(usize, &str) -> String,
-    /// Whose decision it is: one mention or several.
+    /// The deciders: one mention or several.
     decides: fn(&str) -> String,
     once: &'static str,
     hour: &'static str,
@@ -37,7 +37,7 @@ struct Words {
     not_asked: &'static str,
     withdrawn: &'static str,
     withdrawn_for: &'static str,
-    /// What whoever decided is told, for each choice.
+    /// The answer to the decider, for each choice.
     taken: [&'static str; 3],
     unknown: &'static str,
     wrong_place: &'static str,
@@ -161,7 +161,7 @@ const fn words(locale: Locale) -> &'static Words {
     }
 }
 
-/// Whose decision it is, as platforms show people and roles.
+/// Returns the deciders as mentions of members or roles.
 fn deciders(gate: &Gate) -> String {
     if gate.approvers.is_empty() {
         return gate.asker();
@@ -169,14 +169,14 @@ fn deciders(gate: &Gate) -> String {
     gate.approvers.iter().map(|role| format!("<@&{role}>")).collect::<Vec<_>>().join(", ")
 }
 
-/// The sentence that asks for a decision.
+/// Returns the sentence that asks for a decision.
 fn question(gate: &Gate) -> String {
     let words = words(gate.locale());
     let asks = (words.asks)(&gate.asker(), &gate.tool, with(gate), &countdown(gate.expires_at));
     format!("{asks} {}", (words.decides)(&deciders(gate)))
 }
 
-/// The same for whoever asked and reads along by events; the arguments follow it.
+/// Returns the same for a requester who reads events; the arguments follow it.
 #[must_use]
 pub fn question_in_words(gate: &Gate) -> String {
     (words(gate.locale()).asks_you)(&gate.tool, with(gate), &countdown(gate.expires_at))
@@ -187,18 +187,19 @@ fn with(gate: &Gate) -> &'static str {
     if is_bare(gate) { none } else { arguments }
 }
 
-/// Whether the call has no arguments.
+/// True if the call has no arguments.
 fn is_bare(gate: &Gate) -> bool {
     gate.arguments.split_whitespace().collect::<String>() == "{}"
 }
 
-/// The arguments as a block that nothing in them can end; none where there are none.
+/// Returns the arguments as a code block that they cannot end. `None` if there are none.
 fn arguments(gate: &Gate) -> Option<Part> {
     let text = gate.arguments.clone();
     (!is_bare(gate)).then(|| Part::Code { language: "json".to_owned(), stem: "arguments".to_owned(), text })
 }
 
-/// The beginning and the end of arguments that most platforms show as a file, with what that file can be told by.
+/// Returns the beginning and the end of arguments that most platforms show as a file, with the length and hash of
+/// that file.
 fn excerpt(gate: &Gate) -> Option<Part> {
     let text = &gate.arguments;
     let characters = text.chars().count();
@@ -211,7 +212,7 @@ fn excerpt(gate: &Gate) -> Option<Part> {
     Some(Part::Text { text: format!("{}\n{}\n{about}", code::fence("", beginning), code::fence("", end)) })
 }
 
-/// The message that asks for a decision.
+/// Returns the message that asks for a decision.
 #[must_use]
 pub fn asking(gate: &Gate) -> Vec<Part> {
     let words = words(gate.locale());
@@ -229,7 +230,7 @@ pub fn asking(gate: &Gate) -> Vec<Part> {
     parts.into_iter().flatten().collect()
 }
 
-/// The same message once it is decided: who decided, and no buttons.
+/// Returns the same message after the decision: with the decider, without buttons.
 #[must_use]
 pub fn decided(gate: &Gate, decision: &Decision) -> Vec<Part> {
     let words = words(gate.locale());
@@ -242,14 +243,14 @@ pub fn decided(gate: &Gate, decision: &Decision) -> Vec<Part> {
         Decision::Withdrawn => words.withdrawn.to_owned(),
     };
     let text = format!("`{}`: {outcome}", gate.tool);
-    // What was asked of a person who wants to be forgotten is not shown any longer.
+    // After `/forget`, the arguments are no longer shown.
     match decision {
         Decision::Withdrawn => vec![Part::Text { text }],
         _ => [Some(Part::Text { text }), arguments(gate)].into_iter().flatten().collect(),
     }
 }
 
-/// What whoever decided is told.
+/// Returns the answer to the decider.
 #[must_use]
 pub const fn taken(choice: Choice, locale: Locale) -> &'static str {
     let [once, hour, deny] = words(locale).taken;
@@ -260,7 +261,7 @@ pub const fn taken(choice: Choice, locale: Locale) -> &'static str {
     }
 }
 
-/// What somebody is told whose click decides nothing. `gate`: the one that they meant, where there is one.
+/// Returns the answer to a click without effect. `gate`: the gate that it named, if it exists.
 #[must_use]
 pub fn refused(why: Refusal, gate: Option<&Gate>, locale: Locale) -> String {
     let words = words(locale);
@@ -274,13 +275,13 @@ pub fn refused(why: Refusal, gate: Option<&Gate>, locale: Locale) -> String {
     }
 }
 
-/// Which keys decide at the terminal.
+/// Returns the key bindings for a decision in the terminal.
 #[must_use]
 pub const fn keys(locale: Locale) -> &'static str {
     words(locale).keys
 }
 
-/// The answer to a turn that waited when its person wished to be forgotten.
+/// Returns the answer to a turn that waited when its member ran `/forget`.
 #[must_use]
 pub const fn dropped(locale: Locale) -> &'static str {
     words(locale).withdrawn_for

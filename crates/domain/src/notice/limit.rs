@@ -1,13 +1,13 @@
-//! What members hear of limits.
+//! Notices to members about limits.
 
 use super::template::{Filling, fill};
 use super::words;
 use crate::ids::Timestamp;
 use crate::locale::Locale;
 
-/// Tells a member that they are over a limit, and when the next message will be accepted: in the operator's words where there
-/// are any. Where those name a channel that there is not, or that is not theirs, or nothing is ever allowed, it says so in ours. `restricts` says that
-/// the breach restricts the member.
+/// Says that a member is over a limit, and when the next message will be accepted: in the operator's words if they
+/// are set. The built-in words are used if the operator's name a channel that does not exist or is not this member's,
+/// or if the limit never allows a message. `restricts`: the breach restricts the member.
 #[must_use]
 pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
     let (words, ours) = (words(filling.locale), template == words(Locale::English).limit_over);
@@ -24,13 +24,13 @@ pub fn over(template: &str, filling: &Filling<'_>, restricts: bool) -> String {
     fill(text, filling)
 }
 
-/// Tells a member that their earlier messages may use up all that is left.
+/// Says that the member's running messages may use up the rest of the limit.
 #[must_use]
 pub const fn wait(locale: Locale) -> &'static str {
     words(locale).limit_wait
 }
 
-/// Tells a member that their earlier messages leave too little for this one, and when it will be accepted.
+/// Says that the member's running messages leave too little for this one, and when it will be accepted.
 #[must_use]
 pub fn little_left(locale: Locale, retry_at: Option<Timestamp>) -> String {
     fill(words(locale).limit_over_for_now, &Filling { locale, retry_at, ..Filling::default() })

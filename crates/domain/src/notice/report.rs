@@ -1,4 +1,4 @@
-//! The words of a usage report, for the people who run the bot.
+//! Usage reports for operators.
 
 use std::fmt::Write as _;
 
@@ -8,14 +8,14 @@ use crate::ids::{Door, Person};
 use crate::ledger::{Overview, Tally};
 use crate::outgoing::Card;
 
-/// The edge of the card: gold.
+/// The colour of the card's edge: gold.
 const COLOUR: u32 = 0x00F1_C40F;
 
-/// The most members that are named, whatever is configured: more would not fit one card.
+/// Maximum number of members listed, regardless of the settings; more do not fit into one card.
 const NAMED_MOST: usize = 50;
 
-/// What was used on these days (the last one first), with the `top` members by tokens. Members are named as people of the
-/// door that shows it; that never pings them.
+/// Returns the usage on these days (last first), with the `top` members by tokens. Members of the door that shows it
+/// are mentioned, without a ping.
 #[must_use]
 pub fn card(days: &[Date], overview: &Overview, top: usize, door: &Door) -> Card {
     let title = match days {
@@ -79,7 +79,7 @@ fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", grouped(number), if number == 1 { one } else { many })
 }
 
-/// Millionths of a dollar, to a hundredth of a cent while there is less than a dollar.
+/// Formats millionths of a dollar, below one dollar to a hundredth of a cent.
 #[must_use]
 pub fn dollars(micros: u64) -> String {
     if micros < 1_000_000 {
@@ -90,7 +90,7 @@ pub fn dollars(micros: u64) -> String {
     format!("${}.{:02}", grouped(cents / 100), cents % 100)
 }
 
-/// A number with its thousands apart.
+/// Formats a number with thousands separators.
 #[must_use]
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();

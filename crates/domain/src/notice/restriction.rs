@@ -1,4 +1,4 @@
-//! What members and moderators hear of restrictions.
+//! Notices to members and moderators about restrictions.
 
 use super::template::{Filling, fill, moment};
 use super::words;
@@ -6,8 +6,8 @@ use crate::ids::Timestamp;
 use crate::locale::Locale;
 use crate::restriction::Member;
 
-/// Tells a restricted member where they are answered, or that they are not: in the operator's words where there are any and they
-/// fit.
+/// Says where a restricted member is answered, or that they are not: in the operator's words if they are set and
+/// apply.
 #[must_use]
 pub fn elsewhere(template: &str, filling: &Filling<'_>) -> String {
     let (words, ours) = (words(filling.locale), words(Locale::English).restricted);
@@ -30,13 +30,13 @@ pub fn lifted(member: &Member, name: Option<&str>) -> String {
     format!("The restriction of {} has ended.", who(member, name))
 }
 
-/// Reports to moderators that a restricted member is not there any more.
+/// Reports to moderators that a restricted member left.
 #[must_use]
 pub fn left(member: &Member, name: Option<&str>) -> String {
     format!("{} has left, so the restriction has ended.", who(member, name))
 }
 
-/// Reports to moderators that a role could not be given or taken.
+/// Reports to moderators that a role could not be assigned or removed.
 #[must_use]
 pub fn failed(member: &Member, name: Option<&str>, give: bool) -> String {
     let what = if give { "given to" } else { "taken from" };
@@ -51,10 +51,10 @@ fn who(member: &Member, name: Option<&str>) -> String {
     name.map_or_else(|| format!("Member {id}"), |name| format!("{name} ({id})"))
 }
 
-/// The reason in the platform's own audit log when a role is given.
+/// The reason in the platform's audit log when the role is assigned.
 pub const REASON_ADDED: &str = "Rate limit exceeded";
 
-/// The reason in the platform's own audit log when it is taken again.
+/// The reason in the platform's audit log when the role is removed.
 pub const REASON_LIFTED: &str = "Restriction expired";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Sentences that operators write, with places for what is only known when they are said.
+//! Operators' sentences with placeholders.
 
 use std::fmt::Write as _;
 
@@ -7,22 +7,22 @@ use crate::ids::Timestamp;
 use crate::locale::Locale;
 use crate::prompt;
 
-/// What is put into a template.
+/// The values for a template.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filling<'a> {
-    /// The language of what is filled in.
+    /// The language of the values.
     pub locale: Locale,
-    /// For `{channel_id}`: the channel in which restricted members are answered.
+    /// The value of `{channel_id}`: the channel in which restricted members are answered.
     pub channel_id: Option<&'a str>,
-    /// For `{user}`: the name of the member.
+    /// The value of `{user}`: the name of the member.
     pub user: &'a str,
-    /// For `{until}`: when the restriction ends; none when only a moderator ends it.
+    /// The value of `{until}`: the end of the restriction. `None` if only a moderator ends it.
     pub until: Option<Timestamp>,
-    /// For `{retry_at}`: when the next message will be accepted.
+    /// The value of `{retry_at}`: the time when the next message will be accepted.
     pub retry_at: Option<Timestamp>,
 }
 
-/// The template with everything filled in. Nothing is appended, and what somebody put into their name is not filled in again.
+/// Fills in the template. Nothing is appended, and placeholders in a member's name are not replaced.
 #[must_use]
 pub fn fill(template: &str, filling: &Filling<'_>) -> String {
     let mut text = String::with_capacity(template.len() + 32);
@@ -30,7 +30,7 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
     while let Some(at) = rest.find('{') {
         text.push_str(&rest[..at]);
         rest = &rest[at..];
-        // A brace that another one follows opens nothing.
+        // A brace followed by another opening brace does not begin a placeholder.
         let end = match rest[1..].find(['{', '}']) {
             Some(next) if rest[1 + next..].starts_with('}') => next + 2,
             Some(_) | None => 1,
@@ -52,21 +52,21 @@ pub fn fill(template: &str, filling: &Filling<'_>) -> String {
     text
 }
 
-/// A moment as people read it.
+/// Formats a time for people.
 #[must_use]
 pub fn moment(at: Timestamp) -> String {
     let at = i64::try_from(at.0).ok().and_then(|at| jiff::Timestamp::from_millisecond(at).ok());
     at.unwrap_or(jiff::Timestamp::MAX).strftime("%Y-%m-%d %H:%M UTC").to_string()
 }
 
-/// A moment as the platform counts down to it, in the reader's own language: `<t:..:R>`, in whole seconds and never too early.
-/// A door that shows no such marks puts [`spelled_out`] into their place.
+/// Formats a time as a countdown that the platform renders in the reader's language: `<t:..:R>`, in whole seconds,
+/// rounded up. A door without countdowns replaces it with [`spelled_out`].
 #[must_use]
 pub fn countdown(at: Timestamp) -> String {
     format!("<t:{}:R>", at.0.div_ceil(1_000))
 }
 
-/// The text with each countdown in words, for a door that shows no marks.
+/// Replaces each countdown by words, for a door without countdowns.
 #[must_use]
 pub fn spelled_out(text: &str, now: Timestamp) -> String {
     let mut out = String::with_capacity(text.len());
@@ -75,7 +75,7 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
         out.push_str(&rest[..at]);
         rest = &rest[at..];
         let inside = &rest[3..];
-        // Only digits count, so a mark that never ends is not searched for.
+        // Only digits are read, so an unterminated mark causes no search.
         let digits = inside.bytes().take_while(u8::is_ascii_digit).count();
         let (number, after) = inside.split_at(digits);
         let (Ok(seconds), Some(after)) = (number.parse::<u64>(), after.strip_prefix(":R>")) else {
@@ -84,11 +84,11 @@ pub fn spelled_out(text: &str, now: Timestamp) -> String {
             continue;
         };
         let left = seconds.saturating_sub(now.0 / 1_000);
-        // Writing to text never fails.
+        // Writing to a string cannot fail.
         let _ = match left {
             0 => write!(out, "now"),
             1..=119 => write!(out, "in {left} s"),
-            // Rounded, as Discord does: a quarter of an hour and some seconds is 15 min.
+            // Rounded as Discord does: 15 minutes and some seconds are 15 min.
             120..=7_199 => write!(out, "in {} min", (left + 30) / 60),
             _ => write!(out, "in {} h", (left + 1_800) / 3_600),
         };

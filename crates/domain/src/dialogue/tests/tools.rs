@@ -1,4 +1,4 @@
-//! The paths of a dialogue that is offered tools.
+//! The paths of a dialogue with tools.
 
 use super::*;
 use crate::completion::WrittenJson;
@@ -12,16 +12,16 @@ use crate::tool::turn_tools::Available;
 use crate::tool::view::View;
 use crate::tool::{Source, Tool};
 
-/// How a row takes tools.
+/// The tool support of a row.
 #[derive(Clone, Copy, Debug)]
 enum Takes {
-    /// With the form, in one call.
+    /// Together with the answer form, in one call.
     Together,
-    /// Before the form.
+    /// Before the answer form.
     Before,
-    /// Told in its prompt.
+    /// Described in the prompt.
     Prompt,
-    /// Not at all.
+    /// None.
     Nothing,
 }
 
@@ -38,7 +38,7 @@ fn tools(rounds: u32, calls: u32) -> Option<TurnTools> {
     tools_that(true, rounds, calls)
 }
 
-/// Built-in tools, which are worth a further call of the model or not.
+/// Returns built-in tools, which justify a further model call or not.
 fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTools> {
     let made = |name: &str| Tool {
         source: Source::BuiltIn,
@@ -63,7 +63,7 @@ fn tools_that(built_in_always: bool, rounds: u32, calls: u32) -> Option<TurnTool
     TurnTools::new(available, Allowance::new(rounds, calls), "hi")
 }
 
-/// Our instructions, two remembered messages, what the question refers to, and the question.
+/// Returns a transcript: instructions, two stored messages, context of the question, and the question.
 fn long() -> Transcript {
     let said = |role, text: &str| Item::new(role, text);
     let items = vec![
@@ -80,12 +80,12 @@ fn short() -> Transcript {
     opening().into()
 }
 
-/// What is done next with a dialogue.
+/// An action on a dialogue.
 #[derive(Clone)]
 enum Do {
     /// The model answers with this content.
     Says(&'static str),
-    /// The model wants these to be called.
+    /// The model requests these calls.
     Calls(Vec<(&'static str, &'static str)>),
     /// The next request goes to another row.
     Row(Takes),
@@ -103,7 +103,8 @@ fn wants(calls: &[(&str, &str)]) -> Completion {
     Completion { calls: calls.iter().enumerate().map(call).collect(), finish: Finish::ToolCalls, raw, ..completion("") }
 }
 
-/// Plays it: the last step, each request, and how many calls were planned each time. Every call that may run gives `8`.
+/// Plays the actions. Returns the last step and all requests, and the number of calls planned each time. Each
+/// permitted call returns `8`.
 fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Vec<Do>) -> (Step, Vec<Request>) {
     let mut dialogue = Dialogue::new(transcript, ReplyContract::Typed, schema(), tools);
     let (mut row, mut requests) = (row_that(takes), Vec::new());
@@ -149,7 +150,7 @@ fn reply(step: &Step) -> &str {
     }
 }
 
-/// What was sent: how many tools, whether a form, and the role and the first words of each message.
+/// Summarizes a request: number of tools, answer form or not, role and first words of each message.
 fn sent(request: &Request) -> String {
     let words = |item: &Item| {
         let text = match &item.raw {
@@ -237,7 +238,8 @@ fn after_rounds_one_call_without_tools_asks_for_the_answer_with_everything() {
     assert_eq!(sent(&requests[2]), last);
 }
 
-/// A member's limit fell by each round: it repeats the question and the history, because of the tools alone.
+/// A request after a round repeats question and history only because of tools, so the member's limit must not pay for
+/// it.
 #[test]
 fn a_request_after_a_round_is_the_expense_of_tools_as_a_whole() {
     let mut dialogue = Dialogue::new(long(), ReplyContract::Typed, schema(), tools(5, 10));
@@ -269,7 +271,7 @@ fn rounds_and_calls_end_with_one_call_without_tools() {
         assert_eq!(reply(&step), "Here");
         assert_eq!(sent(&requests[1]), format!("0 true user:hi|assistant:<true>|tool:{RESULT}"));
     }
-    // A model that goes on calling where it may not any more has given no answer.
+    // A model that continues to call tools after the limit has not answered.
     let what = vec![Do::Calls(vec![ROLL]), Do::Calls(vec![ROLL]), Do::Says(GOOD)];
     let (step, requests) = tell(short(), tools(1, 10), Takes::Together, what);
     assert!(matches!(step, Step::Finish(Finished { repairs: 1, .. })));
@@ -319,9 +321,9 @@ fn tools_are_told_in_the_prompt_of_a_row_that_wants_it_so() {
     assert_eq!(requests[1].messages[2].content, call);
     assert!(requests[1].messages[3].content.starts_with("<tool_result tool=\"roll_dice\">\n8\n</tool_result>"));
     assert_eq!((requests[2].form.is_some(), requests[2].messages.len()), (true, 4));
-    // A plain message is one call.
+    // A plain message takes one call.
     assert_eq!(tell(short(), tools(5, 10), Takes::Prompt, vec![Do::Says(GOOD)]).1.len(), 1);
-    // A call that does not fit is mended by the model.
+    // The model corrects a call with invalid arguments.
     let misfit = r#"{"tool": "roll_dice", "arguments": {"n": "x"}}"#;
     let (_, requests) =
         tell(short(), tools(5, 10), Takes::Prompt, vec![Do::Says(misfit), Do::Says(GOOD), Do::Says(GOOD)]);

@@ -1,4 +1,4 @@
-//! What waits for a decision, and what was allowed for a while.
+//! The lists of `/approvals`: waiting calls, and standing allowances.
 
 use super::{list, words};
 use crate::gate::Gate;
@@ -7,14 +7,14 @@ use crate::ids::{Person, Place};
 use crate::locale::Locale;
 use crate::notice::template::countdown;
 
-/// The most lines of a list, so that both lists fit one message.
+/// Maximum number of lines of a list, so that both lists fit into one message.
 const LISTED_MAX: usize = 8;
-/// The most characters of arguments that a line shows.
+/// Maximum number of argument characters in a line.
 const ARGUMENTS_SHOWN: usize = 60;
-/// The most digits of an id that somebody typed which are shown again.
+/// Maximum number of digits of an entered id that are repeated.
 const ID_SHOWN: usize = 8;
 
-/// What waits for a yes or no, and what was allowed for a while.
+/// Lists the calls that wait for a decision, and the standing allowances.
 #[must_use]
 pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> String {
     let words = words(locale);
@@ -46,7 +46,7 @@ pub fn approvals(gates: &[Gate], allowances: &[Allowance], locale: Locale) -> St
     format!("{waiting}\n\n{}", told(words.nothing_allowed, words.allowed, &allowances))
 }
 
-/// The beginning of the arguments, as they were shown: in them nothing hides and no backtick stands.
+/// Returns the beginning of the arguments as shown, which contain no hidden characters and no backticks.
 fn shortened(arguments: &str) -> String {
     let line = arguments.split_whitespace().collect::<Vec<_>>().join(" ");
     let shown: String = line.chars().take(ARGUMENTS_SHOWN).collect();
@@ -54,7 +54,7 @@ fn shortened(arguments: &str) -> String {
     format!("; `{shown}{cut}`")
 }
 
-/// Says that something allowed for a while is taken back, or that there is no such thing.
+/// Says that an allowance is withdrawn, or that it does not exist.
 #[must_use]
 pub fn withdrawn(id: &str, done: bool, locale: Locale) -> String {
     let words = words(locale);

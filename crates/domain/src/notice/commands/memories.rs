@@ -1,10 +1,10 @@
-//! What members told us to remember.
+//! Notices about members' facts.
 
 use super::{list, words};
 use crate::fact::{Fact, NotKept, Remembered};
 use crate::locale::Locale;
 
-/// Shows facts, the first ones first, as far as one message has room for them.
+/// Lists facts in the given order, as many as fit into one message.
 #[must_use]
 pub fn memories(facts: &[Fact], sound: bool, locale: Locale) -> String {
     const ROOM: usize = 1_500;
@@ -17,7 +17,7 @@ pub fn memories(facts: &[Fact], sound: bool, locale: Locale) -> String {
     }
     let (mut lines, mut left) = (Vec::new(), ROOM);
     for fact in facts {
-        // No sign of it changes the text around it.
+        // A backtick would end the code format.
         let text: String = fact.text.chars().map(|c| if c == '`' { '\'' } else { c }).collect();
         let line = format!("`{text}` ({})", fact.id);
         let Some(rest) = left.checked_sub(line.chars().count()) else { break };
@@ -31,7 +31,8 @@ pub fn memories(facts: &[Fact], sound: bool, locale: Locale) -> String {
     format!("{}\n\n{}", list(words.memories, &lines), words.memories_how)
 }
 
-/// Says what came of forgetting a fact: none when there was no such fact, else whether that is durable.
+/// Says whether a fact was forgotten. `forgotten` is `None` if there was no such fact, otherwise true if the deletion
+/// is durable.
 #[must_use]
 pub const fn fact_forgotten(forgotten: Option<bool>, sound: bool, locale: Locale) -> &'static str {
     match (forgotten, sound) {
@@ -41,7 +42,7 @@ pub const fn fact_forgotten(forgotten: Option<bool>, sound: bool, locale: Locale
     }
 }
 
-/// Says what came of a wish to remember something.
+/// Says whether a fact was stored.
 #[must_use]
 pub fn remembered(kept: &Result<Remembered, NotKept>, locale: Locale) -> String {
     let words = words(locale);

@@ -27,7 +27,7 @@ pub(super) const WORDS: Words = Words {
     category: "La categoría cuyas herramientas se muestran, como search",
     remember: "Lo que debo recordar, en una frase corta",
     digit: |c| match c {
-        // A space that breaks no line, as the language groups its digits.
+        // The narrow no-break space that groups digits in Spanish.
         ',' => '\u{202f}',
         '.' => ',',
         c => c,

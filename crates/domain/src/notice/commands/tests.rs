@@ -12,7 +12,7 @@ use crate::tool::server::ToolServer;
 
 const EN: Locale = Locale::English;
 
-/// One of everything that there is of a person.
+/// One item of each kind of data.
 const ONE_OF_EACH: Wiped = Wiped {
     conversations: 1,
     answers: 1,

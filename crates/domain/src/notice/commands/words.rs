@@ -1,22 +1,22 @@
-//! What a language must have to answer commands.
+//! The sentences that each language needs for answers to commands.
 
 use crate::command::CommandKind;
 
-/// All that the answers say in one language. What has a fact in it is a function of that fact.
+/// All sentences in one language. A sentence with values is a function of them.
 pub(super) struct Words {
-    /// What a command does, in at most 100 characters.
+    /// The description of a command, at most 100 characters.
     pub(super) describe: fn(CommandKind) -> &'static str,
-    /// What the option of `/model` means; then that of `/usage`.
+    /// The descriptions of the options of `/model`, `/usage` and `/approvals`.
     pub(super) row: &'static str,
     pub(super) user: &'static str,
     pub(super) withdraw: &'static str,
-    /// What the option of `/memories` means.
+    /// The description of the option of `/memories`.
     pub(super) fact: &'static str,
-    /// What the option of `/tools` means.
+    /// The description of the option of `/tools`.
     pub(super) category: &'static str,
-    /// What the option of `/remember` means.
+    /// The description of the option of `/remember`.
     pub(super) remember: &'static str,
-    /// How a number is written: its English commas and points become these.
+    /// Converts the characters of an English number: its commas and points become these.
     pub(super) digit: fn(char) -> char,
 
     pub(super) operators_only: fn(&str) -> String,
@@ -41,7 +41,7 @@ pub(super) struct Words {
     pub(super) asked_behind: fn(usize) -> String,
     pub(super) quoted_in: fn(usize) -> String,
     pub(super) still_answered: fn(usize) -> String,
-    /// A headline and a line for each thing.
+    /// A headline and the list below it.
     pub(super) kept: &'static [&'static str; 4],
     pub(super) forget_again: &'static str,
     pub(super) kept_for_replies: fn(usize) -> String,
@@ -52,7 +52,7 @@ pub(super) struct Words {
     pub(super) memories_how: &'static str,
     pub(super) memories_more: fn(usize) -> String,
     pub(super) no_memories: &'static str,
-    /// What is remembered from now on; then whether it was before.
+    /// For a new fact, and for a known one.
     pub(super) remembered: [&'static str; 2],
     pub(super) remember_what: &'static str,
     pub(super) remember_off: &'static str,
@@ -74,21 +74,21 @@ pub(super) struct Words {
     pub(super) model_default: fn(&str) -> String,
     pub(super) no_such_model: fn(&str, &str) -> String,
 
-    /// Whose, or the caller's own; messages and tokens, each with their limit; the length of the window.
+    /// The member, `None` for the caller; messages and tokens, each with their limit; the length of the window.
     pub(super) window: fn(Option<&str>, [&str; 2], [&str; 2], &str) -> String,
     pub(super) exempt: &'static str,
     pub(super) accepted: fn(&str) -> String,
     pub(super) standing_unknown: &'static str,
-    /// What was used today, in seven days, in all.
+    /// The usage of today, of seven days, in total.
     pub(super) sums: [&'static str; 3],
     pub(super) nothing: &'static str,
     pub(super) tokens: fn(&str) -> String,
     pub(super) for_messages: fn(usize) -> String,
     pub(super) unpriced: &'static str,
-    /// Headlines of what all members together used today, and of the tools that were called.
+    /// Headlines for all members' usage today, and for the tools called.
     pub(super) all_today: &'static str,
     pub(super) tools_today: &'static str,
-    /// Calls of a tool, and how many of them failed.
+    /// The number of calls of a tool, and of failed ones.
     pub(super) calls: fn(usize, usize) -> String,
 
     pub(super) down: fn(&str, &str) -> String,
@@ -124,11 +124,11 @@ pub(super) struct Words {
     pub(super) reading_lists: fn(usize) -> String,
     pub(super) nothing_waits: &'static str,
     pub(super) waiting: &'static str,
-    /// The tool, where, who asked, until when.
+    /// The tool, place, requester, end.
     pub(super) waits: fn(&str, &str, &str, &str) -> String,
     pub(super) nothing_allowed: &'static str,
     pub(super) allowed: &'static str,
-    /// The id, the tool, where, whose calls (none: everybody's), until when.
+    /// The id, tool, place, member (`None`: all members), end.
     pub(super) allows: fn(&str, &str, &str, Option<&str>, &str) -> String,
     pub(super) withdrawn: fn(&str) -> String,
     pub(super) no_such_allowance: fn(&str) -> String,
