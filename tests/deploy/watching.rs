@@ -60,7 +60,7 @@ const STATS: &[Panel] = &[
         &[("histogram_quantile(0.95, sum by (le) (rate(staffai_first_visible_seconds_bucket[1h])))", "")],
     ),
     panel("Lost in a day", "short", &[("sum(increase(staffai_turns_lost_total[24h]))", "")]),
-    panel("Decisions waited for", "short", &[("sum(staffai_gates_open)", "")]),
+    panel("Pending approvals", "short", &[("sum(staffai_gates_open)", "")]),
     panel("Shortest uptime", "s", &[("min(staffai_uptime_seconds)", "")]),
 ];
 
@@ -96,7 +96,7 @@ const DASHBOARD: &[Section] = &[
                 ],
             ),
             panel(
-                "Whole turn",
+                "Complete turn",
                 "s",
                 &[
                     (
@@ -110,7 +110,7 @@ const DASHBOARD: &[Section] = &[
                 ],
             ),
             panel(
-                "Own time of a turn, without models and tools",
+                "Overhead of a turn, without models and tools",
                 "s",
                 &[
                     (
@@ -129,11 +129,11 @@ const DASHBOARD: &[Section] = &[
                 &[("sum(staffai_turns_lost_total)", "lost"), ("sum(staffai_turns_doubled_total)", "doubled")],
             ),
             panel(
-                "Refused and turned away",
+                "Refused and rejected",
                 "reqps",
                 &[
                     ("sum by (tier) (rate(staffai_limit_refused_total[$__rate_interval]))", "limit: {{tier}}"),
-                    ("sum by (where) (rate(staffai_shed_total[$__rate_interval]))", "too much: {{where}}"),
+                    ("sum by (where) (rate(staffai_shed_total[$__rate_interval]))", "overload: {{where}}"),
                 ],
             ),
         ],
@@ -159,7 +159,7 @@ const DASHBOARD: &[Section] = &[
             ),
             panel("Cost since the start", "currencyUSD", &[("sum by (model) (staffai_llm_cost_dollars)", "{{model}}")]),
             panel(
-                "Calls of tools, p99",
+                "Tool calls, p99",
                 "s",
                 &[(
                     "histogram_quantile(0.99, sum by (le, gen_ai_tool_name) (rate(gen_ai_execute_tool_duration_seconds_bucket[$__rate_interval])))",
@@ -172,7 +172,7 @@ const DASHBOARD: &[Section] = &[
         title: "Program",
         panels: &[
             panel(
-                "Restarts of actors in five minutes",
+                "Actor restarts in five minutes",
                 "short",
                 &[("sum by (actor) (increase(staffai_actor_restarts_total[5m])) > 0", "{{actor}}")],
             ),
@@ -221,8 +221,8 @@ const ALERTS: &[Alert] = &[
         expression: "absent(staffai_build_info)",
         lasts: "5m",
         severity: "critical",
-        summary: "no staffai is scraped",
-        action: "Look at the process and its exit code: 64, 69, 70 and 75 are in the guide under \"When something is wrong\".",
+        summary: "no staffai instance is scraped",
+        action: "Check the process and its exit code (64, 69, 70, 75): see \"When something is wrong\" in the guide.",
     },
     Alert {
         name: "StaffaiTurnLost",
@@ -230,7 +230,7 @@ const ALERTS: &[Alert] = &[
         lasts: "0m",
         severity: "critical",
         summary: "a turn was closed without an answer or an apology",
-        action: "`turn.failed` in the log names the reason; a channel without Send Messages is the usual one.",
+        action: "`turn.failed` in the log has the reason; usually the bot lacks Send Messages in a channel.",
     },
     Alert {
         name: "StaffaiTurnDoubled",
@@ -238,7 +238,7 @@ const ALERTS: &[Alert] = &[
         lasts: "0m",
         severity: "critical",
         summary: "a message was answered twice",
-        action: "Two processes may serve one token with different stores; else report the log lines of that turn.",
+        action: "Check for two processes with one token and different stores; otherwise report the log lines of that turn.",
     },
     Alert {
         name: "StaffaiModelsDown",
@@ -247,7 +247,7 @@ const ALERTS: &[Alert] = &[
         lasts: "0m",
         severity: "critical",
         summary: "no model of {{ $labels.instance }} works",
-        action: "Members get apologies; `/readyz` has the last error of each row, and `staffai check --models` tries each.",
+        action: "Members get apologies. `/readyz` has the last error of each row; `staffai check --models` tests each row.",
     },
     Alert {
         name: "StaffaiApologies",
@@ -255,7 +255,7 @@ const ALERTS: &[Alert] = &[
         lasts: "1m",
         severity: "warning",
         summary: "more than one turn in ten of {{ $labels.instance }} ends with an apology",
-        action: "`turn.failed` in the log names the reason, the place and the member of each, and where its time went.",
+        action: "`turn.failed` in the log has reason, place, member and the time per phase of each turn.",
     },
     Alert {
         name: "StaffaiSlow",
@@ -263,15 +263,15 @@ const ALERTS: &[Alert] = &[
         lasts: "5m",
         severity: "warning",
         summary: "one answer in twenty of {{ $labels.instance }} begins after more than 10 seconds",
-        action: "`turn.replied` in the log tells `lane_ms`, `permit_ms`, `model_ms`, `tools_ms` and `post_ms` of each turn; `staffai check --models` tries each row.",
+        action: "`turn.replied` in the log has `lane_ms`, `permit_ms`, `model_ms`, `tools_ms` and `post_ms` of each turn; `staffai check --models` tests each row.",
     },
     Alert {
         name: "StaffaiShedding",
         expression: "sum by (where) (increase(staffai_shed_total[5m])) > 0",
         lasts: "5m",
         severity: "warning",
-        summary: "work is turned away at {{ $labels.where }}",
-        action: "Members are told to come back; look at the bounds in use, and at who writes so much.",
+        summary: "work is rejected because of overload: {{ $labels.where }}",
+        action: "Members are asked to come back later. Check the bounds in use and the source of the load.",
     },
     Alert {
         name: "StaffaiActorRestarts",
@@ -279,15 +279,15 @@ const ALERTS: &[Alert] = &[
         lasts: "0m",
         severity: "warning",
         summary: "{{ $labels.actor }} was restarted more than five times in ten minutes",
-        action: "`actor.failed` says why; with `handling` `message` it is what somebody sent.",
+        action: "`actor.failed` has the reason; with `handling` `message`, one message causes the failures.",
     },
     Alert {
         name: "StaffaiActorHung",
         expression: "sum by (actor) (increase(staffai_actor_hung_total[10m])) > 0",
         lasts: "0m",
         severity: "warning",
-        summary: "a handler of {{ $labels.actor }} ran longer than it may",
-        action: "`actor.hung` says what was done; with `none is left` only a restart of the process ends it.",
+        summary: "a handler of {{ $labels.actor }} exceeded its time limit",
+        action: "`actor.hung` has the reaction of the watchdog; with `none is left`, restart the process.",
     },
     Alert {
         name: "StaffaiMailboxDeep",
@@ -295,15 +295,15 @@ const ALERTS: &[Alert] = &[
         lasts: "2m",
         severity: "warning",
         summary: "more than a thousand messages wait for {{ $labels.actor }}",
-        action: "Look at that actor's row in the dashboard, and at the processor.",
+        action: "Check the row of that actor in the dashboard, and the CPU usage.",
     },
     Alert {
         name: "StaffaiBoundUsed",
         expression: "staffai_bound_used / staffai_bound_max > 0.9",
         lasts: "5m",
         severity: "warning",
-        summary: "nine tenths of {{ $labels.bound }} are in use",
-        action: "Models that are slow hold permits; beyond the bound members are told to come back.",
+        summary: "more than 90 % of {{ $labels.bound }} is in use",
+        action: "Slow models hold permits; above the bound, members are asked to come back later.",
     },
     Alert {
         name: "StaffaiPartDown",
@@ -319,32 +319,32 @@ const ALERTS: &[Alert] = &[
         expression: "staffai_store_degraded == 1",
         lasts: "5m",
         severity: "critical",
-        summary: "the store fails and memory serves",
-        action: "Mend the store before the process is stopped: what only memory holds is lost then.",
+        summary: "the store fails, and state is kept in memory",
+        action: "Repair the store before stopping the process; otherwise unsaved data is lost.",
     },
     Alert {
         name: "StaffaiConfigurationRejected",
         expression: "staffai_config_rejected == 1",
         lasts: "5m",
         severity: "warning",
-        summary: "changed files are wrong and the old settings stay",
-        action: "`config.rejected` in the log names each mistake.",
+        summary: "changed files are invalid, and the previous settings stay in effect",
+        action: "`config.rejected` in the log lists each mistake.",
     },
     Alert {
         name: "StaffaiRestartsAgainAndAgain",
         expression: "resets(staffai_uptime_seconds[30m]) > 3",
         lasts: "0m",
         severity: "critical",
-        summary: "the process was started anew more than three times in half an hour",
-        action: "The end of the log before each start says why; exit 70 follows `actor.escalated`.",
+        summary: "the process restarted more than three times in 30 minutes",
+        action: "See the end of the log before each start; exit 70 follows `actor.escalated`.",
     },
     Alert {
         name: "StaffaiDiscordLimits",
         expression: "rate(staffai_discord_requests_total{status=\"429\"}[10m]) > 0.05",
         lasts: "10m",
         severity: "warning",
-        summary: "Discord limits requests again and again",
-        action: "Another program may use the same token; DISCORD_REQUESTS_PER_SECOND lowers the own budget.",
+        summary: "Discord answers 429 repeatedly",
+        action: "Check for another program with the same token, or lower DISCORD_REQUESTS_PER_SECOND.",
     },
 ];
 
