@@ -1,23 +1,23 @@
-//! Which addresses may be dialled. Both libraries panic or follow blindly when they get an address that they did not
-//! expect, so every address is checked here first, those that Discord sends included.
+//! Validation of addresses before dialling. The HTTP and the gateway library panic on unexpected addresses or follow
+//! them unchecked, so every address is checked here, including those that Discord sends.
 
 use domain::host::is_loopback;
 use http::Uri;
 
 use super::BadAccess;
 
-/// Checks the address of the request API and takes the slash from its end.
+/// Checks the address of the request API and removes trailing slashes.
 ///
 /// # Errors
-/// It is no `https` address (`http` on this machine, or anywhere when `allow_insecure`).
+/// The address is not `https` (`http` is allowed on this machine, or anywhere if `allow_insecure`).
 pub(super) fn api(address: &str, allow_insecure: bool) -> Result<String, BadAccess> {
     checked(address, ["https", "http"], allow_insecure)
 }
 
-/// Checks an address of the gateway and takes the slash from its end, because the gateway library adds one.
+/// Checks an address of the gateway and removes trailing slashes; the gateway library adds one.
 ///
 /// # Errors
-/// It is no `wss` address (`ws` on this machine, or anywhere when `allow_insecure`).
+/// The address is not `wss` (`ws` is allowed on this machine, or anywhere if `allow_insecure`).
 pub(super) fn gateway(address: &str, allow_insecure: bool) -> Result<String, BadAccess> {
     checked(address, ["wss", "ws"], allow_insecure)
 }
@@ -28,12 +28,12 @@ fn checked(address: &str, [safe, plain]: [&str; 2], allow_insecure: bool) -> Res
         return Err(bad("it has a query, a fragment, a user or white space"));
     }
     let base = address.trim_end_matches('/');
-    // The same parser as the gateway library, on the very text that the library will build.
-    let uri: Uri = format!("{base}/?v=10").parse().map_err(|_| bad("it is not an address"))?;
+    // Parses exactly the text that the gateway library will build, with the library's own parser.
+    let uri: Uri = format!("{base}/?v=10").parse().map_err(|_| bad("it is not a valid address"))?;
     let host = uri.host().filter(|host| !host.is_empty()).ok_or_else(|| bad("it has no host"))?;
     let port = uri.authority().is_some_and(|whole| whole.as_str().len() > host.len());
     if port && uri.port_u16().is_none() {
-        return Err(bad("it has a port that is none"));
+        return Err(bad("its port is invalid"));
     }
     match uri.scheme_str() {
         Some(scheme) if scheme == safe => Ok(base.to_owned()),
@@ -43,7 +43,7 @@ fn checked(address: &str, [safe, plain]: [&str; 2], allow_insecure: bool) -> Res
     }
 }
 
-/// Whether an address that was checked leads to this machine.
+/// True if a checked address is on this machine.
 pub(super) fn is_local(address: &str) -> bool {
     address.parse::<Uri>().is_ok_and(|uri| uri.host().is_some_and(is_loopback))
 }

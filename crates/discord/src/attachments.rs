@@ -1,5 +1,5 @@
-//! Files that came with messages, read from the platform's own content servers and from nowhere else: an address that a member
-//! could have made up is never dialled, no redirect is followed, and the bot's token is not sent along.
+//! Downloads of message attachments. Only the platform's content servers are dialled, never an address that a member
+//! could have invented. Redirects are not followed and the bot token is not sent.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::{Access, BadAccess, address};
 use http_client::{Failure, HttpClient, Outgoing};
 use ports::{Attachments, FetchError};
 
-/// The longest that one file may take, its last byte included.
+/// The timeout of one download, last byte included.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// Where Discord keeps the files of messages.
+/// Discord's content servers for message attachments.
 const CONTENT_SERVERS: [&str; 2] = ["https://cdn.discordapp.com", "https://media.discordapp.net"];
-/// How the paths of files of messages begin.
+/// The path prefixes of message attachments.
 const FOLDERS: [&str; 2] = ["/attachments/", "/ephemeral-attachments/"];
 
 /// Discord's content servers.
@@ -28,11 +28,11 @@ pub struct ContentServers {
 }
 
 impl ContentServers {
-    /// The content servers that belong to this request API: Discord's own, and the API's address itself. A service on this
-    /// machine keeps its own files, so there nothing else is ever asked.
+    /// Creates the content servers of a request API: Discord's own and the API's address. If the API is on this
+    /// machine, only that address is used, because a local service stores its own files.
     ///
     /// # Errors
-    /// The address cannot be used.
+    /// The address is invalid.
     pub fn new(access: &Access, rest: &Rest) -> Result<Self, BadAccess> {
         let own = address::api(&access.api_url, access.allow_insecure)?;
         let local = address::is_local(&own);

@@ -1,12 +1,12 @@
-//! What may follow a closed gateway connection: a pure table.
+//! A pure table of what the caller may do after a gateway connection closes.
 
 use ports::{AfterClose, Closed};
 
-/// The longest text of a peer that is kept, in characters; a close frame holds at most 123 bytes.
+/// The longest kept close text, in characters; a close frame holds at most 123 bytes.
 const MAX_TEXT: usize = 123;
 
-/// What a close by the peer means. No code means that the connection broke or the peer named none. `text` is what the peer said
-/// beside the code.
+/// Returns the meaning of a close by the peer. `None` means that the connection broke or the peer sent no code. `text`
+/// is the text of the close frame.
 #[must_use]
 pub fn by_code(code: Option<u16>, text: &str) -> Closed {
     let (next, why) = match code {
@@ -14,23 +14,23 @@ pub fn by_code(code: Option<u16>, text: &str) -> Closed {
         Some(1000 | 1001) => (AfterClose::Resume, "discord closed the connection"),
         Some(1006) => (AfterClose::Resume, "the connection broke or its heartbeats went unanswered"),
         Some(4000) => (AfterClose::Resume, "discord met an unknown error"),
-        Some(4001) => (AfterClose::Resume, "discord did not know what we sent"),
-        Some(4002) => (AfterClose::Resume, "discord could not read what we sent"),
-        Some(4003) => (AfterClose::Resume, "we sent something before identifying"),
+        Some(4001) => (AfterClose::Resume, "discord received an unknown opcode"),
+        Some(4002) => (AfterClose::Resume, "discord could not decode a payload"),
+        Some(4003) => (AfterClose::Resume, "a payload was sent before identifying"),
         Some(4004) => (
             AfterClose::Fatal,
             "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token",
         ),
-        Some(4005) => (AfterClose::Resume, "we identified twice"),
-        Some(4007) => (AfterClose::Identify, "the sequence to resume from was not accepted"),
-        Some(4008) => (AfterClose::Resume, "we sent too much"),
+        Some(4005) => (AfterClose::Resume, "the session was identified twice"),
+        Some(4007) => (AfterClose::Identify, "discord rejected the sequence of the resume"),
+        Some(4008) => (AfterClose::Resume, "too many payloads were sent"),
         Some(4009) => (AfterClose::Identify, "the session timed out"),
-        Some(4010) => (AfterClose::Fatal, "the shard is not one of this bot; set DISCORD_SHARDS to auto"),
+        Some(4010) => (AfterClose::Fatal, "discord rejected the shard as invalid; set DISCORD_SHARDS to auto"),
         Some(4011) => {
-            (AfterClose::Fatal, "the bot is in too many guilds for so few shards; set DISCORD_SHARDS to auto")
+            (AfterClose::Fatal, "the bot is in too many guilds for this number of shards; set DISCORD_SHARDS to auto")
         }
-        Some(4012) => (AfterClose::Fatal, "discord no longer speaks this version of its gateway; update the program"),
-        Some(4013) => (AfterClose::Fatal, "discord does not know the intents that we asked for; update the program"),
+        Some(4012) => (AfterClose::Fatal, "discord no longer supports this gateway version; update the program"),
+        Some(4013) => (AfterClose::Fatal, "discord rejected the requested intents; update the program"),
         Some(4014) => (
             AfterClose::Fatal,
             "the message content intent is off; switch it on at discord developer portal > Bot > Privileged Gateway Intents",
@@ -46,23 +46,23 @@ pub fn by_code(code: Option<u16>, text: &str) -> Closed {
     Closed { reason, next }
 }
 
-/// What an invalid session means: it may be resumed, or it is gone.
+/// Returns the meaning of INVALID_SESSION: the session can be resumed or is lost.
 #[must_use]
 pub fn invalid_session(resumable: bool) -> Closed {
     if resumable {
-        closed(AfterClose::Resume, "discord asked to resume the session anew")
+        closed(AfterClose::Resume, "discord asked to resume the session")
     } else {
-        closed(AfterClose::Identify, "the session is gone")
+        closed(AfterClose::Identify, "discord invalidated the session")
     }
 }
 
-/// Discord asked to connect anew.
+/// Returns the meaning of Discord's request to reconnect.
 #[must_use]
 pub fn reconnect() -> Closed {
-    closed(AfterClose::Resume, "discord asked to connect anew")
+    closed(AfterClose::Resume, "discord asked to reconnect")
 }
 
-/// An end in our own words.
+/// Creates an end with a reason of this program.
 pub fn closed(next: AfterClose, reason: impl Into<String>) -> Closed {
     Closed { reason: reason.into(), next }
 }

@@ -1,5 +1,5 @@
-//! Discord's messages turned into neutral facts. Only the fields that matter are read, and each of them as tolerantly as
-//! its meaning allows: an embed, component or sticker of an unknown kind must not hide a question.
+//! Converts Discord's messages to neutral data. Reads only the needed fields, each as tolerantly as its meaning allows:
+//! an unknown kind of embed, component or sticker must not hide a question.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -11,44 +11,44 @@ use super::DOOR;
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Attachment, Author, AuthorKind, MAX_ATTACHMENTS, Posted, Quoted, Seen, WantedModels};
 
-/// The first millisecond of Discord's ids, since the Unix epoch.
+/// The epoch of Discord's ids, in milliseconds since the Unix epoch.
 const DISCORD_EPOCH: u64 = 1_420_070_400_000;
 
-/// The longest name of a file and of its media type, in bytes: more than Discord allows.
+/// The longest file name and media type, in bytes; Discord's limits are lower.
 const MAX_FILE_NAME: usize = 2_048;
 
-/// The longest address of a file, in bytes; a signed one has some 300.
+/// The longest address of a file, in bytes; a signed one has about 300.
 const MAX_FILE_ADDRESS: usize = 4_096;
 
-/// The most messages of one bulk deletion that count; Discord deletes at most 100 at once.
+/// The most messages read from one bulk deletion; Discord deletes at most 100 at once.
 const BULK_MAX: usize = 1_000;
 
-/// The longest tag of a language, in bytes.
+/// The longest language tag, in bytes.
 const MAX_LOCALE: usize = 16;
 
-/// A message of the gateway or of the request API. Messages of the request API name no guild and no member:
-/// `guild` is what the caller knows of it.
+/// Reads a message of the gateway or of the request API. The request API omits guild and member: the caller passes the
+/// guild in `guild`, if known.
 ///
 /// # Errors
-/// It is no message. The error names the field.
+/// The JSON is not a message. The error names the field.
 pub fn posted(json: &str, me: UserId, guild: Option<&str>) -> Result<Posted, serde_json::Error> {
     let wire: WireMessage<'_> = serde_json::from_str(json)?;
     Ok(wire.into_posted(me, guild))
 }
 
-/// The message that `MESSAGE_DELETE` names.
+/// Returns the message of a `MESSAGE_DELETE`.
 ///
 /// # Errors
-/// It names none.
+/// It names no message.
 pub fn deleted(json: &str) -> Result<MessageId, serde_json::Error> {
     let wire: HasId = serde_json::from_str(json)?;
     Ok(message_id(wire.id))
 }
 
-/// The messages that `MESSAGE_DELETE_BULK` names, in order, at most [`BULK_MAX`].
+/// Returns the messages of a `MESSAGE_DELETE_BULK`, in order, at most [`BULK_MAX`].
 ///
 /// # Errors
-/// It names none.
+/// It names no messages.
 pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Bulk {
@@ -58,8 +58,8 @@ pub fn deleted_bulk(json: &str) -> Result<Vec<MessageId>, serde_json::Error> {
     Ok(wire.ids.into_iter().take(BULK_MAX).map(message_id).collect())
 }
 
-/// The place of a reaction to a message of ours, read from `MESSAGE_REACTION_ADD`; none when it is about the message of another
-/// account, or we reacted ourselves.
+/// Returns the place of a reaction to one of the bot's messages, read from `MESSAGE_REACTION_ADD`. Returns `None` for
+/// messages of other accounts and for the bot's own reactions.
 ///
 /// # Errors
 /// It names no place.
@@ -78,11 +78,11 @@ pub fn reacted(json: &str, me: UserId) -> Result<Option<Place>, serde_json::Erro
     Ok(ours.then(|| place(wire.channel)))
 }
 
-/// A guild, and the places in it where people write with the moment of the newest message. None for a guild that is
-/// not available. Places that cannot be read are left out; whether we may read there is not looked at.
+/// Returns a guild and its text places, each with the time of its newest message. Returns `None` for an unavailable
+/// guild. Unreadable places are skipped. The bot's permissions are not checked.
 ///
 /// # Errors
-/// It is no guild at all.
+/// The JSON is not a guild.
 pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Guild<'a> {
@@ -112,18 +112,18 @@ pub fn places(json: &str) -> Result<Option<GuildPlaces>, serde_json::Error> {
     Ok(Some(places))
 }
 
-/// The thread of a `THREAD_CREATE`, and the channel it belongs to. None when that is left out.
+/// Returns the thread of a `THREAD_CREATE` and its channel, or `None` if the channel is missing.
 ///
 /// # Errors
-/// It is no channel.
+/// The JSON is not a channel.
 pub fn thread(json: &str) -> Result<Option<(Place, Place)>, serde_json::Error> {
     serde_json::from_str::<Channel<'_>>(json).map(|channel| channel.thread())
 }
 
-/// The threads of a `THREAD_LIST_SYNC`, each with the channel it belongs to. Those that cannot be read are left out.
+/// Returns the threads of a `THREAD_LIST_SYNC`, each with its channel. Unreadable threads are skipped.
 ///
 /// # Errors
-/// It lists none.
+/// It has no list of threads.
 pub fn threads(json: &str) -> Result<Vec<(Place, Place)>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Synced<'a> {
@@ -149,13 +149,13 @@ struct Channel<'a> {
 
 #[derive(Deserialize)]
 struct ThreadTimes {
-    /// A thread that begins with a message has the id of that message, which may be much older.
+    /// A thread started from a message has the id of that message, which may be much older.
     #[serde(default)]
     create_timestamp: Option<WireTime>,
 }
 
 impl Channel<'_> {
-    /// Returns the moment of the newest message as far as Discord says: not before the place itself began.
+    /// Returns the time of the newest message as Discord reports it, but no earlier than the creation of the place.
     fn newest(&self) -> Timestamp {
         let made = time_of(WireMessageId::new(self.id.get()));
         let begun =
@@ -170,35 +170,36 @@ impl Channel<'_> {
     }
 }
 
-/// A guild's places.
+/// The places of a guild.
 #[derive(Debug, PartialEq, Eq)]
 pub struct GuildPlaces {
     /// The guild's id.
     pub guild: String,
-    /// The tag of the language that it prefers.
+    /// The tag of the guild's preferred language.
     pub locale: Option<String>,
-    /// Its places with the moment of the newest message, which Discord calls a hint; not before the moment when the place began.
+    /// Each place with the time of its newest message (a hint, according to Discord), no earlier than the creation of
+    /// the place.
     pub newest: Vec<(Place, Timestamp)>,
-    /// Its threads, each with the channel it belongs to.
+    /// The threads, each with its channel.
     pub threads: Vec<(Place, Place)>,
 }
 
-/// The fields of `READY` that are used.
+/// The used fields of `READY`.
 #[derive(Debug, Deserialize)]
 pub struct Ready {
-    /// The id to resume by.
+    /// The session id for a resume.
     pub session_id: String,
-    /// Where to resume.
+    /// The address for a resume.
     #[serde(default)]
     pub resume_gateway_url: Option<String>,
-    /// Who we are.
+    /// The bot's account.
     pub user: Me,
 }
 
-/// Our own account.
+/// The bot's account.
 #[derive(Debug, Deserialize)]
 pub struct Me {
-    /// Our id.
+    /// The account's id.
     pub id: UserId,
 }
 
@@ -283,7 +284,7 @@ struct WireMember<'a> {
 
 #[derive(Deserialize)]
 struct WireReference {
-    /// 0 is a reply, 1 a forwarded message.
+    /// 0 for a reply, 1 for a forwarded message.
     #[serde(default, rename = "type")]
     kind: u8,
     #[serde(default)]
@@ -316,13 +317,14 @@ struct WireAttachment {
 }
 
 impl WireReference {
-    /// The message that a reply replies to.
+    /// The message that a reply refers to.
     fn answered(self) -> Option<WireMessageId> {
         if self.kind == 0 { self.message_id } else { None }
     }
 }
 
-/// A part that is looked at on its own: when it is odd, it counts as missing and the rest of the message still stands.
+/// A part that is parsed separately: if it is malformed, it counts as missing and the rest of the message remains
+/// valid.
 #[derive(Clone, Copy, Default)]
 struct Tolerant<'a>(Option<&'a RawValue>);
 
@@ -385,7 +387,7 @@ impl WireMessage<'_> {
         }
     }
 
-    /// Pins, crossposts and forwards carry references too; only replies count.
+    /// Pins, crossposts and forwards also carry references; only replies count.
     fn quoted(&self, me: UserId) -> Option<Quoted> {
         if !matches!(self.kind, MessageType::Regular | MessageType::InlineReply) {
             return None;
@@ -408,8 +410,8 @@ impl WireMessage<'_> {
     }
 }
 
-/// The files of a message; those that cannot be read are left out. Names and addresses come from members in part, so none may
-/// be longer than Discord allows.
+/// Returns the files of a message; unreadable ones are skipped. Members influence names and addresses, so each is
+/// capped at Discord's limits.
 fn attachments(raw: Tolerant<'_>) -> Vec<Attachment> {
     let files: Vec<&RawValue> = raw.read().unwrap_or_default();
     let read = |raw: &&RawValue| serde_json::from_str::<WireAttachment>(raw.get()).ok();
@@ -433,7 +435,7 @@ impl WireUser {
     }
 }
 
-/// An account wrote it, in contrast to what Discord itself posts about joins, pins and boosts.
+/// True if an account wrote the message. False for messages of Discord itself about joins, pins and boosts.
 const fn is_written(kind: MessageType) -> bool {
     matches!(
         kind,
@@ -448,7 +450,7 @@ fn milliseconds(time: WireTime) -> Timestamp {
     Timestamp(u64::try_from(time.unix_timestamp_nanos() / 1_000_000).unwrap_or(0))
 }
 
-/// An id holds the moment when it was made.
+/// Returns the creation time contained in an id.
 pub(super) fn time_of(id: WireMessageId) -> Timestamp {
     Timestamp((id.get() >> 22) + DISCORD_EPOCH)
 }

@@ -1,4 +1,4 @@
-//! One text frame of the gateway, read without trust: for any content the outcome is a value.
+//! Parses one untrusted text frame of the gateway: any content yields a value, never a panic.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -15,80 +15,80 @@ use domain::ids::{MessageId, Place};
 use domain::incoming::Posted;
 use domain::manners::Draw;
 
-/// The largest frame that is looked into, in bytes. A guild's first frame can be large; nothing else comes near.
+/// The largest parsed frame, in bytes. Only a guild's first frame comes near this size.
 pub(super) const MAX_FRAME: usize = 4 * 1024 * 1024;
-/// The longest reason that is logged, in characters.
+/// The longest logged reason, in characters.
 const MAX_REASON: usize = 200;
 
-/// What a frame says.
+/// The content of a frame.
 #[derive(Debug)]
 pub(super) enum Reading {
-    /// HELLO: the interval of heartbeats.
+    /// HELLO, with the heartbeat interval.
     Hello(Duration),
-    /// The session is invalid; true when it may be resumed.
+    /// The session is invalid; true if it can be resumed.
     InvalidSession(bool),
-    /// The peer asks us to reconnect.
+    /// The peer requests a reconnect.
     Reconnect,
-    /// A heartbeat, its answer, or an operation without a meaning for us.
+    /// A heartbeat, its acknowledgement, or an irrelevant operation.
     Control,
     /// An event of the session.
     Dispatch {
-        /// Its sequence in the session.
+        /// The sequence number in the session.
         sequence: u64,
         /// The label of its kind.
         kind: &'static str,
-        /// What it says.
+        /// The content.
         event: Event,
     },
 }
 
-/// What an event of the session says.
+/// The content of a session event.
 #[derive(Debug)]
 pub(super) enum Event {
     Ready(Box<Ready>),
     Resumed,
     Posted(Box<Posted>),
     Deleted(Vec<MessageId>),
-    /// The places of a community, and what we may do in them.
+    /// The places of a guild, and the bot's permissions in them.
     Places(GuildPlaces, Option<Box<Change>>),
-    /// What we may do somewhere changed.
+    /// The bot's permissions changed.
     Rights(Box<Change>),
-    /// Threads, each with the channel it belongs to.
+    /// Threads, each with its channel.
     Threads(Vec<(Place, Place)>),
-    /// A community, its language, its owner or its roles changed.
+    /// The guild's data, language, owner or roles changed.
     GuildChanged(GuildPlaces, Box<Change>),
-    /// A reaction to a message of ours in this place.
+    /// A reaction to one of the bot's messages in this place.
     Reacted(Place),
-    /// A member ran or types a command.
+    /// A member ran or is typing a command.
     Interaction(Interaction),
-    /// Nothing for us.
+    /// An irrelevant event.
     Other,
 }
 
 /// A frame that could not be used.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Dropped {
-    /// Its sequence in the session; none when it could not be read.
+    /// Its sequence number in the session; `None` if unreadable.
     pub(super) sequence: Option<u64>,
     /// The label that it is counted under.
     pub(super) kind: &'static str,
-    /// Why it could not be used: names the field, never holds the content of messages.
+    /// The reason: names the field and never contains message content.
     pub(super) reason: String,
-    /// It was READY, which begins a session.
+    /// True if the frame was READY, which begins a session.
     pub(super) begins: bool,
 }
 
-/// Reads a frame. Frames that are not for us are passed over without being parsed where that is safe.
+/// Parses a frame. Irrelevant frames are skipped without full parsing where that is safe.
 ///
 /// # Errors
-/// It is too large, or malformed.
+/// The frame is too large or malformed.
 pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     let head = prefilter::head(text);
     if text.len() > MAX_FRAME {
-        let reason = format!("{} bytes are too many", text.len());
+        let reason = format!("{} bytes exceed the limit", text.len());
         return Err(dropped(head.map(|head| head.sequence), "giant", reason));
     }
-    // Each message is drawn for once, before it is known what it says.
+    // Draws once for each message, before its content is known.
     let draw = if head.is_none_or(|head| head.kind == "MESSAGE_CREATE") { filter.draw() } else { None };
     if let Some(head) = head
         && (!is_read(head.kind) || !is_for_us(head.kind, text, filter, draw))
@@ -100,7 +100,7 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     match envelope.op {
         0 => dispatch(&envelope, text, filter, draw),
         7 => Ok(Reading::Reconnect),
-        // Unless it says plainly that the session lives, it is gone.
+        // Unless the payload is exactly `true`, the session is lost.
         9 => Ok(Reading::InvalidSession(envelope.data() == "true")),
         10 => {
             let hello: Hello = serde_json::from_str(envelope.data()).map_err(|error| malformed(None, &error))?;
@@ -110,12 +110,13 @@ pub(super) fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     }
 }
 
-/// Why something could not be read, without the words of members in it: the names of fields stand in
-/// backticks, values in quotation marks.
+/// Returns why JSON could not be read, without content written by members: the parser puts field names in backticks and
+/// values in quotation marks.
 pub(super) fn reason(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let mut reason = String::with_capacity(text.len().min(MAX_REASON));
-    // Only the outermost marks are sure to be the parser's own, so everything between the first and the last goes.
+    // Only the outermost quotation marks are certain to be the parser's, so everything between the first and the last
+    // is removed.
     match (text.find('"'), text.rfind('"')) {
         (Some(first), Some(last)) if first < last => {
             reason.push_str(&text[..first]);
@@ -149,7 +150,7 @@ struct Hello {
     heartbeat_interval: u64,
 }
 
-/// Whether an event of this kind has to be parsed.
+/// True if an event of this kind must be parsed.
 fn is_for_us(kind: &str, text: &str, filter: &Filter, draw: Option<Draw>) -> bool {
     match kind {
         "MESSAGE_CREATE" => draw.is_some() || filter.may_be_ours(text),
@@ -210,7 +211,7 @@ fn dropped(sequence: Option<u64>, kind: &'static str, reason: String) -> Dropped
     Dropped { sequence, kind, reason, begins: false }
 }
 
-/// The kinds of events that are known: the name, the label, and whether the event is looked into.
+/// The known kinds of events: name, label, and true if the event is parsed.
 const KINDS: [(&str, &str, bool); 22] = [
     ("READY", "ready", true),
     ("RESUMED", "resumed", true),
@@ -239,12 +240,12 @@ const KINDS: [(&str, &str, bool); 22] = [
 /// The label of all other kinds.
 const OTHER: &str = "other";
 
-/// Whether events of this kind are looked into.
+/// True if events of this kind are parsed.
 fn is_read(kind: &str) -> bool {
     KINDS.iter().any(|(known, _, read)| *read && *known == kind)
 }
 
-/// The label of a kind of event: a closed set, so that a peer cannot fill the metrics with names.
+/// Returns the label of a kind of event. The set is closed, so a peer cannot create arbitrary metric labels.
 fn label(kind: &str) -> &'static str {
     KINDS.iter().find(|(known, ..)| *known == kind).map_or(OTHER, |(_, label, _)| label)
 }

@@ -1,6 +1,6 @@
-//! The gateway: one stream is one connection. The library below keeps the heartbeats and the handshake; it is never
-//! allowed to reconnect by itself, because it does so without pause. After the end of a stream the caller decides
-//! what follows.
+//! Discord's gateway: one stream is one connection. The gateway library sends heartbeats and performs the handshake. It
+//! must never reconnect by itself, because it does so without backoff. When a stream ends, the caller decides what
+//! happens next.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -33,22 +33,22 @@ mod display;
 use connection::{Connection, Frame};
 use display::{Display, Displays};
 
-/// The longest frame that is read on the task of its connection, in bytes. Longer ones, such as a large guild's first, are read on
-/// a thread for blocking work: no task holds a core for as long as that may take.
+/// The longest frame parsed on the task of its connection, in bytes. Longer ones, such as a large guild's first frame,
+/// are parsed on a blocking thread, so that no task occupies a core for long.
 pub(super) const IN_PLACE_MAX: usize = 64 * 1024;
-/// The most frames that are passed over before the sequence of the last of them is reported.
+/// The most skipped frames before the sequence number of the last is reported.
 const MAX_PASSED: u32 = 64;
 
-/// What the gateway needs to know besides how to reach Discord.
+/// Settings of the gateway besides access to Discord.
 #[derive(Debug, Clone, Default)]
 pub struct Interests {
-    /// Names that we listen to, compared without regard to case.
+    /// Names of the bot, compared case-insensitively.
     pub names: Vec<String>,
-    /// Direct messages are subscribed to and passed on.
+    /// True if direct messages are subscribed to and passed on.
     pub direct_messages: bool,
-    /// Reactions to messages of ours are subscribed to and passed on.
+    /// True if reactions to the bot's messages are subscribed to and passed on.
     pub reactions: bool,
-    /// Draws for messages that are not for us; none never draws.
+    /// The draws for messages not addressed to the bot; `None` never draws.
     pub lottery: Option<Lottery>,
 }
 
@@ -58,20 +58,20 @@ pub struct Gateway {
     shared: Arc<Shared>,
 }
 
-/// What all connections share.
+/// State shared by all connections.
 #[derive(Debug)]
 struct Shared {
     rest: Arc<Rest>,
     access: Access,
     interests: Interests,
-    /// The gateway's address; none until Discord was asked for it.
+    /// The gateway's address; `None` until Discord has returned it.
     address: Mutex<Option<String>>,
-    /// What each shard shows of us.
+    /// The presence shown by each shard.
     displays: Arc<Displays>,
 }
 
 impl Gateway {
-    /// A source of events for this bot. Nothing is sent yet.
+    /// Creates a source of events for this bot. Sends nothing yet.
     #[must_use]
     pub fn new(access: Access, interests: Interests, rest: Arc<Rest>) -> Self {
         Self {
@@ -124,11 +124,11 @@ impl ShardedSource for Gateway {
 }
 
 impl Shared {
-    /// Asks for advice and takes note of the gateway's address.
+    /// Requests Discord's connection advice and stores the gateway's address.
     async fn ask(&self) -> Result<Advice, SourceError> {
         let told = self.rest.gateway().await.map_err(refusal)?;
         let address = address::gateway(&told.url, self.access.allow_insecure)
-            .map_err(|error| SourceError::Unreachable(format!("the gateway's address is unusable: {error}")))?;
+            .map_err(|error| SourceError::Unreachable(format!("the gateway's address is invalid: {error}")))?;
         *self.address.lock() = Some(address);
         let limit = told.session_start_limit;
         Ok(Advice {
@@ -143,8 +143,8 @@ impl Shared {
         self.rest.me().await.map_err(refusal)
     }
 
-    /// The gateway's address, from Discord; asked for once. There is no other address to fall back on:
-    /// a program that was pointed at another service must never reach the real one by accident.
+    /// Returns the gateway's address, requested from Discord once. There is no fallback address: a program configured
+    /// for another service must never reach the real one by accident.
     async fn address(&self) -> Result<String, SourceError> {
         let known = self.address.lock().clone();
         if let Some(address) = known {
@@ -155,14 +155,15 @@ impl Shared {
         told.ok_or_else(|| SourceError::Unreachable("the gateway's address is unknown".to_owned()))
     }
 
-    /// The session, if it can be one of this shard with the configured service. Another service must not get our token.
+    /// Returns the session if it can belong to this shard at the configured service. Another service must not receive
+    /// the bot token.
     fn resumable(&self, session: Session, shard: Shard) -> Option<Session> {
         let here = session.service.as_ref().is_none_or(|service| *service == self.access.api_url);
         let resume_url = session.resume_url.clone().filter(|_| session.service.is_some());
         (here && session.total == shard.total).then_some(Session { resume_url, ..session })
     }
 
-    /// An address to resume at that can be dialled; others are as good as none.
+    /// Returns the resume address if it is valid; an invalid one counts as missing.
     fn resume_address(&self, told: Option<&str>) -> Option<String> {
         told.and_then(|told| address::gateway(told, self.access.allow_insecure).ok())
     }
@@ -174,30 +175,30 @@ fn refusal(error: PostError) -> SourceError {
             "discord rejected the bot token; set DISCORD_BOT_TOKEN to the token shown at discord developer portal > Bot > Reset Token"
                 .to_owned(),
         ),
-        error => SourceError::Unreachable(format!("discord could not be asked: {error}")),
+        error => SourceError::Unreachable(format!("the request to discord failed: {error}")),
     }
 }
 
-/// One connection as the caller sees it.
+/// One connection as seen by the caller.
 struct Stream {
     shared: Arc<Shared>,
     shard: Shard,
     /// The session to resume.
     session: Option<Session>,
-    /// Goes to the connection when that is opened.
+    /// Handed to the connection when it is opened.
     permit: Option<IdentifyPermit>,
     display: Display,
     live: Option<Live>,
-    /// A long frame that is being read elsewhere; whether the library below understood it.
+    /// A long frame being parsed on another thread; the flag is true if the gateway library understood it.
     reading: Option<(JoinHandle<Result<Reading, Dropped>>, bool)>,
-    /// Events to return, in order. One frame at most fills it.
+    /// Events to return, in order; at most those of one frame.
     told: VecDeque<StreamEvent>,
-    /// The sequence of the last frame that was passed over and not reported, and how many there were.
+    /// The sequence number of the last skipped and unreported frame, and the number of skipped frames.
     passed: Option<(u64, u32)>,
     end: Option<Closed>,
 }
 
-/// An open connection and what is looked for in its frames.
+/// An open connection and the filter for its frames.
 struct Live {
     connection: Connection,
     filter: Arc<Filter>,
@@ -214,7 +215,7 @@ impl EventStream for Stream {
                 return StreamEvent::Closed(end.clone());
             }
             if let Err(end) = self.step().await {
-                // The socket closes here, without a code, so that the session stays resumable.
+                // The socket is closed here without a close code, so that the session can be resumed.
                 (self.live, self.reading) = (None, None);
                 self.tell_passed();
                 self.end = Some(end);
@@ -224,7 +225,7 @@ impl EventStream for Stream {
 }
 
 impl Stream {
-    /// Takes one frame. Dropping this future loses nothing.
+    /// Processes one frame. Cancel-safe.
     async fn step(&mut self) -> Result<(), Closed> {
         if let Some((reading, understood)) = &mut self.reading {
             let understood = *understood;
@@ -247,7 +248,7 @@ impl Stream {
                 }
             },
             Some((_, many)) if many >= MAX_PASSED => None,
-            // Frames that wait already are taken first; before a real wait the sequence is reported.
+            // Frames that are already available are taken first; the sequence number is reported before a real wait.
             Some(_) => live.connection.frame().now_or_never(),
         };
         let Some(frame) = frame else {
@@ -261,7 +262,7 @@ impl Stream {
         let me = self.shared.me().await.map_err(unopened)?;
         let address = self.shared.address().await.map_err(unopened)?;
         let Some(permit) = self.permit.take() else {
-            return Err(close::closed(AfterClose::Resume, "the stream is spent"));
+            return Err(close::closed(AfterClose::Resume, "the stream has already ended"));
         };
         let interests = &self.shared.interests;
         let resume_address =
@@ -349,7 +350,7 @@ impl Stream {
 
     fn tell(&mut self, sequence: u64, event: Event, understood: bool) -> Result<(), Closed> {
         match event {
-            // The library below keeps the session for its heartbeats. If it could not read the frame, it has none.
+            // The gateway library needs the session for its heartbeats. If it could not read this frame, it has none.
             Event::Ready(_) if !understood => return Err(unreadable_ready("its resume address is missing")),
             Event::Ready(ready) => {
                 self.display.began();
@@ -370,7 +371,7 @@ impl Stream {
                 }
                 for (index, message) in messages.into_iter().enumerate() {
                     self.tell_now(StreamEvent::Incoming {
-                        // Only with the last of them the event is taken as a whole.
+                        // Only the last message completes the event.
                         sequence: if index == last { sequence } else { sequence.saturating_sub(1) },
                         incoming: Box::new(Incoming::Deleted(message)),
                     });
@@ -417,7 +418,7 @@ impl Stream {
         Ok(())
     }
 
-    /// The sequence of a returned event covers those that were passed over before it.
+    /// The sequence number of a returned event also covers the frames skipped before it.
     fn tell_now(&mut self, event: StreamEvent) {
         self.passed = None;
         self.told.push_back(event);
@@ -464,7 +465,7 @@ impl Stream {
     }
 }
 
-/// The parsers do not panic as far as anybody knows. If one does, it costs this frame only.
+/// The parsers have no known panic. A panic costs only this frame.
 fn read(text: &str, filter: &Filter) -> Result<Reading, Dropped> {
     catch_unwind(AssertUnwindSafe(|| frame::read(text, filter))).unwrap_or_else(|_| Err(panicked()))
 }
@@ -474,7 +475,7 @@ fn panicked() -> Dropped {
 }
 
 fn unreadable_ready(why: &str) -> Closed {
-    close::closed(AfterClose::Identify, format!("the beginning of the session could not be read: {why}"))
+    close::closed(AfterClose::Identify, format!("the start of the session could not be read: {why}"))
 }
 
 fn unopened(error: SourceError) -> Closed {

@@ -1,5 +1,6 @@
-//! Discord's interactions turned into neutral facts: a command that a member ran, or types, and a button of ours that they pressed.
-//! Menus, forms and foreign buttons are commands without a name: whoever used one is told that we do not know it.
+//! Converts Discord's interactions to neutral data: a command that a member ran or is typing, or a pressed button of
+//! the bot. Menus, forms and foreign buttons become commands without a name; the member is told that the command is
+//! unknown.
 
 use std::collections::HashMap;
 
@@ -12,34 +13,34 @@ use domain::command::{Callback, CallbackToken, Caller, Command, Typing};
 use domain::gate::{Choice, Click, Clicker};
 use domain::ids::Person;
 
-/// The most options of one command that are looked at.
+/// The most options read of one command.
 const OPTIONS_MAX: usize = 25;
-/// A member ran a command.
+/// The type of an interaction in which a member ran a command.
 const COMMAND: u8 = 2;
-/// A member pressed something below a message.
+/// The type of an interaction in which a member used a component of a message.
 const COMPONENT: u8 = 3;
-/// A member types a command.
+/// The type of an interaction in which a member is typing a command.
 const AUTOCOMPLETE: u8 = 4;
-/// A member sent a form.
+/// The type of an interaction in which a member sent a form.
 const FORM: u8 = 5;
-/// What they pressed is a button.
+/// The type of a component that is a button.
 const BUTTON: u8 = 2;
 
-/// An interaction with a meaning for us.
+/// A relevant interaction.
 #[derive(Debug)]
 pub enum Interaction {
-    /// Ran a command.
+    /// A command that a member ran.
     Command(Box<Command>),
-    /// Types one.
+    /// A command that a member is typing.
     Typing(Box<Typing>),
-    /// Decided about a call that waits.
+    /// A decision about a parked call.
     Decision(Box<Click>),
 }
 
-/// An interaction of the gateway. None for kinds without a meaning for us.
+/// Reads an interaction of the gateway. Returns `None` for irrelevant kinds.
 ///
 /// # Errors
-/// It is no interaction. The error names the field.
+/// The JSON is not an interaction. The error names the field.
 pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     let wire: Wire = serde_json::from_str(json)?;
     if wire.kind == COMPONENT {
@@ -55,7 +56,7 @@ pub fn read(json: &str) -> Result<Option<Interaction>, serde_json::Error> {
     }
     let data: Data = serde_json::from_value(wire.data.clone())?;
     let options: Vec<WireOption> = data.options.into_iter().take(OPTIONS_MAX).collect();
-    // Menus of messages and members have other types; we offer none.
+    // Menus of messages and members have other types; the bot offers none.
     if wire.kind == COMMAND && data.kind != chat_input() {
         return Ok(wire.unknown());
     }
@@ -106,7 +107,7 @@ struct Wire {
     locale: Option<String>,
 }
 
-/// An id of any kind, which becomes part of a path only as the number that it must be.
+/// An id of any kind, validated as a number before it becomes part of a path.
 #[derive(Deserialize)]
 #[serde(transparent)]
 struct Number(serenity::model::id::ApplicationId);
@@ -136,7 +137,7 @@ struct Member {
     roles: Vec<RoleId>,
 }
 
-/// Whom options name.
+/// The accounts that options name.
 #[derive(Default, Deserialize)]
 struct Resolved {
     #[serde(default)]
@@ -165,7 +166,7 @@ const fn chat_input() -> u8 {
     1
 }
 
-/// What was pressed.
+/// The pressed component.
 #[derive(Deserialize)]
 struct Pressed {
     #[serde(default)]
@@ -202,7 +203,7 @@ impl Wire {
         }
     }
 
-    /// Something that we never offered, as a command without a name.
+    /// Returns a command without a name, for an interaction that the bot never offered.
     fn unknown(&self) -> Option<Interaction> {
         Some(Interaction::Command(Box::new(Command {
             callback: self.callback(),
@@ -217,7 +218,7 @@ impl Wire {
         })))
     }
 
-    /// A press of a button that asks about a gate; whose it is, and where, the platform says.
+    /// Returns a press of an approval button. Discord supplies the member and the place.
     fn click(&self, pressed: &Pressed) -> Option<Click> {
         let (gate, choice) = Choice::of_button(&pressed.custom_id).filter(|_| pressed.component_type == BUTTON)?;
         let (place, by) = (events::place(self.channel()?), Clicker::Member(self.caller()?));
@@ -228,7 +229,7 @@ impl Wire {
         self.channel_id.or(self.channel.as_ref().map(|channel| channel.id))
     }
 
-    /// The channel of a thread. Other channels name a category there.
+    /// Returns the channel of a thread. For other channels this field is a category.
     fn parent(&self) -> Option<ChannelId> {
         self.channel.as_ref().filter(|channel| matches!(channel.kind, 10..=12)).and_then(|channel| channel.parent_id)
     }

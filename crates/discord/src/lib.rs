@@ -1,6 +1,5 @@
-//! The Discord door: one gateway connection at a time as a stream of neutral events, and one request at a time over
-//! its request API. Nothing here retries, waits for budgets or remembers turns: actors decide that. No type of
-//! Discord's wire leaves this module.
+//! The Discord door: gateway connections as streams of neutral events, and single requests of the request API. This
+//! crate does not retry, observe budgets or store turns: actors do. No wire type of Discord leaves it.
 
 use secrecy::SecretString;
 
@@ -38,35 +37,35 @@ mod testing;
 /// The name of this door in ids, keys, labels and logs.
 pub const DOOR: Door = Door::new("discord");
 
-/// The longest message that a bot may post, in Unicode scalar values.
+/// The longest message of a bot, in Unicode scalar values.
 pub const TEXT_LIMIT: usize = 2000;
 
-/// How to reach Discord.
+/// The address and credentials for Discord.
 #[derive(Debug, Clone)]
 pub struct Access {
-    /// Where the request API is, such as `https://discord.com`; `/api/v10` is added.
+    /// The base address of the request API, such as `https://discord.com`; `/api/v10` is appended.
     pub api_url: String,
-    /// The bot token, with or without the word `Bot` before it.
+    /// The bot token, with or without the prefix `Bot`.
     pub token: SecretString,
-    /// Plain `http` and `ws` are also taken for hosts other than this machine.
+    /// True if `http` and `ws` are allowed for hosts other than this machine.
     pub allow_insecure: bool,
 }
 
-/// The settings do not lead to Discord. The text never holds the token.
+/// Invalid access settings. The text never contains the token.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BadAccess {
-    /// The address cannot be used.
+    /// The address is invalid.
     #[error("the address '{address}' cannot be used: {reason}")]
     Address {
-        /// The address as it was given.
+        /// The configured address.
         address: String,
-        /// What is wrong with it.
+        /// The reason.
         reason: &'static str,
     },
-    /// The token cannot be sent.
-    #[error("the bot token is empty or has characters that no token has")]
+    /// The token contains characters that cannot be sent.
+    #[error("the bot token is empty or has invalid characters")]
     Token,
-    /// The HTTP client could not be made.
-    #[error("the http client could not be made: {0}")]
+    /// The HTTP client could not be created.
+    #[error("the http client could not be created: {0}")]
     Client(String),
 }

@@ -1,19 +1,21 @@
-//! Masked links. Discord shows only the label of `[label](address)`, so a label that reads like an address of its own could lead
-//! people elsewhere: such links are spelled out.
+//! Masked links. Discord shows only the label of `[label](address)`. A label that looks like a different address could
+//! mislead readers, so such links are expanded to show their address.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use reqwest::Url;
 
-/// The longest address that Discord makes a link of, in bytes; longer ones stay as they are.
+/// The longest address that Discord turns into a link, in bytes; longer ones are not changed.
 const ADDRESS_MAX: usize = 2_048;
-/// The longest end of a name that counts as one of a domain, in letters.
+/// The longest top-level domain, in letters.
 const DOMAIN_END_MAX: usize = 24;
-/// How many open brackets, from the innermost on, can begin a link. Discord takes one pair within a label.
+/// The number of open brackets, from the innermost outwards, that can begin a link. Discord allows one nested pair in a
+/// label.
 const NESTED_MAX: usize = 8;
 
-/// The text with every masked link spelled out whose label reads like an address at another host. Code stays as it is.
+/// Returns the text with each masked link expanded whose label looks like an address at another host. Code is not
+/// changed.
 pub(super) fn spelled_out(text: &str) -> Cow<'_, str> {
     if !text.contains("](") {
         return Cow::Borrowed(text);
@@ -21,7 +23,7 @@ pub(super) fn spelled_out(text: &str) -> Cow<'_, str> {
     let mut out = String::with_capacity(text.len());
     let (mut at, mut kept) = (0, 0);
     let (marks, closings, hosts) = (CodeMarks::of(text), closings(text), named_hosts(text));
-    // Where the innermost brackets that are still open stand, so that no letter is in more labels than these.
+    // Positions of the innermost open brackets; the bound also bounds the number of labels that contain a letter.
     let mut open: Vec<usize> = Vec::with_capacity(NESTED_MAX);
     while let Some(next) = text[at..].find(['[', ']', '`', '\\']) {
         at += next;
@@ -62,7 +64,7 @@ pub(super) fn spelled_out(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// Where the runs of backticks of a text begin, in order, by their lengths.
+/// The positions of runs of backticks in a text, in order, keyed by their length.
 struct CodeMarks(HashMap<usize, Vec<usize>>);
 
 impl CodeMarks {
@@ -78,7 +80,8 @@ impl CodeMarks {
         Self(runs)
     }
 
-    /// The length of the code that begins with the backticks at `at`, or of those when nothing closes them.
+    /// Returns the length of the code span that begins with the backticks at `at`, or of the backticks alone if none
+    /// close them.
     fn code(&self, text: &str, at: usize) -> usize {
         let length = run(&text[at..]);
         let alike = self.0.get(&length).map(Vec::as_slice).unwrap_or_default();
@@ -87,12 +90,12 @@ impl CodeMarks {
     }
 }
 
-/// How many backticks a text begins with.
+/// Returns the number of backticks at the start of a text.
 fn run(text: &str) -> usize {
     text.bytes().take_while(|byte| *byte == b'`').count()
 }
 
-/// Where each parenthesis of a text is closed in its own line, by where it opens.
+/// Maps each opening parenthesis to its closing one in the same line.
 fn closings(text: &str) -> HashMap<usize, usize> {
     let (mut open, mut closings) = (Vec::new(), HashMap::new());
     for at in memchr::memchr3_iter(b'(', b')', b'\n', text.as_bytes()) {
@@ -105,7 +108,7 @@ fn closings(text: &str) -> HashMap<usize, usize> {
     closings
 }
 
-/// The address in the parentheses that stand at `at`, and their length.
+/// Returns the address in the parentheses at `at`, and its length with them.
 fn address<'a>(text: &'a str, at: usize, closings: &HashMap<usize, usize>) -> Option<(&'a str, usize)> {
     let end = *closings.get(&at)?;
     let link = (end - at <= ADDRESS_MAX).then(|| text[at + 1..end].split_whitespace().next())??;
@@ -113,7 +116,7 @@ fn address<'a>(text: &'a str, at: usize, closings: &HashMap<usize, usize>) -> Op
     Some((address, end + 1 - at))
 }
 
-/// Whether a label with these hosts in it reads like an address at another host than that of the link.
+/// True if a label with these hosts looks like an address at a host other than the link's.
 fn misleads<'a>(mut named: impl Iterator<Item = &'a String>, address: &str) -> bool {
     let Some(target) = host_of(address) else { return false };
     let leads_there = |host: &String| {
@@ -123,7 +126,8 @@ fn misleads<'a>(mut named: impl Iterator<Item = &'a String>, address: &str) -> b
     named.any(|host| !leads_there(host))
 }
 
-/// The hosts that the words of a text read like, with the places of the words, in order. No word goes over the end of a label.
+/// Returns the hosts that words of a text look like, with the positions of the words, in order. A word ends at the end
+/// of a label.
 fn named_hosts(text: &str) -> Vec<(usize, String)> {
     let ends = |c: char| c.is_whitespace() || "()[]{},;\"'<>".contains(c);
     let mut hosts = Vec::new();
@@ -136,7 +140,7 @@ fn named_hosts(text: &str) -> Vec<(usize, String)> {
     hosts
 }
 
-/// The host that a word reads like, in the form in which addresses are compared.
+/// Returns the host that a word looks like, normalised for comparison.
 fn named_host(word: &str) -> Option<String> {
     let has_scheme = word.contains("://");
     let bare = word.split_once("://").map_or(word, |(_, bare)| bare);
@@ -147,17 +151,17 @@ fn named_host(word: &str) -> Option<String> {
     if is_domain || has_scheme { host_of(&format!("https://{host}")) } else { None }
 }
 
-/// The host of an address, in small letters and plain ASCII.
+/// Returns the host of an address, in lower-case ASCII.
 fn host_of(address: &str) -> Option<String> {
     Url::parse(address).ok()?.host_str().map(str::to_owned)
 }
 
-/// What a reader does not see in a label.
+/// True for markup characters, which are invisible in a label.
 const fn is_markup(letter: char) -> bool {
     matches!(letter, '*' | '_' | '~' | '`' | '|' | '\\' | '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2060}'..='\u{2064}' | '\u{feff}')
 }
 
-/// Other dots that look like one.
+/// Maps other Unicode dots that look like a full stop to one.
 const fn dotted(letter: char) -> char {
     match letter {
         '。' | '．' | '｡' | '․' => '.',
@@ -225,7 +229,7 @@ mod tests {
     #[test]
     fn looking_for_links_costs_in_proportion_to_the_text() {
         let texts = |size: usize| {
-            // Runs of backticks, each of another length, so that none closes another.
+            // Runs of backticks of distinct lengths, so that none closes another.
             let runs: Vec<String> =
                 (1..size).map(|length| "`".repeat(length)).take_while(|run| run.len() * run.len() < 2 * size).collect();
             let links = "](https://b.org)";

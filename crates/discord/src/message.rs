@@ -1,5 +1,5 @@
-//! A piece as the body of a request: Discord's builders for text and cards, a form for files. The body of any piece
-//! keeps to Discord's limits and has its allowed mentions.
+//! Converts a piece to a request body, with Discord's builders for text and cards and a form for files. Every body
+//! respects Discord's limits and sets its allowed mentions.
 
 use bytes::Bytes;
 use http::HeaderValue;
@@ -23,10 +23,10 @@ use ports::PostError;
 pub(super) const CARDS_MAX: usize = 10;
 /// The most files in one message.
 pub(super) const FILES_MAX: usize = 10;
-/// The most bytes of files in one message; every community may send ten million.
+/// The most bytes of files in one message; every guild allows ten million.
 pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// The most buttons in one row, which is all that we show.
+/// The most buttons in a row; only one row is shown.
 pub(super) const BUTTONS_MAX: usize = 5;
 /// The longest label of a button, in Unicode scalar values.
 const LABEL_MAX: usize = 80;
@@ -36,44 +36,44 @@ const TITLE_MAX: usize = 256;
 const TEXT_MAX: usize = 4_096;
 const NAME_MAX: usize = 256;
 const VALUE_MAX: usize = 1_024;
-/// The most short facts of a card.
+/// The most short fields of a card.
 const FIELDS_MAX: usize = 25;
-/// The longest texts of all cards of a message together.
+/// The longest total text of all cards of a message.
 const TOGETHER_MAX: usize = 6_000;
 /// The longest description of a file.
 const DESCRIPTION_MAX: usize = 1_024;
 /// The longest name of a file.
 const FILE_NAME_MAX: usize = 100;
 
-/// Whom what we post may notify. Roles and everyone never.
+/// The accounts that a post may notify. Roles and `@everyone` are never notified.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowedMentions {
     /// The member who is answered.
     pub answered: bool,
-    /// Members whom the text mentions.
+    /// Members mentioned in the text.
     pub mentioned: bool,
 }
 
 /// The body of a request.
 pub(super) struct Body {
-    /// What it is.
+    /// The media type.
     pub content_type: HeaderValue,
     /// JSON, or a form of JSON and files.
     pub bytes: Bytes,
 }
 
 impl Body {
-    /// This JSON.
+    /// Creates a JSON body.
     pub(super) fn json(json: Vec<u8>) -> Self {
         Self { content_type: HeaderValue::from_static("application/json"), bytes: json.into() }
     }
 }
 
-/// The body that posts a piece. The same nonce gives the first message back instead of a second one. What answers no
-/// message, such as a report, notifies no one.
+/// Builds the body that posts a piece. Discord returns the first message for a repeated nonce instead of posting a
+/// second one. A post that is not a reply, such as a report, notifies no account.
 ///
 /// # Errors
-/// It cannot be written as JSON.
+/// The piece cannot be written as JSON.
 pub(super) fn create(
     piece: &Piece,
     reference: Option<MessageReference>,
@@ -96,10 +96,10 @@ pub(super) fn create(
     body(&message, &piece.files)
 }
 
-/// The body that replaces everything in a message by a piece, also cards and files that it has no more.
+/// Builds the body that replaces a whole message by a piece. Cards and files that the piece lacks are removed.
 ///
 /// # Errors
-/// It cannot be written as JSON.
+/// The piece cannot be written as JSON.
 pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostError> {
     let message = EditMessage::new()
         .content(links::spelled_out(&piece.text))
@@ -113,7 +113,7 @@ pub(super) fn edit(piece: &Piece, pings: AllowedMentions) -> Result<Body, PostEr
 fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     let failed = |error: serde_json::Error| PostError::Transient(error.to_string());
     if files.is_empty() {
-        // The builders say so themselves.
+        // The builders already contain it.
         return Ok(Body::json(serde_json::to_vec(message).map_err(failed)?));
     }
     let mut json = serde_json::to_value(message).map_err(failed)?;
@@ -131,7 +131,7 @@ fn body(message: &impl Serialize, files: &[File]) -> Result<Body, PostError> {
     Ok(Body { content_type, bytes })
 }
 
-/// The JSON of a file; its number leads to its bytes.
+/// Returns the JSON of a file; its number refers to the part with its bytes.
 fn told(index: usize, file: &File) -> Value {
     let mut told = json!({"id": index, "filename": file_name(&file.name)});
     if !is_blank(&file.description) {
@@ -140,7 +140,7 @@ fn told(index: usize, file: &File) -> Value {
     told
 }
 
-/// The name with nothing in it that a form or a file system reads as something else.
+/// Returns the name without characters that are special in forms or file systems.
 fn file_name(name: &str) -> String {
     let plain = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
     name.chars().map(plain).take(FILE_NAME_MAX).collect()
@@ -164,7 +164,7 @@ fn cards(piece: &Piece) -> Vec<CreateEmbed> {
     piece.cards.iter().take(CARDS_MAX).map(|card| embed(card, &mut left)).collect()
 }
 
-/// A card within the limits, and within what is left for all of them.
+/// Builds a card within its own limits and within the remaining limit `left` of all cards.
 fn embed(card: &Card, left: &mut usize) -> CreateEmbed {
     let mut take = |text: &str, most: usize| {
         let text = capped(text.trim(), most.min(*left));
@@ -201,12 +201,12 @@ fn is_web(url: &str) -> bool {
     scheme.is_some_and(|scheme| scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http"))
 }
 
-/// The beginning of a text, which alone is looked through for links; spelling them out makes no text longer.
+/// Caps a text and expands misleading links. Only the kept beginning is scanned; expanding never makes a text longer.
 fn linked(text: &str, most: usize) -> String {
     links::spelled_out(&capped(text.trim(), most)).into_owned()
 }
 
-/// A text of at most so many scalar values, cut between graphemes with a sign that something is missing.
+/// Truncates a text to `most` scalar values, between graphemes, with a sign that text is missing.
 fn capped(text: &str, most: usize) -> String {
     if text.chars().nth(most).is_none() {
         return text.to_owned();
@@ -222,7 +222,7 @@ fn capped(text: &str, most: usize) -> String {
     if most == 0 { kept } else { format!("{kept}…") }
 }
 
-/// Always present: without it Discord would notify everyone whom the text mentions.
+/// Always sent: without it, Discord would notify all accounts that the text mentions.
 fn allowed(pings: AllowedMentions) -> CreateAllowedMentions {
     CreateAllowedMentions::new().replied_user(pings.answered).all_users(pings.mentioned)
 }

@@ -1,5 +1,5 @@
-//! Looks at the bytes of a frame before anything is parsed. A busy community posts hundreds of messages for each one
-//! that is meant for us, and parsing is what costs. The filter may let too much through, never too little.
+//! Filters frames by their bytes before parsing. A busy guild posts hundreds of messages for each one addressed to the
+//! bot, and parsing dominates the cost. False positives are possible, false negatives are not.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use serenity::model::id::UserId;
 use domain::manners::Draw;
 use ports::Dice;
 
-/// The kind and the place in the order of an event, read from its first bytes.
+/// The kind and sequence number of an event, read from its first bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Head<'a> {
     /// The event's name, such as `MESSAGE_CREATE`.
     pub kind: &'a str,
-    /// Its place in the session's order.
+    /// The sequence number in the session.
     pub sequence: u64,
 }
 
-/// The head of an event whose keys stand in the order in which Discord writes them: `t`, `s`, `op`, `d`. None for
-/// everything else, which then has to be parsed.
+/// Reads the head of an event whose keys are in Discord's order: `t`, `s`, `op`, `d`. Returns `None` otherwise; the
+/// frame must then be parsed.
 #[must_use]
 pub fn head(text: &str) -> Option<Head<'_>> {
     let rest = text.strip_prefix(r#"{"t":""#)?;
@@ -37,25 +37,25 @@ pub fn head(text: &str) -> Option<Head<'_>> {
     Some(Head { kind, sequence })
 }
 
-/// Decides whether a message can be meant for us.
+/// Decides if a message can be addressed to the bot.
 #[derive(Debug)]
 pub struct Filter {
     me: UserId,
-    /// Our id as Discord writes all ids, in quotation marks: it stands wherever we are mentioned, and as the author of
-    /// a quoted message of ours.
+    /// The bot's id in quotation marks, as Discord writes ids. It occurs in every mention of the bot and as the author
+    /// of a quoted message of the bot.
     id: Finder<'static>,
     names: Names,
-    /// Direct messages are for us too.
+    /// True if direct messages count as addressed to the bot.
     direct: bool,
     lottery: Option<Lottery>,
 }
 
-/// Draws for messages that are not for us. A message that loses is passed over without being parsed.
+/// Random draws for messages not addressed to the bot. A message that loses is skipped without being parsed.
 #[derive(Clone)]
 pub struct Lottery {
-    /// Chance.
+    /// The source of randomness.
     pub dice: Arc<dyn Dice>,
-    /// The chances of both draws as they are now, each 0 to 1.
+    /// Returns the current probabilities of both draws, each 0 to 1.
     pub chances: Arc<dyn Fn() -> (f64, f64) + Send + Sync>,
 }
 
@@ -77,52 +77,52 @@ impl Lottery {
 }
 
 impl Filter {
-    /// A filter for this account, these names (compared without regard to case; empty ones count for nothing) and, when
-    /// wanted, direct messages.
+    /// Creates a filter for this account, these names (compared case-insensitively; empty ones are ignored) and, if
+    /// `direct`, direct messages.
     #[must_use]
     pub fn new(me: UserId, names: &[String], direct: bool) -> Self {
         let id = format!("\"{me}\"");
         Self { me, id: Finder::new(id.as_bytes()).into_owned(), names: Names::new(names), direct, lottery: None }
     }
 
-    /// The same, with draws for messages that are not for us.
+    /// Adds draws for messages not addressed to the bot.
     #[must_use]
     pub fn with_lottery(self, lottery: Option<Lottery>) -> Self {
         Self { lottery, ..self }
     }
 
-    /// The draws for one message when they won; almost always none.
+    /// Returns the won draws for one message; almost always `None`.
     #[must_use]
     pub fn draw(&self) -> Option<Draw> {
         self.lottery.as_ref().and_then(Lottery::draw)
     }
 
-    /// False only when this `MESSAGE_REACTION_ADD` frame is not about a message of ours.
+    /// False only if this `MESSAGE_REACTION_ADD` frame is not about a message of the bot.
     #[must_use]
     pub fn may_be_about_ours(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         self.id.find(bytes).is_some() || memmem::find(bytes, br"\u00").is_some()
     }
 
-    /// Our own id.
+    /// Returns the bot's id.
     #[must_use]
     pub fn me(&self) -> UserId {
         self.me
     }
 
-    /// False only when an event says nothing about us.
+    /// False only if an event does not contain the bot's id.
     #[must_use]
     pub fn holds_our_id(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
         self.id.find(bytes).is_some() || memmem::find(bytes, br"\u00").is_some()
     }
 
-    /// False only when this `MESSAGE_CREATE` frame neither mentions us, nor replies to us, nor may reply to us, nor holds
-    /// one of our names, nor is a direct message while those are answered.
+    /// False only if this `MESSAGE_CREATE` frame does not mention the bot, is not and cannot be a reply to it, contains
+    /// none of its names, and is not a direct message (if those are enabled).
     #[must_use]
     pub fn may_be_ours(&self, text: &str) -> bool {
         let bytes = text.as_bytes();
-        // Digits and keys can be written as escapes. That is rare, so looking closer costs next to nothing.
+        // Digits and keys can be written as escapes. That is rare, so such frames are always parsed.
         self.holds_our_id(text)
             || replies_to_unseen(bytes)
             || self.names.may_occur(text)
@@ -130,13 +130,13 @@ impl Filter {
     }
 }
 
-/// A reply whose quoted message was not sent along may be a reply to us.
+/// True for a reply without its quoted message, which may be a reply to the bot.
 fn replies_to_unseen(bytes: &[u8]) -> bool {
     memmem::find(bytes, br#""message_reference""#).is_some()
         && memmem::find(bytes, br#""referenced_message""#).is_none()
 }
 
-/// Other parts of a message name guilds as well, so only a look at the outermost fields is sure.
+/// Other parts of a message also name guilds, so only the outermost fields are decisive.
 fn is_direct(text: &str) -> bool {
     #[derive(Deserialize)]
     struct Frame {
@@ -150,12 +150,12 @@ fn is_direct(text: &str) -> bool {
     serde_json::from_str::<Frame>(text).map_or(true, |frame| frame.d.guild_id.is_none())
 }
 
-/// The names that we listen to.
+/// The bot's names.
 #[derive(Debug)]
 struct Names {
-    /// In lower case.
+    /// The names in lower case.
     lower: Vec<String>,
-    /// Some name has a character that JSON may write as an escape of two characters.
+    /// True if a name has a character that JSON may write as a two-character escape.
     escapable: bool,
 }
 
@@ -182,13 +182,13 @@ impl Names {
         if text.is_ascii() {
             return self.lower.iter().any(|name| contains_ascii(bytes, name.as_bytes()));
         }
-        // Some letters beyond ASCII become ASCII in lower case, so the whole text has to be turned.
+        // Some non-ASCII letters become ASCII in lower case, so the whole text must be converted.
         let text = text.to_lowercase();
         self.lower.iter().any(|name| text.contains(name.as_str()))
     }
 }
 
-/// Looks for `name`, which is in lower case, without regard to the case of ASCII letters.
+/// True if the bytes contain `name`, which is in lower case, ignoring ASCII case.
 fn contains_ascii(bytes: &[u8], name: &[u8]) -> bool {
     let Some(first) = name.first() else {
         return false;

@@ -1,5 +1,5 @@
-//! Discord's request API, one attempt for each call. It never retries, never follows a redirect, never talks to
-//! another host than the configured one, and never shows the token.
+//! Discord's request API: one attempt for each call. The client never retries, follows redirects, contacts a host other
+//! than the configured one or reveals the token.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -43,15 +43,15 @@ mod surroundings;
 use answer::{RestError, RestResponse};
 use counted::Fine;
 
-/// The longest that a whole request may take.
+/// The timeout of a whole request.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// The longest that opening a connection may take.
+/// The timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long an unused connection is kept; each holds some thirty kilobytes.
+/// The idle timeout of a connection; each takes about thirty kilobytes.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(20);
-/// The most messages that one read gives.
+/// The most messages returned by one read.
 const HISTORY_LIMIT: u8 = 100;
-/// How we name ourselves, in the form that Discord asks of bots: an address and a version. Others may be turned away.
+/// The user agent in the form that Discord requires of bots, with an address and a version. Others may be rejected.
 pub(super) const USER_AGENT: &str =
     concat!("DiscordBot (", env!("CARGO_PKG_HOMEPAGE"), ", ", env!("CARGO_PKG_VERSION"), ") staffai");
 
@@ -59,27 +59,27 @@ pub(super) const USER_AGENT: &str =
 #[derive(Debug)]
 pub struct Rest {
     client: HttpClient,
-    /// The address before the path of a request.
+    /// The prefix of all request addresses.
     base: String,
-    /// Counts requests that went well, which most do.
+    /// Counters of successful requests.
     fine: Fine,
     authorization: HeaderValue,
-    /// Our own id; empty until it is known.
+    /// The bot's id; empty until known.
     me: OnceLock<UserId>,
-    /// The id of our application; empty until it is known.
+    /// The id of the bot's application; empty until known.
     application: OnceLock<String>,
-    /// Our permissions, as far as they are known.
+    /// The bot's permissions, as far as known.
     pub(super) rights: Rights,
-    /// What is known of threads and guilds, and messages do not have.
+    /// Known threads and guilds; messages do not contain this data.
     pub(super) threads: Threads,
     pings: AllowedMentions,
 }
 
 impl Rest {
-    /// A client for this address and token. Nothing is sent yet.
+    /// Creates a client for this address and token. Sends nothing yet.
     ///
     /// # Errors
-    /// The address or the token cannot be used.
+    /// The address or the token is invalid.
     pub fn new(access: &Access) -> Result<Self, BadAccess> {
         let base = address::api(&access.api_url, access.allow_insecure)?;
         let token = bare_token(access);
@@ -109,18 +109,18 @@ impl Rest {
         })
     }
 
-    /// The client behind it, which has read the system's certificates.
+    /// Returns the underlying client, which has read the system's certificates.
     pub(super) fn client(&self) -> HttpClient {
         self.client.clone()
     }
 
-    /// The same, but what it posts may notify these people.
+    /// Sets the accounts that posts may notify.
     #[must_use]
     pub fn pinging(self, pings: AllowedMentions) -> Self {
         Self { pings, ..self }
     }
 
-    /// What Discord advises for connecting, and where its gateway is.
+    /// Requests Discord's connection advice and the gateway's address.
     ///
     /// # Errors
     /// See [`PostError`].
@@ -128,7 +128,7 @@ impl Rest {
         self.send(Method::GET, "/gateway/bot", None).await?.json()
     }
 
-    /// Our own id; asked once.
+    /// Returns the bot's id, requested once.
     ///
     /// # Errors
     /// See [`PostError`].
@@ -140,23 +140,23 @@ impl Rest {
         Ok(*self.me.get_or_init(|| told.id))
     }
 
-    /// Our own id; none until it is known.
+    /// Returns the bot's id, if known.
     pub(super) fn known_me(&self) -> Option<UserId> {
         self.me.get().copied()
     }
 
-    /// Keeps our own id, which READY has too.
+    /// Stores the bot's id, which READY also contains.
     pub(super) fn know_me(&self, me: UserId) {
-        // The first answer stays: a token belongs to one account for good.
+        // The first value is final: a token belongs to one account permanently.
         self.me.get_or_init(|| me);
     }
 
-    /// One request, one answer with a status of success.
+    /// Sends one request and returns a response with a success status.
     async fn send(&self, method: Method, path: &str, body: Option<Body>) -> Result<RestResponse, RestError> {
         self.send_with(HeaderMap::new(), method, path, body).await
     }
 
-    /// The same with further headers.
+    /// Like `send`, with further headers.
     async fn send_with(
         &self,
         headers: HeaderMap,
@@ -228,7 +228,7 @@ impl Rest {
         let me = self.me().await?;
         let mut answer = self.send(Method::GET, &path, None).await?;
         let body = answer.take_body();
-        // A hundred messages can be some megabytes: no task holds a core for as long as reading those may take.
+        // A hundred messages can be some megabytes; parsing them on a task would occupy a core for too long.
         let read = tokio::task::spawn_blocking(move || posted(&body, me));
         let messages =
             read.await.map_err(|_| PostError::Unsure("the answer of discord could not be read".to_owned()))??;
@@ -289,7 +289,7 @@ impl Poster for Rest {
     }
 }
 
-/// The messages of an answer, oldest first; those that cannot be read are left out.
+/// Returns the messages of a response, oldest first; unreadable ones are skipped.
 fn posted(body: &[u8], me: UserId) -> Result<Vec<Posted>, PostError> {
     let raws: Vec<&RawValue> = serde_json::from_slice(body).map_err(|error| answer::undecodable(&error))?;
     let mut messages: Vec<Posted> = Vec::with_capacity(raws.len());
@@ -302,12 +302,12 @@ fn posted(body: &[u8], me: UserId) -> Result<Vec<Posted>, PostError> {
             }
         }
     }
-    // Discord sends the newest first. Ids are numbers without leading zeros, so a longer one is a later one.
+    // Discord sends the newest first. Ids are numbers without leading zeros, so a longer one is later.
     messages.sort_by(|a, b| (a.id.id.len(), &a.id.id).cmp(&(b.id.id.len(), &b.id.id)));
     Ok(messages)
 }
 
-/// The token without the word `Bot`, which requests have before it.
+/// Returns the token without the prefix `Bot`, which requests add.
 pub(super) fn bare_token(access: &Access) -> &str {
     let token = access.token.expose_secret().trim();
     match token.strip_prefix("Bot") {
@@ -316,7 +316,7 @@ pub(super) fn bare_token(access: &Access) -> &str {
     }
 }
 
-/// An id becomes part of a path only as the number that it must be.
+/// Validates an id as a number before it becomes part of a path.
 fn channel(place: &Place) -> Result<ChannelId, PostError> {
     if place.door != DOOR {
         return Err(foreign("the place"));

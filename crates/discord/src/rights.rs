@@ -1,8 +1,9 @@
-//! Whether our own permissions allow an answer, as far as the gateway told. By Discord's documented order: what everyone may,
-//! what our roles add, then what the channel takes and gives for everyone, for our roles, and for ourselves.
+//! The bot's permissions to answer, as far as the gateway reported them. Evaluated in Discord's documented order:
+//! permissions of `@everyone`, of the bot's roles, then the channel's overwrites for `@everyone`, for the roles and for
+//! the bot.
 //!
-//! Only the few bits that matter are kept, so a community takes some kilobytes. What is not known counts as allowed: the post
-//! itself will tell.
+//! Only the relevant bits are stored, so a guild takes some kilobytes. Unknown permissions count as granted: the post
+//! itself then reveals a refusal.
 
 use std::collections::HashMap;
 
@@ -14,54 +15,54 @@ use domain::ids::{Place, Timestamp};
 
 pub mod wire;
 
-/// The most communities that are known at once; one shard has at most 2,500. Further ones count as unknown.
+/// The most known guilds; a shard has at most 2,500. Further ones count as unknown.
 const GUILDS_MAX: usize = 10_000;
-/// The most channels that are known of one community; Discord allows 500.
+/// The most known channels of a guild; Discord allows 500.
 const CHANNELS_MAX: usize = 1_000;
-/// The most roles that are known of one community; Discord allows 250.
+/// The most known roles of a guild; Discord allows 250.
 const ROLES_MAX: usize = 500;
 
-/// May see the channel.
+/// The bit for seeing a channel.
 const VIEW: u8 = 1;
-/// May write in it.
+/// The bit for writing in a channel.
 const SEND: u8 = 1 << 1;
-/// May write in its threads.
+/// The bit for writing in the threads of a channel.
 const SEND_IN_THREADS: u8 = 1 << 2;
-/// May do everything.
+/// The bit of administrators.
 const ADMINISTRATOR: u8 = 1 << 3;
 
-/// Discord's bits, and ours.
+/// Discord's bits and the compact ones.
 const BITS: [(u64, u8); 4] = [(1 << 10, VIEW), (1 << 11, SEND), (1 << 38, SEND_IN_THREADS), (1 << 3, ADMINISTRATOR)];
 
-/// The bits that matter.
+/// Returns the relevant bits.
 fn compact(permissions: u64) -> u8 {
     BITS.iter().filter(|(theirs, _)| permissions & theirs != 0).fold(0, |bits, (_, ours)| bits | ours)
 }
 
-/// What is known of one community.
+/// The known permissions in one guild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guild {
     id: u64,
-    /// We own it.
+    /// True if the bot owns it.
     owned: bool,
-    /// We as a member of it; none while that is unknown.
+    /// The bot's membership; `None` while unknown.
     ourselves: Option<Ourselves>,
-    /// What each role allows, by id.
+    /// The permissions of each role, by id.
     roles: Vec<(u64, u8)>,
-    /// What each channel changes, by id.
+    /// The overwrites of each channel, by id.
     channels: Vec<(u64, Box<[Overwrite]>)>,
 }
 
-/// We as a member.
+/// The bot's membership in a guild.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ourselves {
     id: u64,
     roles: Box<[u64]>,
-    /// We may only read until then.
+    /// The end of the bot's timeout; until then it may only read.
     silenced_until: Timestamp,
 }
 
-/// What a channel takes and gives for a role or a person.
+/// The permissions that a channel denies and grants to a role or an account.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Overwrite {
     id: u64,
@@ -69,29 +70,30 @@ pub struct Overwrite {
     deny: u8,
 }
 
-/// Something that changed.
+/// A change of permissions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// A community came, with everything about it.
+    /// The bot received a guild with all of its permissions.
     Guild(Guild),
-    /// The owner or the roles of a community changed; its channels and what we are there stay.
+    /// The owner or the roles of a guild changed; its channels and the bot's membership stay.
     GuildUpdate(Guild),
-    /// A community went.
+    /// A guild was removed.
     GuildGone(u64),
-    /// A channel of a community came or changed.
+    /// A channel was created or changed.
     Channel(u64, u64, Box<[Overwrite]>),
-    /// A channel of a community went.
+    /// A channel was removed.
     ChannelGone(u64, u64),
-    /// A role of a community came or changed.
+    /// A role was created or changed.
     Role(u64, u64, u8),
-    /// A role of a community went.
+    /// A role was removed.
     RoleGone(u64, u64),
-    /// We changed in a community.
+    /// The bot's membership changed.
     Ourselves(u64, Ourselves),
 }
 
 impl Change {
-    /// Where something may be allowed after it that was not before: in one place, or (inner none) anywhere; none when it only takes.
+    /// Returns where the change may grant permissions: in one place, or anywhere (inner `None`). Returns `None` if it
+    /// only removes them.
     #[expect(clippy::option_option, reason = "nothing, everywhere and one place are three answers")]
     pub(super) fn may_open(&self) -> Option<Option<Place>> {
         match self {
@@ -104,12 +106,12 @@ impl Change {
     }
 }
 
-/// What is known of all communities.
+/// The known permissions in all guilds.
 #[derive(Debug, Default)]
 pub struct Rights(Mutex<HashMap<u64, Guild>>);
 
 impl Rights {
-    /// Takes note of a change.
+    /// Records a change.
     pub fn learn(&self, change: Change) {
         let mut guilds = self.0.lock();
         match change {
@@ -153,14 +155,14 @@ impl Rights {
         }
     }
 
-    /// Whether anything is known of a community.
+    /// True if a guild is known.
     #[must_use]
     pub fn knows(&self, guild: &str) -> bool {
         let guilds = self.0.lock();
         guild.parse().is_ok_and(|guild: u64| guilds.contains_key(&guild))
     }
 
-    /// Whether we may answer in a place at a moment; a thread is looked up by its channel. True when that is not known.
+    /// True if the bot may answer in a place at a time, or if that is unknown. A thread is looked up by its channel.
     #[must_use]
     pub fn may_answer(&self, guild: Option<&str>, place: &Place, parent: Option<&Place>, at: Timestamp) -> bool {
         let number = |id: &str| id.parse::<u64>().ok();
@@ -172,21 +174,21 @@ impl Rights {
         allowed.unwrap_or(true)
     }
 
-    /// Those of these places of a community where we may answer, as far as is known: what is said elsewhere is not for us.
+    /// Returns those places of a guild where the bot may answer, as far as known. Messages elsewhere are ignored.
     pub(super) fn answerable(
         &self,
         guild: &str,
         mut places: Vec<(Place, Timestamp)>,
         threads: &Threads,
     ) -> Vec<(Place, Timestamp)> {
-        // A timeout of ours ends by itself, so it counts for nothing here.
+        // A timeout of the bot ends by itself, so it is ignored here.
         let later = Timestamp(u64::MAX);
         places.retain(|(place, _)| self.may_answer(Some(guild), place, threads.parent(place).as_ref(), later));
         places
     }
 }
 
-/// Puts a value into a list that is sorted by id, unless it is full.
+/// Puts a value into a list sorted by id, unless the list is full.
 fn put<T>(list: &mut Vec<(u64, T)>, id: u64, value: T, most: usize) {
     match list.binary_search_by_key(&id, |(known, _)| *known) {
         Ok(at) => list[at].1 = value,
@@ -200,13 +202,13 @@ fn get<T>(list: &[(u64, T)], id: u64) -> Option<&T> {
 }
 
 impl Guild {
-    /// Whether we may answer in a channel or in its threads; none when that is not known.
+    /// True if the bot may answer in a channel or in its threads; `None` if unknown.
     fn allows(&self, channel: u64, thread: bool, at: Timestamp) -> Option<bool> {
         if self.owned {
             return Some(true);
         }
         let Ourselves { id, roles, silenced_until } = self.ourselves.as_ref()?;
-        // The role of everyone has the number of its community.
+        // The role `@everyone` has the id of its guild.
         let everyone = *get(&self.roles, self.id)?;
         let mut may = roles.iter().filter_map(|role| get(&self.roles, *role)).fold(everyone, |may, role| may | role);
         if may & ADMINISTRATOR != 0 {

@@ -1,5 +1,5 @@
-//! A request API for tests: it takes one request after another over real sockets, records them, and answers with the
-//! bytes that the test wrote.
+//! A request API for tests: receives requests one after another over real sockets, records them, and sends the test's
+//! responses.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -7,20 +7,20 @@ use tokio::sync::mpsc;
 
 use super::Access;
 
-/// The token in all tests; it must never show anywhere but in the one header.
+/// The token in all tests; it may only appear in the authorization header.
 pub(super) const TOKEN: &str = "MTk4.secret-of-the-test.k3y";
 
-/// A request as it came.
+/// A recorded request.
 #[derive(Debug)]
 pub(super) struct Request {
-    /// Such as `GET /api/v10/users/@me`.
+    /// The request line without the version, such as `GET /api/v10/users/@me`.
     pub(super) line: String,
-    /// The header block in lower case.
+    /// The headers in lower case.
     pub(super) headers: String,
     pub(super) body: String,
 }
 
-/// Serves the answers in order, one connection each; an empty answer drops the connection after the request was read.
+/// Serves the responses in order, one connection each; an empty one drops the connection after reading the request.
 pub(super) async fn serve(answers: Vec<String>) -> (String, mpsc::UnboundedReceiver<Request>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -37,7 +37,7 @@ pub(super) async fn serve(answers: Vec<String>) -> (String, mpsc::UnboundedRecei
     (base, requests)
 }
 
-/// A whole answer; `headers` are lines that end with a line break.
+/// Builds a whole response; `headers` are lines that end with a line break.
 pub(super) fn answer(status: u16, headers: &str, body: &str) -> String {
     format!(
         "HTTP/1.1 {status} Some\r\ncontent-length: {}\r\nconnection: close\r\n{}\r\n{body}",

@@ -1,5 +1,4 @@
-//! What the gateway told of places and guilds, and messages do not say: which channel each thread belongs to, and which
-//! language a guild prefers.
+//! Data of the gateway that messages lack: the channel of each thread and the preferred language of a guild.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -7,13 +6,13 @@ use parking_lot::Mutex;
 
 use domain::ids::Place;
 
-/// Threads that are known at once; those learnt first are forgotten first.
+/// The most known threads; the oldest are evicted first.
 const KNOWN: usize = 20_000;
 
-/// Guilds whose language is known; no more are taken note of.
+/// The most guilds with a known language; later ones are not stored.
 const GUILDS: usize = 100_000;
 
-/// A bounded memory of threads and guilds.
+/// A bounded store of threads and guild languages.
 #[derive(Debug, Default)]
 pub struct Threads {
     known: Mutex<Known>,
@@ -27,7 +26,7 @@ struct Known {
 }
 
 impl Threads {
-    /// Takes note of the language that a guild prefers.
+    /// Stores the preferred language of a guild.
     pub fn prefers(&self, guild: &str, locale: Option<String>) {
         let mut locales = self.locales.lock();
         match locale {
@@ -40,13 +39,13 @@ impl Threads {
         }
     }
 
-    /// The tag of the language that a guild prefers.
+    /// Returns the tag of the language that a guild prefers.
     #[must_use]
     pub fn locale(&self, guild: &str) -> Option<String> {
         self.locales.lock().get(guild).cloned()
     }
 
-    /// Takes note of a thread and the channel it belongs to.
+    /// Stores a thread and its channel.
     pub fn learn(&self, thread: Place, parent: Place) {
         let mut known = self.known.lock();
         if known.parents.insert(thread.clone(), parent).is_some() {
@@ -60,7 +59,7 @@ impl Threads {
         }
     }
 
-    /// The channel that a place belongs to, when it is a known thread.
+    /// Returns the channel of a place, if the place is a known thread.
     #[must_use]
     pub fn parent(&self, place: &Place) -> Option<Place> {
         self.known.lock().parents.get(place).cloned()

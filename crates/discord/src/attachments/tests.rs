@@ -58,7 +58,7 @@ fn only_the_content_servers_are_dialled() {
     let local = servers("http://127.0.0.1:8421");
     assert!(local.allowed("http://127.0.0.1:8421/attachments/1/2/a.png").is_some());
     for far in ["https://cdn.discordapp.com/attachments/1/2/a.png", "http://127.0.0.1:8422/attachments/1/2/a.png"] {
-        assert!(local.allowed(far).is_none(), "{far}: a service on this machine keeps its own files");
+        assert!(local.allowed(far).is_none(), "{far}: a local service stores its own files");
     }
 }
 
@@ -72,7 +72,7 @@ async fn redirects_are_not_followed() {
     assert_eq!(servers.fetch(&format!("{base}{FILE}"), 10).await, Err(FetchError::Gone(302)));
     assert_eq!(servers.fetch(&format!("{base}{FILE}"), 10).await, Err(FetchError::Gone(307)));
     let knocked = tokio::time::timeout(Duration::from_millis(200), target.accept()).await;
-    assert!(knocked.is_err(), "somebody followed it");
+    assert!(knocked.is_err(), "the redirect was followed");
 }
 
 #[tokio::test]
@@ -84,7 +84,7 @@ async fn what_is_longer_than_asked_for_is_not_read_to_its_end() {
     assert_eq!(servers.fetch(&format!("{base}{FILE}"), 10).await, Err(FetchError::Gone(404)));
 }
 
-/// A server that answers with this head and then goes on for ever.
+/// Starts a server that sends this head and then an endless body.
 async fn endless(head: &'static str, piece: &'static [u8], pause: Duration) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let base = format!("http://{}", listener.local_addr().unwrap());
@@ -119,5 +119,5 @@ async fn a_server_that_drips_is_left_in_time() {
     let begun = Instant::now();
     let failed = servers(&base).fetch(&format!("{base}{FILE}"), 1_000).await;
     assert!(matches!(failed, Err(FetchError::Lost(_))), "{failed:?}");
-    assert!(begun.elapsed() < TIMEOUT * 3, "it was waited for");
+    assert!(begun.elapsed() < TIMEOUT * 3, "the timeout did not apply");
 }

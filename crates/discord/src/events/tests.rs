@@ -20,7 +20,7 @@ fn plain() -> Value {
     })
 }
 
-#[allow(clippy::needless_pass_by_value, reason = "it reads better at the callers")]
+#[allow(clippy::needless_pass_by_value, reason = "this keeps the callers short")]
 fn with(changes: Value) -> Value {
     let mut message = plain();
     for (key, value) in changes.as_object().unwrap() {
@@ -59,7 +59,7 @@ fn a_usual_message_is_told_whole() {
     assert_eq!(read(&plain()), expected);
 }
 
-/// Serenity reads the same payload with its own full type: what both know must agree.
+/// Serenity parses the same payload with its full type: shared fields must agree.
 #[test]
 fn the_lean_reading_agrees_with_the_full_type() {
     let message = with(json!({
@@ -170,7 +170,7 @@ fn odd_parts_do_not_hide_a_message() {
     let message = read(&odd);
     assert!(message.mentions_us);
     assert_eq!(message.author.name, "Ann");
-    // The id holds the moment too.
+    // The id also contains the time.
     assert_eq!(message.at, Timestamp((1_300_000_000_000_000_001 >> 22) + 1_420_070_400_000));
 }
 

@@ -29,7 +29,7 @@ fn events_are_read_in_any_order_of_keys() {
 
 #[test]
 fn what_is_not_for_us_is_not_even_parsed() {
-    // The data of both is broken, which nobody notices.
+    // The data of both events is malformed and is not parsed.
     let (sequence, kind, told) = event(r#"{"t":"MESSAGE_CREATE","s":3,"op":0,"d":{"broken""#);
     assert!(matches!((sequence, kind, told), (3, "message_create", Event::Other)));
     let (sequence, kind, told) = event(r#"{"t":"SOMETHING_NEW","s":4,"op":0,"d":{"broken""#);
@@ -124,13 +124,13 @@ fn dispatched(kind: &str, data: &str) -> String {
     format!(r#"{{"t":"{kind}","s":3,"op":0,"d":{data}}}"#)
 }
 
-/// A message for us with this in it.
+/// A message for the bot that contains these fields.
 fn message_with(more: &str) -> String {
     let data = r#"{"id":"6","channel_id":"5","author":{"id":"7","username":"a"},"mentions":[{"id":"1"}]"#;
     dispatched("MESSAGE_CREATE", &format!("{data},{more}}}"))
 }
 
-/// So many of these, with their numbers from the largest down, which is the worst order for a sorted list.
+/// `count` items, numbered in descending order: the worst case for a sorted list.
 fn many(count: usize, one: impl Fn(usize) -> String) -> String {
     (0..count).map(|number| one(1_000_000 - number)).collect::<Vec<_>>().join(",")
 }

@@ -1,10 +1,11 @@
-//! One value of the gateway library as one connection, with the deadlines that the library does not have.
+//! One connection of the gateway library, with the deadlines that the library lacks.
 //!
-//! Frames come uncompressed: the library's decompressor turns round for ever on data behind the end of a stream, which
-//! no deadline could stop, and the filter before the parser needs the text anyway.
+//! Frames are not compressed: the library's decompressor loops forever on data after the end of a stream, which no
+//! timeout could stop. Also the filter before the parser needs the text.
 //!
-//! The upgrade to a WebSocket carries no `User-Agent`: `Shard::poll_connect` of `twilight-gateway` 0.18 builds its request by itself, with
-//! an address, limits and a TLS connector that are private, and takes neither headers nor an open connection. IDENTIFY names us.
+//! The WebSocket upgrade carries no `User-Agent`: `Shard::poll_connect` of `twilight-gateway` 0.18 builds the request
+//! itself from a private address, limits and TLS connector, and accepts neither headers nor an open connection.
+//! IDENTIFY names the bot.
 
 use std::error::Error;
 use std::future::poll_fn;
@@ -29,7 +30,7 @@ use crate::close;
 use crate::rest::{USER_AGENT, bare_token};
 use ports::{AfterClose, Closed, IdentifyPermit, Session, Shard};
 
-/// The system that this program was built for, as IDENTIFY names it.
+/// The operating system of this build, as sent with IDENTIFY.
 const SYSTEM: &str = if cfg!(windows) {
     "windows"
 } else if cfg!(target_os = "macos") {
@@ -38,67 +39,67 @@ const SYSTEM: &str = if cfg!(windows) {
     "linux"
 };
 
-/// The longest wait from dialling to the peer's first words.
+/// The timeout from dialling to the peer's HELLO.
 const HELLO_WITHIN: Duration = Duration::from_secs(20);
-/// The longest wait for a session after we asked for it; each replayed event starts it anew.
+/// The timeout from requesting a session to receiving it; each replayed event restarts it.
 const SESSION_WITHIN: Duration = Duration::from_secs(60);
-/// Heartbeat intervals are believed up to this long.
+/// The longest accepted heartbeat interval.
 const MAX_HEARTBEAT: Duration = Duration::from_secs(120);
-/// What is added to two heartbeat intervals before a silent peer counts as dead.
+/// The grace period added to two heartbeat intervals before a silent peer counts as dead.
 const GRACE: Duration = Duration::from_secs(1);
-/// How often the library is asked for a socket before it has to rest. A handshake needs about as many.
+/// The number of polls of the library without an open socket before a pause. A handshake needs about as many.
 const ASKS: u32 = 6;
-/// Half of the first such rest; each is twice as long as the one before, up to some seconds.
+/// Half of the first pause; each pause is twice the previous one, up to some seconds.
 const REST: Duration = Duration::from_millis(25);
 /// The longest reason of a failed connection, in characters.
 const MAX_REASON: usize = 200;
 
-/// Where and how to connect.
+/// The target and the parameters of a connection.
 pub(super) struct Plan {
     pub(super) shard: Shard,
     pub(super) address: String,
     pub(super) resume_address: Option<String>,
     pub(super) session: Option<Session>,
     pub(super) intents: Intents,
-    /// What IDENTIFY says of how we are shown.
+    /// The presence sent with IDENTIFY.
     pub(super) presence: Option<Value>,
 }
 
 /// One text frame.
 pub(super) struct Frame {
     pub(super) text: String,
-    /// The library below could read what it needs of it.
+    /// True if the gateway library could read the parts that it needs.
     pub(super) understood: bool,
 }
 
 /// An open connection.
 pub(super) struct Connection {
     library: Box<twilight_gateway::Shard<Waiting>>,
-    /// The same connection at the usual address, for when no hello comes from the address to resume at.
+    /// The same connection at the usual address, used if the resume address brings no HELLO.
     spare: Option<Config<Waiting>>,
     id: ShardId,
-    /// Where the library leaves its request to identify.
+    /// The slot for the library's request to identify.
     waiting: Waiting,
     permit: IdentifyPermit,
-    /// A request to identify that waits for its permit.
+    /// A request to identify that is waiting for its permit.
     asked: Option<(oneshot::Sender<()>, BoxFuture<'static, bool>)>,
     /// The longest silence of a live peer.
     patience: Duration,
-    /// Without a frame until then the peer counts as dead.
+    /// The deadline of the next frame, after which the peer counts as dead.
     silent: Instant,
-    /// No session until then: the handshake is stuck. None while nothing is owed.
+    /// The deadline of the session, after which the handshake counts as stuck. `None` while no session is pending.
     stuck: Option<Instant>,
     resuming: bool,
     dial: Dial,
-    /// The peer said hello.
+    /// True after HELLO.
     greeted: bool,
 }
 
 impl Plan {
-    /// Prepares a connection; it is dialled with the first wait for a frame.
+    /// Prepares a connection; the first wait for a frame dials it.
     ///
     /// # Errors
-    /// There is no such shard.
+    /// The shard does not exist.
     pub(super) fn open(self, access: &Access, permit: IdentifyPermit) -> Result<Connection, Closed> {
         let Some(id) = ShardId::new_checked(self.shard.number, self.shard.total) else {
             let reason = format!("there is no shard {} of {}", self.shard.number, self.shard.total);
@@ -108,7 +109,7 @@ impl Plan {
         let mut builder = ConfigBuilder::new(bare_token(access).to_owned(), self.intents)
             .queue(waiting.clone())
             .proxy_url(self.address);
-        // Types of a crate below the library, so they are made from their form on the wire.
+        // These types belong to a dependency of the library, so they are created from their wire format.
         let properties = json!({"os": SYSTEM, "browser": USER_AGENT, "device": USER_AGENT});
         if let Ok(properties) = serde_json::from_value(properties) {
             builder = builder.identify_properties(properties);
@@ -117,7 +118,7 @@ impl Plan {
         if let Some(session) = self.session {
             builder = builder.session(twilight_gateway::Session::new(session.sequence, session.id));
         }
-        // What the library cannot read is left out; it is sent when the session is there.
+        // A presence that the library cannot parse is omitted and sent once the session exists.
         if let Some(presence) = self.presence.and_then(|presence| serde_json::from_value(presence).ok()) {
             builder = builder.presence(presence);
         }
@@ -146,7 +147,7 @@ impl Plan {
 }
 
 impl Connection {
-    /// The next text frame. Dropping this future loses nothing.
+    /// Returns the next text frame. Cancel-safe.
     ///
     /// # Errors
     /// The connection ended, or the peer is dead.
@@ -159,7 +160,7 @@ impl Connection {
         }
     }
 
-    /// Dials the usual address once when the other one brought no hello, for any reason.
+    /// Dials the usual address once if the resume address brought no HELLO, for any reason.
     fn turn_to_spare(&mut self) -> bool {
         if self.greeted {
             return false;
@@ -188,7 +189,7 @@ impl Connection {
             tokio::select! {
                 biased;
                 allowed = permit => self.identify(allowed)?,
-                // A panic in the library ends this connection only.
+                // A panic in the library ends only this connection.
                 item = AssertUnwindSafe(next(&mut self.library, &mut self.dial)).catch_unwind() => match item {
                     Ok(item) => {
                         if let Some(frame) = self.heard(item)? {
@@ -202,21 +203,21 @@ impl Connection {
         }
     }
 
-    /// Sends a payload as soon as the library lets it: heartbeats go first, and there may be 120 sends a minute.
+    /// Queues a payload. The library sends heartbeats first and at most 120 payloads a minute.
     pub(super) fn send(&self, payload: String) {
         self.library.send(payload);
     }
 
-    /// HELLO came, with the heartbeat interval.
+    /// Processes HELLO with its heartbeat interval.
     pub(super) fn hello(&mut self, interval: Duration) {
         self.greeted = true;
         self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;
         self.silent = Instant::now() + self.patience;
-        // A resume is sent at once; an identify waits for its permit, for as long as that takes.
+        // A resume is sent at once; an identify waits for its permit without a timeout here.
         self.stuck = self.resuming.then(|| Instant::now() + SESSION_WITHIN);
     }
 
-    /// An event of the session came, the one that settles it or another.
+    /// Processes an event of the session; `settles` is true if it completes the handshake.
     pub(super) fn event(&mut self, settles: bool) {
         if settles {
             self.stuck = None;
@@ -225,21 +226,21 @@ impl Connection {
         }
     }
 
-    /// The permit was decided.
+    /// Processes the decision on the permit.
     fn identify(&mut self, allowed: bool) -> Result<(), Closed> {
         let Some((request, _)) = self.asked.take() else {
             return Ok(());
         };
         if !allowed {
-            return Err(close::closed(AfterClose::Identify, "nobody allows this shard to identify any more"));
+            return Err(close::closed(AfterClose::Identify, "the permit to identify was withdrawn"));
         }
         self.stuck = Some(Instant::now() + SESSION_WITHIN);
-        // The receiver is gone when the connection ended meanwhile, which the next frame reports.
+        // The receiver is gone if the connection ended in the meantime; the next frame reports that.
         let _ = request.send(());
         Ok(())
     }
 
-    /// What the library brought; none when it is nothing to act on.
+    /// Processes a message of the library; returns `None` if there is nothing to act on.
     fn heard(&mut self, item: Option<Result<Message, ReceiveMessageError>>) -> Result<Option<Frame>, Closed> {
         match item {
             Some(Ok(Message::Text(text))) => {
@@ -256,7 +257,7 @@ impl Connection {
     }
 
     fn failed(&mut self, error: &ReceiveMessageError) -> Result<Option<Frame>, Closed> {
-        // The library's way to take an error apart loses its source.
+        // The library's conversion of an error drops its source.
         if let ReceiveMessageErrorType::Deserializing { event } = error.kind() {
             self.silent = Instant::now() + self.patience;
             return Ok(Some(Frame { text: event.clone(), understood: false }));
@@ -270,28 +271,28 @@ impl Connection {
 
     fn dead(&self) -> Closed {
         resume(if !self.greeted {
-            "the peer never said hello"
+            "the peer sent no HELLO in time"
         } else if self.silent <= Instant::now() {
-            "the peer fell silent"
+            "the peer stopped sending"
         } else {
-            "the peer gave no session"
+            "the peer sent no session in time"
         })
     }
 }
 
-/// What is known of opening the socket.
+/// The state of opening the socket.
 #[derive(Default)]
 struct Dial {
-    /// The socket was open once.
+    /// True once the socket was open.
     opened: bool,
-    /// How often the library was asked before that.
+    /// The number of polls before that.
     asked: u32,
-    /// It is not asked again before this.
+    /// The pause before the next poll.
     pause: Option<Pin<Box<Sleep>>>,
 }
 
 impl Dial {
-    /// How long the library rests now: mostly not at all, and longer each time.
+    /// Returns how long the library pauses now: usually not at all, and longer each time.
     fn rest(&mut self) -> Option<Duration> {
         self.asked = self.asked.saturating_add(1);
         let rests = (self.asked / ASKS).min(7);
@@ -299,7 +300,7 @@ impl Dial {
     }
 }
 
-/// What caused an error, from the outside to the root.
+/// Returns the causes of an error, from the outermost to the root.
 fn reasons(error: &dyn Error) -> String {
     let (mut causes, mut next) = (Vec::new(), error.source());
     while let Some(cause) = next {
@@ -309,11 +310,11 @@ fn reasons(error: &dyn Error) -> String {
     if causes.is_empty() { "no reason given".to_owned() } else { causes.join(": ").chars().take(MAX_REASON).collect() }
 }
 
-/// What the library brings next.
+/// Returns the next item of the library.
 ///
-/// When the peer just hangs up, the library says nothing and dials anew within the same call. Once the socket was seen
-/// open, that is taken as the end. A peer that hangs up in the very moment of opening may never be seen so, and the
-/// library would dial as fast as it can until the peer's time to say hello is over; so it has to rest in between.
+/// If the peer closes the connection, the library reports nothing and dials again within the same call. Once the socket
+/// was seen open, that counts as the end. If the peer closes at the moment of opening, the open socket may never be
+/// seen, and the library would dial in a tight loop until the HELLO timeout; the pauses prevent that.
 async fn next(
     library: &mut twilight_gateway::Shard<Waiting>,
     dial: &mut Dial,
@@ -334,7 +335,7 @@ async fn next(
         }
         if let Some(rest) = dial.rest() {
             let mut pause = Box::pin(sleep(rest));
-            // The library's own wake-up is lost on a pause, so the end of the pause has to be one.
+            // The library's own wake-up is lost during a pause, so the end of the pause wakes the task.
             if pause.as_mut().poll(context).is_ready() {
                 context.waker().wake_by_ref();
             }
@@ -345,8 +346,8 @@ async fn next(
     .await
 }
 
-/// The library's request to identify, left for the connection to find. The library hands over a channel and goes on
-/// only when something comes through it.
+/// The library's request to identify, stored for the connection. The library provides a channel and continues only when
+/// a message arrives on it.
 #[derive(Debug, Clone, Default)]
 struct Waiting(Arc<Mutex<Option<oneshot::Sender<()>>>>);
 
@@ -364,7 +365,7 @@ impl Queue for Waiting {
     }
 }
 
-/// The intents that we need and no others.
+/// The minimal set of gateway intents.
 pub(super) fn intents(direct_messages: bool, reactions: bool) -> Intents {
     let mut intents = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;
     intents.set(Intents::DIRECT_MESSAGES, direct_messages);
@@ -387,7 +388,7 @@ mod tests {
         while rested < HELLO_WITHIN {
             rested += dial.rest().unwrap_or_default();
         }
-        // Each dial takes at least two asks.
+        // Each dial takes at least two polls.
         assert!(dial.asked / 2 <= 40, "{}", dial.asked);
     }
 }

@@ -1,5 +1,5 @@
-//! How we are shown on one shard's connections: sent with IDENTIFY, then whenever it changes, at most five times a minute. The
-//! library below keeps these within all sends of a connection and lets heartbeats go first.
+//! The bot's presence on the connections of one shard: sent with IDENTIFY, then on each change, at most five times a
+//! minute. The gateway library counts these sends against the connection's limit and sends heartbeats first.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use domain::presence::{ActivityKind, Line, Mood, Pace, Presence};
 use ports::PresenceUpdates;
 
-/// What all connections of all shards remember.
+/// State shared by the connections of all shards.
 #[derive(Debug)]
 pub(super) struct Displays {
     origin: Instant,
@@ -25,23 +25,23 @@ impl Default for Displays {
     }
 }
 
-/// What the platform shows on one shard, as far as we know. A resumed session keeps it.
+/// The presence shown on one shard, as far as known. A resumed session keeps it.
 #[derive(Debug, Default)]
 struct Known {
     last: Option<Presence>,
     pace: Pace,
 }
 
-/// What one connection shows.
+/// The presence shown on one connection.
 pub(super) struct Display {
     all: Arc<Displays>,
     shard: u32,
     wanted: PresenceUpdates,
-    /// What IDENTIFY says.
+    /// The presence sent with IDENTIFY.
     first: Option<Presence>,
-    /// There is a session: changes can be sent.
+    /// True while there is a session: changes can be sent.
     open: bool,
-    /// The sender is gone: the presence stays as it is.
+    /// True once the sender is dropped: the presence stays unchanged.
     settled: bool,
 }
 
@@ -51,12 +51,12 @@ impl Display {
         Self { all, shard, wanted, first, open: false, settled: false }
     }
 
-    /// What IDENTIFY shall say; none says nothing.
+    /// Returns the presence for IDENTIFY; `None` omits it.
     pub(super) fn first(&self) -> Option<Value> {
         self.first.as_ref().map(payload)
     }
 
-    /// A fresh session began: it shows what IDENTIFY said.
+    /// Records that a new session began: it shows the presence of IDENTIFY.
     pub(super) fn began(&mut self) {
         self.open = true;
         let first = self.first.clone();
@@ -68,12 +68,12 @@ impl Display {
         });
     }
 
-    /// The old session goes on.
+    /// Records that the old session continues.
     pub(super) fn resumed(&mut self) {
         self.open = true;
     }
 
-    /// The next change to be sent, once it may be. Dropping this future loses nothing.
+    /// Returns the next change as soon as it may be sent. Cancel-safe.
     pub(super) async fn due(&mut self) -> Value {
         loop {
             let wanted = self.wanted.borrow_and_update().clone();
@@ -118,7 +118,7 @@ enum Next {
 }
 
 impl Known {
-    /// What is to be done so that this is shown. What is to be sent counts as shown.
+    /// Returns the next action for showing `wanted`. A change to be sent counts as shown.
     fn next(&mut self, wanted: &Presence, now: Duration) -> Next {
         if self.last.as_ref() == Some(wanted) {
             return Next::Nothing;
@@ -133,7 +133,7 @@ impl Known {
     }
 }
 
-/// The operation that changes it.
+/// Returns the gateway operation that changes the presence.
 pub(super) fn operation(presence: &Value) -> String {
     json!({"op": 3, "d": presence}).to_string()
 }
@@ -153,7 +153,7 @@ fn activity(line: &Line) -> Value {
         ActivityKind::Playing => json!({"name": &*line.text, "type": 0}),
         ActivityKind::Listening => json!({"name": &*line.text, "type": 2}),
         ActivityKind::Watching => json!({"name": &*line.text, "type": 3}),
-        // Discord shows the state of such a line and requires this name.
+        // Discord shows the state of such an activity and requires this name.
         ActivityKind::Custom => json!({"name": "Custom Status", "type": 4, "state": &*line.text}),
     }
 }

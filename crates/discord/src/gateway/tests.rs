@@ -19,14 +19,14 @@ use domain::ids::{Place, Timestamp};
 use domain::presence::{ActivityKind, Line, Mood, Presence};
 
 const ONE: Shard = Shard { number: 0, total: 1 };
-/// An interval that never comes in a test.
+/// A heartbeat interval that never elapses in a test.
 const SLOW: u64 = 45_000;
 
-/// A gateway that does what the test says.
+/// A scripted gateway.
 struct Peer {
     listener: TcpListener,
     address: String,
-    /// The request API beside it.
+    /// The address of the request API.
     service: Mutex<String>,
 }
 
@@ -37,7 +37,7 @@ impl Peer {
         Self { listener, address, service: Mutex::default() }
     }
 
-    /// A source of events that was told of this gateway.
+    /// A source of events for this gateway.
     async fn source(&self, interests: Interests) -> Gateway {
         let told = json!({"url": format!("{}/", self.address), "shards": 3, "session_start_limit":
             {"total": 1000, "remaining": 990, "reset_after": 60_000, "max_concurrency": 2}});
@@ -55,14 +55,14 @@ impl Peer {
     async fn accept(&self) -> Wire {
         loop {
             let (socket, _) = self.listener.accept().await.unwrap();
-            // After a peer hung up, the library below may begin to dial before it can be stopped.
+            // After a peer closed the connection, the library may begin to dial before it can be stopped.
             if let Ok(socket) = tokio_tungstenite::accept_async(socket).await {
                 return Wire(socket);
             }
         }
     }
 
-    /// Accepts, says hello and hears the request for a session.
+    /// Accepts a connection, sends HELLO and reads the request for a session.
     async fn greet(&self, interval: u64) -> (Wire, Value) {
         let mut wire = self.accept().await;
         wire.hello(interval).await;
@@ -70,7 +70,7 @@ impl Peer {
         (wire, asked)
     }
 
-    /// A connection with a fresh session, and what the stream tells from then on.
+    /// Opens a connection with a new session; returns it and the later events of the stream.
     async fn session(&self, gateway: &Gateway) -> (Wire, mpsc::UnboundedReceiver<StreamEvent>) {
         let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
         let (mut wire, _) = self.greet(SLOW).await;
@@ -111,7 +111,7 @@ impl Wire {
         self.send(format!(r#"{{"t":"{kind}","s":{sequence},"op":0,"d":{data}}}"#)).await;
     }
 
-    /// A message by Ann that mentions these.
+    /// Sends a message by Ann that mentions these accounts.
     async fn message(&mut self, sequence: u64, id: u64, mentions: &[u64]) {
         let mentions: Vec<Value> = mentions.iter().map(|id| json!({"id": id.to_string(), "username": "x"})).collect();
         let data = json!({"id": id.to_string(), "channel_id": "500", "guild_id": "400", "content": "hi",
@@ -119,7 +119,7 @@ impl Wire {
         self.dispatch("MESSAGE_CREATE", sequence, &data).await;
     }
 
-    /// What the other end says next.
+    /// Returns the next payload of the bot.
     async fn hear(&mut self) -> Value {
         serde_json::from_str(self.0.next().await.unwrap().unwrap().to_text().unwrap()).unwrap()
     }
@@ -159,7 +159,7 @@ async fn closed(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> Closed {
     }
 }
 
-/// The id of the message that is told next, and its sequence.
+/// Returns the sequence number and the id of the next message.
 async fn incoming(told: &mut mpsc::UnboundedReceiver<StreamEvent>) -> (u64, String) {
     loop {
         match told.recv().await.unwrap() {
@@ -190,7 +190,7 @@ async fn it_identifies_exactly_so_and_only_when_allowed() {
     let _told = listen(gateway.connect(Shard { number: 2, total: 4 }, None, permit, unshown()));
     let mut wire = peer.accept().await;
     wire.hello(SLOW).await;
-    // A heartbeat that was asked for comes back first, so nothing was sent while the permit was out.
+    // The requested heartbeat arrives first, so nothing was sent while the permit was pending.
     wire.send(r#"{"op":1,"d":null}"#).await;
     assert_eq!(wire.hear().await["op"], 1);
     allow.send(true).unwrap();
@@ -232,7 +232,7 @@ async fn a_cut_session_is_resumed_where_it_was() {
     drop(wire);
     assert_eq!(closed(&mut told).await.next, AfterClose::Resume);
 
-    // Never asks for a permit: resuming needs none.
+    // Panics on a request for a permit: resuming needs none.
     let never: IdentifyPermit = Box::new(|| panic!("asked for a permit"));
     let mut told = listen(gateway.connect(ONE, Some(peer.kept(3)), never, unshown()));
     let (mut wire, asked) = peer.greet(SLOW).await;
@@ -404,13 +404,13 @@ async fn bad_frames_are_skipped_and_the_stream_lives_on() {
     for frame in frames {
         wire.send(frame).await;
     }
-    // Garbage, and a whole compressed stream with more behind its end.
+    // Garbage, and a complete compressed stream followed by more data.
     for data in [vec![1, 2, 3, 0, 0, 0xff, 0xff], vec![0x78, 0x9c, 3, 0, 0, 0, 0, 1, 0, 0, 0xff, 0xff]] {
         wire.0.send(Message::binary(data)).await.unwrap();
     }
     wire.message(5, 60, &[1]).await;
     assert_eq!(incoming(&mut told).await, (5, "60".to_owned()));
-    // Text that is none cannot be skipped: the protocol below demands the end.
+    // Invalid UTF-8 cannot be skipped: the WebSocket protocol requires closing the connection.
     wire.0.send(Message::Frame(bad_text())).await.unwrap();
     assert_eq!(closed(&mut told).await.next, AfterClose::Resume);
 }
@@ -425,7 +425,7 @@ async fn a_heartbeat_interval_of_nothing_ends_the_connection_only() {
     let gateway = peer.source(Interests::default()).await;
     let mut told = listen(gateway.connect(ONE, None, allowed(), unshown()));
     let mut wire = peer.accept().await;
-    // The library below panics on this one.
+    // The gateway library panics on this interval.
     wire.hello(0).await;
     assert_eq!(closed(&mut told).await.next, AfterClose::Resume);
 }
@@ -500,7 +500,7 @@ async fn a_peer_that_answers_no_heartbeat_is_left_resumably() {
     assert_eq!(wire.hear().await, json!({"op": 1, "d": 7}));
     assert_eq!(closed(&mut told).await.next, AfterClose::Resume);
     assert!(start.elapsed() < Duration::from_millis(2 * 200 + 1000), "{:?}", start.elapsed());
-    // No close code is sent, so that the session stays.
+    // No close code is sent, so that the session can be resumed.
     assert!(!matches!(wire.0.next().await, Some(Ok(Message::Close(Some(_))))));
 }
 
@@ -512,9 +512,9 @@ async fn a_peer_that_never_says_hello_is_left() {
     let mut wire = peer.accept().await;
     wire.dispatch("TYPING_START", 1, &json!({})).await;
     assert_eq!(told.recv().await.unwrap(), StreamEvent::Passed { sequence: 1 });
-    // From here on only the deadline can happen.
+    // From here on, only the deadline can fire.
     tokio::time::pause();
-    assert_eq!(closed(&mut told).await, close::closed(AfterClose::Resume, "the peer never said hello"));
+    assert_eq!(closed(&mut told).await, close::closed(AfterClose::Resume, "the peer sent no HELLO in time"));
 }
 
 #[tokio::test]
@@ -564,7 +564,7 @@ async fn a_refused_token_is_told_as_final_and_other_failures_are_not() {
     };
     assert_eq!(end.next, AfterClose::Fatal);
     assert!(matches!(gateway.advice().await, Err(SourceError::Unreachable(_))));
-    // Nobody listens any more.
+    // The listener is closed.
     let StreamEvent::Closed(end) = gateway.connect(ONE, None, allowed(), unshown()).next().await else {
         panic!("open")
     };
@@ -605,7 +605,7 @@ async fn a_peer_that_hangs_up_while_opening_is_dialled_in_moderation() {
     assert!((1..=20).contains(&dials), "{dials}");
 }
 
-/// Nothing is to be shown.
+/// No presence.
 fn unshown() -> PresenceUpdates {
     watch::channel(None).1
 }
@@ -623,7 +623,7 @@ async fn how_we_are_shown_comes_with_identify_and_changes_follow() {
     let _told = listen(gateway.connect(ONE, None, allowed(), shown.clone()));
     let (mut wire, asked) = peer.greet(SLOW).await;
     assert_eq!(asked["d"]["presence"]["activities"][0]["name"], "chess");
-    // What changes before there is a session waits for it.
+    // Changes before there is a session are deferred.
     slot.send_replace(Some(line("go")));
     wire.send(r#"{"op":1,"d":null}"#).await;
     assert_eq!(wire.hear().await["op"], 1);
@@ -634,7 +634,7 @@ async fn how_we_are_shown_comes_with_identify_and_changes_follow() {
     assert_eq!(wire.hear().await, change("go"));
     drop(wire);
 
-    // A resumed session still shows it; only a change is told.
+    // A resumed session still shows it; only a change is sent.
     let _told = listen(gateway.connect(ONE, Some(peer.kept(1)), allowed(), shown));
     let (mut wire, asked) = peer.greet(SLOW).await;
     assert_eq!(asked["op"], 6);

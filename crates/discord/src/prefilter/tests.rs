@@ -46,7 +46,7 @@ fn chatter_is_passed_over() {
 fn names_are_found_whatever_their_case_or_alphabet() {
     let frame = |content: &str| json!({"d": {"guild_id": "9", "content": content}}).to_string();
     assert!(filter(&["Äffchen"], false).may_be_ours(&frame("hallo ÄFFCHEN")));
-    // The Kelvin sign is a k in lower case.
+    // The Kelvin sign is a `k` in lower case.
     assert!(filter(&["kit"], false).may_be_ours(&frame("hey \u{212a}it")));
     assert!(filter(&["a\"b"], false).may_be_ours(&frame("so a\"B then")));
     assert!(filter(&["a/b"], false).may_be_ours(r#"{"d":{"guild_id":"9","content":"A\/B"}}"#));
@@ -79,7 +79,7 @@ fn content() -> impl Strategy<Value = String> {
     prop::collection::vec(piece, 0..3).prop_map(|pieces| pieces.concat())
 }
 
-/// A message with every shape of the parts that matter: missing, null, ours, somebody else's.
+/// A message with all variants of the relevant parts: missing, null, of the bot, of another account.
 fn message() -> impl Strategy<Value = Value> {
     let quoted = prop_oneof![
         Just(None),
@@ -108,7 +108,7 @@ fn message() -> impl Strategy<Value = Value> {
     )
 }
 
-/// The frame as text: with this order of keys, and with everything beyond ASCII as escapes when asked.
+/// Returns the frame as text, with this order of keys and, if requested, with non-ASCII characters as escapes.
 fn frame(message: &Value, order: &[usize], outer: &[usize], escaped: bool) -> String {
     let fields: Vec<(&String, &Value)> = message.as_object().map(Map::iter).into_iter().flatten().collect();
     let mut ordered: Vec<_> = fields.iter().enumerate().collect();
@@ -141,7 +141,7 @@ fn escape(text: &str) -> String {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Whatever a full parse finds to be ours, the filter lets through.
+    /// The filter passes everything that a full parse finds to be addressed to the bot.
     #[test]
     fn nothing_of_ours_is_passed_over(
         message in message(),
@@ -162,7 +162,7 @@ proptest! {
         let lower = posted.text.to_lowercase();
         let quotes_us = posted.reply_to.as_ref().is_some_and(|quoted| match &quoted.seen {
             Some(seen) => seen.ours,
-            // A null says that the quoted message is gone; nothing at all says that nobody looked.
+            // A null says that the quoted message was deleted; a missing key says that Discord did not look it up.
             None => message.get("referenced_message").is_none(),
         });
         let ours = posted.mentions_us
@@ -177,7 +177,7 @@ proptest! {
         }
     }
 
-    /// No text whatever makes the head or the filter panic, and a head is what a full parse finds.
+    /// No text makes the head or the filter panic, and the head agrees with a full parse.
     #[test]
     fn any_text_is_survived(text in any::<String>(), kind in "[A-Z_]{0,20}", sequence in any::<u64>()) {
         let _ = (head(&text), filter(&["x"], true).may_be_ours(&text));
@@ -187,7 +187,7 @@ proptest! {
     }
 }
 
-/// Dice that show these, and then stop.
+/// Dice that show these values once.
 struct Rolls(parking_lot::Mutex<Vec<f64>>);
 
 impl Dice for Rolls {
@@ -207,7 +207,7 @@ fn both_draws_are_made_before_anything_is_parsed() {
     assert_eq!(draws((0.05, 0.3), &[0.049, 0.29]), Some(Draw { consider: 0.049, deliver: 0.29 }));
     assert_eq!(draws((0.05, 0.3), &[0.05, 0.29]), None);
     assert_eq!(draws((0.05, 0.3), &[0.04, 0.3]), None);
-    // Without a chance nobody even throws.
+    // A probability of zero draws nothing.
     assert_eq!(draws((0.0, 1.0), &[]), None);
     assert_eq!(draws((1.0, 0.0), &[]), None);
     assert_eq!(filter(&[], false).draw(), None);

@@ -1,4 +1,4 @@
-//! What Discord says about the account behind a token, for a person who asks whether everything is set up.
+//! Account data of a token, for operators who check their setup.
 
 use http::Method;
 use serde::Deserialize;
@@ -6,17 +6,17 @@ use serde::Deserialize;
 use super::Rest;
 use ports::PostError;
 
-/// The most communities that are looked at: what one page of the list holds.
+/// The most guilds checked: one page of the list.
 pub const GUILDS_PAGE: usize = 200;
 
-/// The application may read what messages say.
+/// The flag of an application that may read message content.
 const CONTENT_FULL: u64 = 1 << 18;
-/// The same for applications in fewer than a hundred communities.
+/// The same for applications in fewer than a hundred guilds.
 const CONTENT_LIMITED: u64 = 1 << 19;
 
-/// May do everything.
+/// The permission bit of administrators.
 const ADMINISTRATOR: u64 = 1 << 3;
-/// What answering in a channel takes, with the names that Discord's settings use.
+/// The permissions needed to answer in a channel, with their names in Discord's settings.
 const NEEDED: [(u64, &str); 6] = [
     (1 << 10, "View Channels"),
     (1 << 11, "Send Messages"),
@@ -33,49 +33,49 @@ pub struct Account {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// How its application may read what messages say.
+    /// Its access to message content.
     pub content: Content,
 }
 
-/// How an application may read what messages say.
+/// An application's access to message content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Not at all: the gateway will refuse us.
+    /// Disabled: the gateway will reject the bot.
     Off,
-    /// Yes, as long as it is in fewer than a hundred communities.
+    /// Enabled while it is in fewer than a hundred guilds.
     Limited,
-    /// Yes, with Discord's approval.
+    /// Enabled with Discord's approval.
     Full,
 }
 
-/// What Discord advises for connecting.
+/// Discord's connection advice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Shards it advises.
+    /// The advised number of shards.
     pub shards: u32,
-    /// Sessions that may still be begun.
+    /// The remaining sessions that may be started.
     pub left: u32,
-    /// Sessions that may be begun in a day.
+    /// The sessions that may be started in a day.
     pub total: u32,
 }
 
-/// A community in which the bot lacks something everywhere; single channels may still differ.
+/// A guild in which the bot lacks permissions guild-wide; single channels may differ.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lacking {
-    /// Its name, as its members chose it.
+    /// Its name, chosen by its members.
     pub guild: String,
-    /// What is missing.
+    /// The missing permissions.
     pub permissions: Vec<&'static str>,
 }
 
-/// The communities of the bot, as far as one page shows them.
+/// The bot's guilds, as far as one page lists them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guilds {
-    /// How many were looked at, at most [`GUILDS_PAGE`].
+    /// The number of checked guilds, at most [`GUILDS_PAGE`].
     pub seen: usize,
     /// Their ids.
     pub ids: Vec<String>,
-    /// Those in which something is missing.
+    /// Those that lack permissions.
     pub lacking: Vec<Lacking>,
 }
 
@@ -99,17 +99,17 @@ struct Guild {
 }
 
 impl Rest {
-    /// Who we are, and whether we may read messages.
+    /// Returns the bot's account and its access to message content.
     ///
     /// # Errors
-    /// See [`PostError`]; a token that Discord does not know is [`Rejection::Credentials`](domain::rejection::Rejection::Credentials).
+    /// See [`PostError`]; an unknown token is [`Rejection::Credentials`](domain::rejection::Rejection::Credentials).
     pub async fn account(&self) -> Result<Account, PostError> {
         let me: User = self.send(Method::GET, "/users/@me", None).await?.json()?;
         let application: Application = self.send(Method::GET, "/applications/@me", None).await?.json()?;
         Ok(Account { id: me.id, name: me.username, content: content(application.flags) })
     }
 
-    /// Where we stand with the gateway.
+    /// Returns the connection advice of the gateway.
     ///
     /// # Errors
     /// See [`PostError`].
@@ -120,7 +120,7 @@ impl Rest {
         Ok(Standing { shards: told.shards, left: count(limit.remaining), total: count(limit.total) })
     }
 
-    /// Where we are, and what we lack there.
+    /// Returns the bot's guilds and the permissions that it lacks there.
     ///
     /// # Errors
     /// See [`PostError`].

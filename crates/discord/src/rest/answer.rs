@@ -1,4 +1,4 @@
-//! What came back from the request API, and what it means.
+//! Responses of the request API and their meaning.
 
 use std::time::Duration;
 
@@ -13,44 +13,44 @@ use domain::rejection::Rejection;
 use http_client::{Failure, FailureKind, Response};
 use ports::{Bucket, PostError, PostReply, PostResult};
 
-/// The largest answer that is read. A hundred messages with everything attached stay below it.
+/// The largest response that is read, in bytes. A hundred messages with all attachments stay below it.
 const MAX_BODY: usize = 8 * 1024 * 1024;
-/// The largest answer that refuses something and is read; what is longer counts for its status alone.
+/// The largest error body that is read, in bytes; of a longer one only the status counts.
 const MAX_REFUSAL: usize = 64 * 1024;
-/// The longest text of Discord that goes into an error, in characters.
+/// The longest text of Discord in an error, in characters.
 const MAX_WORDS: usize = 300;
-/// The longest wait that is believed.
+/// The longest accepted retry delay.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
-/// Discord's code for a channel that does not exist.
+/// Discord's code for an unknown channel.
 const UNKNOWN_CHANNEL: u32 = 10_003;
-/// Discord's code for a message that does not exist.
+/// Discord's code for an unknown message.
 const UNKNOWN_MESSAGE: u32 = 10_008;
 /// Discord's codes for missing access and missing permissions.
 const FORBIDDEN: [u32; 2] = [50_001, 50_013];
-/// The wait when too many requests were made and nothing says for how long.
+/// The retry delay after a rate limit without a stated delay.
 const DEFAULT_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Why a request failed, with what only this edge may read of it.
+/// The reason for a failed request, with details private to this crate.
 #[derive(Debug)]
 pub(super) enum RestError {
-    /// Discord answered with a status of refusal.
+    /// Discord answered with an error status.
     Refused(Refused),
-    /// There was no answer, or one that says to come back.
+    /// There was no response, or it asks to retry later.
     Other(PostError),
 }
 
-/// A status of refusal, and what Discord said about it.
+/// An error status and Discord's explanation.
 #[derive(Debug)]
 pub(super) struct Refused {
     status: StatusCode,
-    /// Discord's error code; none when the body has none or zero.
+    /// Discord's error code; `None` if missing or zero.
     code: Option<u32>,
-    /// Discord's words, at most [`MAX_WORDS`] characters.
+    /// Discord's message, at most [`MAX_WORDS`] characters.
     words: String,
 }
 
 impl RestError {
-    /// Discord's error code; none when the body has none.
+    /// Returns Discord's error code, if the body has one.
     pub(super) fn code(&self) -> Option<u32> {
         match self {
             Self::Refused(refused) => refused.code,
@@ -82,8 +82,8 @@ impl From<Refused> for PostError {
     }
 }
 
-/// What a status and an error code of Discord mean. A proxy in front of it answers with statuses alone, and so does Discord while
-/// it fails; only a code of its own says that a place is closed.
+/// Returns the meaning of a status and an error code. A proxy in front of Discord, and Discord itself during an outage,
+/// sends statuses alone; only an error code proves that a place is closed.
 fn rejection(status: StatusCode, code: Option<u32>) -> Rejection {
     match (status, code) {
         (_, Some(UNKNOWN_CHANNEL)) => Rejection::PlaceGone,
@@ -95,22 +95,22 @@ fn rejection(status: StatusCode, code: Option<u32>) -> Rejection {
     }
 }
 
-/// An answer that came back whole.
+/// A complete response.
 #[derive(Debug)]
 pub(super) struct RestResponse {
     pub(super) status: StatusCode,
     bucket: Option<Bucket>,
     retry_after: Option<Duration>,
-    /// A global limit, by the headers.
+    /// True for a global rate limit, according to the headers.
     global: bool,
     body: Result<Vec<u8>, PostError>,
 }
 
 impl RestResponse {
-    /// Reads an answer up to the cap, until then.
+    /// Reads a response up to the cap, until the deadline `until`.
     ///
     /// # Errors
-    /// Never for a broken body: the status may already say enough. See [`RestResponse::success`].
+    /// Never for a broken body: the status may be sufficient. See [`RestResponse::success`].
     pub(super) async fn read(mut response: Response, until: Instant) -> Result<Self, PostError> {
         let status = response.status;
         let headers = &response.headers;
@@ -132,10 +132,10 @@ impl RestResponse {
         Ok(Self { status, bucket, retry_after, global, body })
     }
 
-    /// Itself when the status is one of success.
+    /// Returns itself if the status is a success.
     ///
     /// # Errors
-    /// What the status means; or the body was lost on the way.
+    /// The meaning of the status, or the body was lost in transit.
     pub(super) fn success(self) -> Result<Self, RestError> {
         if self.status.is_success() {
             return match self.body {
@@ -152,23 +152,23 @@ impl RestResponse {
         Err(RestError::Refused(self.refused()))
     }
 
-    /// The body as JSON.
+    /// Parses the body as JSON.
     ///
     /// # Errors
-    /// It is something else. The request may have worked, so another try is right.
+    /// It is something else. The request may have succeeded, so the caller should retry.
     pub(super) fn json<'a, T: Deserialize<'a>>(&'a self) -> Result<T, PostError> {
         serde_json::from_slice(self.bytes()).map_err(|error| undecodable(&error))
     }
 
-    /// The reply with what the headers said of the limits.
+    /// Creates a reply with the limits from the headers.
     pub(super) fn reply(&self, result: PostResult) -> PostReply {
         PostReply { result, bucket: self.bucket.clone() }
     }
 
-    /// The reply that names the message in the body.
+    /// Returns the reply that names the message in the body.
     ///
     /// # Errors
-    /// There is none.
+    /// The body contains no message.
     pub(super) fn posted(&self) -> Result<PostReply, PostError> {
         #[derive(Deserialize)]
         struct Message {
@@ -178,7 +178,7 @@ impl RestResponse {
         Ok(self.reply(PostResult::Message(events::message_id(id))))
     }
 
-    /// The body, taken out.
+    /// Takes the body out.
     pub(super) fn take_body(&mut self) -> Vec<u8> {
         std::mem::replace(&mut self.body, Ok(Vec::new())).unwrap_or_default()
     }
@@ -196,7 +196,7 @@ impl RestResponse {
             global: bool,
         }
         let told: Option<Limit> = serde_json::from_slice(self.bytes()).ok();
-        // Without Discord's own body it is the guard in front of it that speaks, and that one shuts the whole address.
+        // A body that is not Discord's comes from the proxy in front of it, which blocks the whole IP address.
         let global = self.global || told.as_ref().is_none_or(|limit| limit.global);
         let retry_after = told
             .and_then(|limit| limit.retry_after)
@@ -207,7 +207,7 @@ impl RestResponse {
         PostError::Limited { retry_after, global }
     }
 
-    /// Discord's code and message, capped.
+    /// Returns Discord's code and message, capped.
     fn refused(&self) -> Refused {
         #[derive(Deserialize)]
         struct ErrorBody<'a> {
@@ -231,13 +231,13 @@ impl RestResponse {
     }
 }
 
-/// The error for a body of success that is not what was asked for.
+/// Returns the error for a success response with an unexpected body.
 pub(super) fn undecodable(error: &serde_json::Error) -> PostError {
     let reason = crate::frame::reason(error);
     PostError::Unsure(format!("the answer of discord could not be read: {reason}"))
 }
 
-/// The error for a request without an answer. It holds neither the address nor the token.
+/// Returns the error for a request without a response. It contains neither the address nor the token.
 pub(super) fn lost(failure: &Failure) -> PostError {
     let what = match failure.kind {
         FailureKind::Connect => "discord could not be reached",
@@ -249,7 +249,7 @@ pub(super) fn lost(failure: &Failure) -> PostError {
     if failure.kind == FailureKind::Connect { PostError::Transient(message) } else { PostError::Unsure(message) }
 }
 
-/// The error for a request without an answer in time.
+/// Returns the error for a request that timed out.
 pub(super) fn late() -> PostError {
     PostError::Unsure("discord did not answer in time: operation timed out".to_owned())
 }
@@ -265,7 +265,7 @@ fn seconds(headers: &HeaderMap, name: &str) -> Option<Duration> {
     headers.get(name)?.to_str().ok()?.trim().parse().ok().and_then(duration)
 }
 
-/// Seconds with a fraction; none for what is no duration.
+/// Converts seconds with a fraction; `None` if they are not a duration.
 fn duration(seconds: f64) -> Option<Duration> {
     (seconds >= 0.0).then(|| Duration::try_from_secs_f64(seconds).unwrap_or(MAX_RETRY_AFTER))
 }

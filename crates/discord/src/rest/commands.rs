@@ -1,4 +1,5 @@
-//! Commands over the request API: what is offered, and how one is answered. Discord counts answers against no budget.
+//! Application commands over the request API: registration and responses. Responses count against no rate limit of
+//! Discord.
 
 use std::collections::BTreeMap;
 
@@ -14,22 +15,22 @@ use domain::menu::{CHOICES_MAX, Choice, OptionKind, Spec};
 use domain::outgoing::Piece;
 use ports::{PostError, PostReply, PostResult};
 
-/// The flag of an answer that only the caller of the command sees.
+/// The flag of a response that only the caller of the command sees.
 const EPHEMERAL: u32 = 1 << 6;
 /// The longest name or value of a choice, in characters.
 const CHOICE_MAX: usize = 100;
-/// Discord's number for the permission to do everything, as it is written for commands.
+/// Discord's permission number of administrators, as text.
 const ADMINISTRATOR: &str = "8";
-/// Discord's code when a first answer was given before.
+/// Discord's error code for an interaction that was already acknowledged.
 const ACKNOWLEDGED: u32 = 40_060;
 
-/// A command as Discord keeps it, as far as we say it.
+/// A command as Discord stores it, limited to the used fields.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct WireCommand {
     name: String,
     #[serde(default)]
     description: String,
-    /// The same for clients in other languages, by Discord's tags for them.
+    /// The descriptions in other languages, keyed by Discord's language tags.
     #[serde(default)]
     description_localizations: BTreeMap<String, String>,
     #[serde(default = "chat_input", rename = "type")]
@@ -38,7 +39,7 @@ struct WireCommand {
     options: Vec<WireOption>,
     #[serde(default)]
     default_member_permissions: Option<String>,
-    /// Where it is offered: 0 in guilds, 1 in direct messages to us.
+    /// The contexts of the command: 0 for guilds, 1 for direct messages to the bot.
     #[serde(default)]
     contexts: Option<Vec<u8>>,
 }
@@ -87,12 +88,12 @@ impl From<&Spec> for WireCommand {
     }
 }
 
-/// What clients show whose language is not listed.
+/// Returns the text for clients in other languages.
 fn everywhere(descriptions: &InEach) -> String {
     descriptions[0].1.to_owned()
 }
 
-/// What clients in the other languages show.
+/// Returns the translated texts by language.
 fn translated(descriptions: &InEach) -> BTreeMap<String, String> {
     let tags = |locale: Locale| -> &[&str] {
         match locale {
@@ -107,20 +108,20 @@ fn translated(descriptions: &InEach) -> BTreeMap<String, String> {
     descriptions.iter().flat_map(text).collect()
 }
 
-/// The order in which Discord lists commands is its own.
+/// Sorts commands, because Discord lists them in an order of its own.
 fn sorted(mut commands: Vec<WireCommand>) -> Vec<WireCommand> {
     commands.sort_by(|one, other| one.name.cmp(&other.name));
     commands
 }
 
 impl Rest {
-    /// Replaces all commands, unless they are offered as they should be.
+    /// Replaces all commands, unless Discord already has exactly these.
     pub(super) async fn register(&self, specs: &[Spec]) -> Result<PostReply, PostError> {
         let path = format!("/applications/{}/commands", self.application().await?);
         let wanted = sorted(specs.iter().map(WireCommand::from).collect());
         let whole = format!("{path}?with_localizations=true");
         let listed = self.send(Method::GET, &whole, None).await?;
-        // What cannot be read is replaced.
+        // An unreadable list is replaced.
         if listed.json().is_ok_and(|offered| sorted(offered) == wanted) {
             return Ok(listed.reply(PostResult::Already));
         }
@@ -128,7 +129,7 @@ impl Rest {
         Ok(self.send(Method::PUT, &path, Some(Body::json(body))).await?.reply(PostResult::Done))
     }
 
-    /// The id of our application; asked once. It need not be that of our account.
+    /// Returns the application's id, requested once. It may differ from the account's id.
     async fn application(&self) -> Result<String, PostError> {
         #[derive(Deserialize)]
         struct Application {
@@ -153,7 +154,7 @@ impl Rest {
         self.call_back(to, &json!({"type": 8, "data": {"choices": choices}})).await
     }
 
-    /// The first answer to an interaction.
+    /// Sends the first response to an interaction.
     async fn call_back(&self, callback: &Callback, body: &Value) -> Result<PostReply, PostError> {
         let id = number(&callback.id.id).ok_or_else(|| foreign("the command"))?;
         let path = format!("/interactions/{id}/{}/callback", token(callback)?);
@@ -166,7 +167,7 @@ impl Rest {
         }
     }
 
-    /// What stands in the place of the first answer from then on. Only its caller sees it, so it notifies no one.
+    /// Replaces the first response. Only its caller sees it, so it notifies no account.
     pub(super) async fn respond(&self, to: &Callback, piece: &Piece) -> Result<PostReply, PostError> {
         let application = number(&to.application).ok_or_else(|| foreign("the application"))?;
         let path = format!("/webhooks/{application}/{}/messages/@original", token(to)?);
@@ -175,7 +176,7 @@ impl Rest {
     }
 }
 
-/// A token becomes part of a path only as what tokens are made of.
+/// Validates the characters of a token before it becomes part of a path.
 fn token(callback: &Callback) -> Result<&str, PostError> {
     let token = callback.token.expose();
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '=');

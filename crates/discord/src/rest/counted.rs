@@ -1,4 +1,4 @@
-//! How many requests were answered with which status.
+//! Counts responses by status.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -19,7 +19,7 @@ impl fmt::Debug for Fine {
 }
 
 impl Fine {
-    /// Counts a request that was answered with this status, or not at all.
+    /// Counts a request with this status, or without a response.
     pub(super) fn count(&self, status: Option<StatusCode>) {
         let counter = |label: &str| metrics::counter!("staffai_discord_requests_total", "status" => label.to_owned());
         match status {

@@ -1,4 +1,4 @@
-//! Giving, taking and reading roles.
+//! Assigns, removes and reads roles.
 
 use std::fmt::Write as _;
 
@@ -12,15 +12,15 @@ use crate::DOOR;
 use domain::restriction::{Appointment, Member};
 use ports::{PostError, PostReply, PostResult};
 
-/// Where the reason stands that Discord's audit log shows.
+/// The header of the reason shown in Discord's audit log.
 const REASON: HeaderName = HeaderName::from_static("x-audit-log-reason");
-/// The longest such reason, in characters.
+/// The longest reason, in characters.
 const REASON_MAX: usize = 512;
-/// Discord's codes for a member or a guild that is not there: unknown guild, unknown member, unknown user.
+/// Discord's codes for an unknown guild, member or user.
 const ABSENT: [u32; 3] = [10_004, 10_007, 10_013];
 
 impl Rest {
-    /// Gives a role (`PUT`) or takes it (`DELETE`). Both may be repeated.
+    /// Assigns (`PUT`) or removes (`DELETE`) a role. Both are idempotent.
     pub(super) async fn set_role(&self, method: Method, appointment: &Appointment) -> Result<PostReply, PostError> {
         let Appointment { member, role, reason } = appointment;
         let path = format!("{}/roles/{}", path(member)?, id(role)?);
@@ -34,7 +34,7 @@ impl Rest {
         }
     }
 
-    /// The roles of a member, which messages that are read over this API do not have.
+    /// Returns the roles of a member, which messages of this API do not contain.
     pub(super) async fn roles(&self, member: &Member) -> Result<PostReply, PostError> {
         #[derive(Deserialize)]
         struct Told {
@@ -60,7 +60,7 @@ fn id(text: &str) -> Result<u64, PostError> {
     number(text).ok_or_else(|| foreign("an id"))
 }
 
-/// A member who is not there is no failure.
+/// An absent member is not a failure.
 fn absent(error: RestError) -> Result<PostReply, PostError> {
     if error.code().is_some_and(|code| ABSENT.contains(&code)) {
         return Ok(PostReply { result: PostResult::Absent, bucket: None });
@@ -68,7 +68,7 @@ fn absent(error: RestError) -> Result<PostReply, PostError> {
     Err(error.into())
 }
 
-/// The reason as a header can hold it: every byte that is not plain is written as its number.
+/// Percent-encodes the reason for a header.
 fn encoded(reason: &str) -> String {
     let mut out = String::with_capacity(reason.len());
     for byte in reason.chars().take(REASON_MAX).collect::<String>().bytes() {
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(rest.perform(&add("5")).await.unwrap().result, PostResult::Done);
         let request = requests.recv().await.unwrap();
         assert_eq!(request.line, "PUT /api/v10/guilds/5/members/7/roles/12");
-        // The test's server lowers the case of all headers.
+        // The test server lower-cases all headers.
         let reason = "x-audit-log-reason: zu%20viele%20fragen%3a%205%20%25%20%c3%bcber";
         assert!(request.headers.contains(reason), "{}", request.headers);
         let take = PostRequest::RemoveRole(appointment("5"));

@@ -1,4 +1,4 @@
-//! Whether the roles and channels that the settings name are there, and whether we may do with them what was promised.
+//! Checks that the configured roles and channels exist and that the bot has the permissions to use them.
 
 use std::collections::HashMap;
 
@@ -10,34 +10,34 @@ use super::{Rest, number};
 use domain::rejection::Rejection;
 use ports::PostError;
 
-/// May do everything.
+/// The permission bit of administrators.
 const ADMINISTRATOR: u64 = 1 << 3;
-/// May give and take roles below the own one.
+/// The permission bit for assigning and removing roles below the bot's highest role.
 const MANAGE_ROLES: u64 = 1 << 28;
 
-/// The roles of the communities that were looked at.
+/// The roles of the checked guilds.
 #[derive(Debug, Default)]
 pub struct Roles(HashMap<String, RoleRights>);
 
-/// What we may do with one role.
+/// The bot's rights over one role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RoleRights {
-    /// Give it and take it.
+    /// It can assign and remove the role.
     Grant,
     /// None: Manage Roles is missing.
     NotAllowed,
-    /// Nothing, because no role of ours stands above it.
+    /// None, because no role of the bot is above it.
     TooHigh,
 }
 
-/// How a channel looks to us.
+/// The visibility of a channel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChannelState {
-    /// We see it.
+    /// The bot can see it.
     Seen,
-    /// There is none with this id.
+    /// It does not exist.
     Missing,
-    /// It is there, and we may not see it.
+    /// It exists but is hidden from the bot.
     Hidden,
 }
 
@@ -54,7 +54,7 @@ struct WireMember {
 }
 
 impl Roles {
-    /// What we may do with a role; none when no community has it.
+    /// Returns the bot's rights over a role, or `None` if no guild has it.
     #[must_use]
     pub fn rights(&self, role: &str) -> Option<RoleRights> {
         self.0.get(role).copied()
@@ -76,7 +76,7 @@ impl Roles {
 }
 
 impl Rest {
-    /// The roles of these communities.
+    /// Returns the roles of these guilds.
     ///
     /// # Errors
     /// See [`PostError`].
@@ -93,7 +93,7 @@ impl Rest {
         Ok(all)
     }
 
-    /// How a channel looks to us.
+    /// Returns the visibility of a channel.
     ///
     /// # Errors
     /// See [`PostError`].

@@ -1,5 +1,5 @@
-//! What a session tells of a guild when it begins, read over the request API. A session that another process resumes tells
-//! nothing of it, and a message says neither which channel its thread belongs to, nor what we may do there.
+//! Guild data that the start of a session contains, read over the request API. A session resumed by another process
+//! does not send it again, and messages contain neither the channel of their thread nor the bot's permissions.
 
 use http::Method;
 use serde::Deserialize;
@@ -11,7 +11,7 @@ use crate::rights::wire;
 use ports::{GuildField, PostError, PostReply, PostResult};
 
 impl Rest {
-    /// Reads one aspect of a guild and keeps it, as if it had come over the gateway.
+    /// Reads one aspect of a guild and stores it as if it had come over the gateway.
     ///
     /// # Errors
     /// See [`PostError`].
@@ -36,7 +36,7 @@ impl Rest {
                 }
             }
             GuildField::Places => {
-                // What cannot be read is no channel of a kind that we know.
+                // An unreadable entry is a channel of an unknown kind.
                 for change in
                     answer.json::<Vec<&RawValue>>()?.iter().filter_map(|raw| wire::channel(raw.get(), guild).ok())
                 {
@@ -73,7 +73,7 @@ mod tests {
     use ports::{PostRequest, Poster};
 
     const ME: &str = r#"{"id":"1","username":"bot"}"#;
-    /// Everyone may write, but not in channel 12, where a role of ours may.
+    /// All members may write, except in channel 12, where a role of the bot may.
     const GUILD: &str = r#"{"id":"5","owner_id":"2","preferred_locale":"de","roles":[{"id":"5","permissions":"3072"},{"id":"9","permissions":"0"}]}"#;
     const CHANNELS: &str = r#"[{"id":"11","type":0},{"id":"12","type":0,"permission_overwrites":[{"id":"5","type":0,"allow":"0","deny":"2048"},{"id":"9","type":0,"allow":"2048","deny":"0"}]},{"odd":1}]"#;
     const THREADS: &str = r#"{"threads":[{"id":"20","type":11,"parent_id":"12"},{"id":"odd"}],"members":[]}"#;
@@ -111,7 +111,7 @@ mod tests {
         assert!(may("11"));
         assert!(!may("12"));
         rest.perform(&learn(GuildField::Ourselves)).await.unwrap();
-        assert!(may("12"), "a role of ours may");
+        assert!(may("12"), "a role of the bot may");
     }
 
     #[tokio::test]

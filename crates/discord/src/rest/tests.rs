@@ -26,7 +26,7 @@ fn create(reply_to: Option<&str>) -> PostRequest {
     }
 }
 
-/// One request against one answer: the outcome, and the request as the server saw it.
+/// Sends one request to a server with one response; returns the outcome and the request as received.
 async fn one(request: PostRequest, reply: String) -> (Result<PostReply, PostError>, super::super::testing::Request) {
     let (base, mut seen) = serve(vec![reply]).await;
     let rest = Rest::new(&access(&base)).unwrap();
@@ -207,11 +207,11 @@ async fn one_message_is_fetched_and_our_own_id_is_asked_for_once() {
 #[tokio::test]
 async fn too_many_requests_say_how_long_to_wait() {
     let cases = [
-        // The body is finer than the header.
+        // The body is more precise than the header.
         ("retry-after: 2\n", r#"{"message":"slow","retry_after":1.337,"global":false}"#, 1337, false),
         ("retry-after: 65\n", r#"{"message":"slow","retry_after":64.57,"global":true}"#, 64570, true),
         ("retry-after: 3\nx-ratelimit-global: true\n", r#"{"message":"slow"}"#, 3000, true),
-        // Not Discord but the guard in front of it.
+        // Sent by the proxy in front of Discord.
         ("retry-after: 30\n", "error code: 1015", 30_000, true),
         ("", r#"{"retry_after":-4,"global":false}"#, 5000, false),
         ("x-ratelimit-reset-after: 0.5\n", r#"{"global":false}"#, 500, false),

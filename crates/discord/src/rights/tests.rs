@@ -9,7 +9,7 @@ const GUILD: u64 = 5;
 const NOW: Timestamp = Timestamp(1_800_000_000_000);
 const ALL: u64 = 1 << 10 | 1 << 11 | 1 << 38;
 
-/// A guild with one channel, in which everyone may everything; role 6 is ours and gives nothing.
+/// A guild with one channel and full permissions for all members; role 6 belongs to the bot and grants nothing.
 fn told() -> Value {
     json!({
         "id": GUILD.to_string(),
@@ -45,7 +45,7 @@ fn may_in_thread(rights: &Rights) -> bool {
     rights.may_answer(Some("5"), &Place::new(DOOR, "99"), Some(&Place::new(DOOR, "42")), NOW)
 }
 
-/// The channel with these overwrites: of whom, allowed, denied.
+/// The channel with these overwrites: subject, allowed, denied.
 fn channel(overwrites: &[(u64, u64, u64)]) -> Value {
     let overwrites: Vec<Value> = overwrites
         .iter()
@@ -58,7 +58,7 @@ fn changes(rights: &Rights, kind: &str, json: &Value) {
     rights.learn(wire::change(kind, &json.to_string(), UserId::new(ME)).unwrap().expect("a change"));
 }
 
-/// Overwrites, and whether we may then answer.
+/// Overwrites, and true if the bot may then answer.
 type Case<'a> = (&'a [(u64, u64, u64)], bool);
 
 #[test]
@@ -98,10 +98,10 @@ fn roles_and_our_own_membership_change() {
     assert!(!may(&rights, "42"));
     let us = |roles: &[&str], until: Value| json!({"guild_id": "5", "user": {"id": "1"}, "roles": roles, "communication_disabled_until": until});
     changes(&rights, "GUILD_MEMBER_UPDATE", &us(&["7"], Value::Null));
-    assert!(may(&rights, "42"), "administrators may everything");
+    assert!(may(&rights, "42"), "administrators have all permissions");
     changes(&rights, "GUILD_ROLE_CREATE", &role("10", ALL));
     changes(&rights, "GUILD_MEMBER_UPDATE", &us(&["10"], json!("2099-01-01T00:00:00Z")));
-    assert!(!may(&rights, "42"), "who is silenced may not write");
+    assert!(!may(&rights, "42"), "a member in a timeout may not write");
     changes(&rights, "GUILD_MEMBER_UPDATE", &us(&["10"], json!("2001-01-01T00:00:00Z")));
     assert!(may(&rights, "42"));
     let other = json!({"guild_id": "5", "user": {"id": "8"}, "roles": []}).to_string();
@@ -114,13 +114,13 @@ fn what_is_not_known_is_allowed() {
     told["roles"][0]["permissions"] = json!("0");
     let closed = rights(&told);
     assert!(!may(&closed, "42"));
-    assert!(may(&closed, "77"), "a channel that nobody told of");
+    assert!(may(&closed, "77"), "an unknown channel");
     assert!(closed.may_answer(Some("6"), &Place::new(DOOR, "42"), None, NOW), "another community");
     assert!(closed.may_answer(None, &Place::new(DOOR, "42"), None, NOW), "a direct message");
     changes(&closed, "CHANNEL_DELETE", &channel(&[]));
     assert!(may(&closed, "42"));
     told["members"] = json!([]);
-    assert!(may(&rights(&told), "42"), "nobody told what we are there");
+    assert!(may(&rights(&told), "42"), "the bot's membership is unknown");
     told["owner_id"] = json!("1");
     assert!(may(&rights(&told), "42"));
     let gone = rights(&told);
@@ -148,5 +148,5 @@ fn an_update_of_a_guild_changes_its_roles_and_leaves_its_channels() {
     assert!(!may(&rights, "42"));
     let given = json!({"id": GUILD.to_string(), "owner_id": ME.to_string(), "roles": []});
     rights.learn(wire::guild_update(&given.to_string(), UserId::new(ME)).unwrap());
-    assert!(may(&rights, "42"), "it is ours now");
+    assert!(may(&rights, "42"), "the bot owns it now");
 }

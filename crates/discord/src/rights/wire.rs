@@ -1,4 +1,4 @@
-//! What the events of the gateway tell about permissions. Only a few fields are read; an odd channel or role is left out.
+//! Parses permissions from gateway events. Only a few fields are read; malformed channels and roles are skipped.
 
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
@@ -9,7 +9,7 @@ use serenity::model::id::{ChannelId, GuildId, RoleId, UserId};
 use super::{CHANNELS_MAX, Change, Guild, Ourselves, Overwrite, ROLES_MAX, compact, put};
 use domain::ids::Timestamp;
 
-/// The most changes of one channel that are kept; Discord allows 1,000, and only those that touch the bits that matter count.
+/// The most stored overwrites of one channel. Discord allows 1,000; only those of relevant bits count.
 const OVERWRITES_MAX: usize = 300;
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ struct WireChannel {
 
 #[derive(Deserialize)]
 struct WireOverwrite {
-    /// Of a role or of a person; the two never share a number.
+    /// The id of a role or an account; the two never share an id.
     id: RoleId,
     #[serde(deserialize_with = "bits")]
     allow: u64,
@@ -69,16 +69,16 @@ struct HasId {
     id: UserId,
 }
 
-/// Discord writes permissions as text, since they need more bits than some languages have.
+/// Reads a permission number, which Discord writes as text because it exceeds the integers of some languages.
 fn bits<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     let text = std::borrow::Cow::<'_, str>::deserialize(deserializer)?;
     text.parse().map_err(serde::de::Error::custom)
 }
 
-/// Reads a `GUILD_CREATE`; `me` is our own id.
+/// Reads a `GUILD_CREATE`; `me` is the bot's id.
 ///
 /// # Errors
-/// It is no guild.
+/// The JSON is not a guild.
 pub fn guild(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
     let wire: WireGuild<'_> = serde_json::from_str(json)?;
     let mut guild = Guild {
@@ -103,10 +103,10 @@ pub fn guild(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
     Ok(Change::Guild(guild))
 }
 
-/// What a `GUILD_UPDATE` changes, which has neither channels nor members; `me` is our own id.
+/// Reads a `GUILD_UPDATE`, which has neither channels nor members; `me` is the bot's id.
 ///
 /// # Errors
-/// It is no guild.
+/// The JSON is not a guild.
 pub fn guild_update(json: &str, me: UserId) -> Result<Change, serde_json::Error> {
     guild(json, me).map(|change| match change {
         Change::Guild(guild) => Change::GuildUpdate(guild),
@@ -114,10 +114,10 @@ pub fn guild_update(json: &str, me: UserId) -> Result<Change, serde_json::Error>
     })
 }
 
-/// What an event of this kind changes; none when that is nothing for us. `me` is our own id.
+/// Returns the change by an event of this kind, or `None` if it is irrelevant. `me` is the bot's id.
 ///
 /// # Errors
-/// It is not what its kind says.
+/// The JSON does not match its kind.
 pub fn change(kind: &str, json: &str, me: UserId) -> Result<Option<Change>, serde_json::Error> {
     #[derive(Deserialize)]
     struct Gone {
@@ -160,26 +160,26 @@ pub fn change(kind: &str, json: &str, me: UserId) -> Result<Option<Change>, serd
     })
 }
 
-/// What a channel of this guild changes, as the request API shows it.
+/// Reads a channel of this guild in the format of the request API.
 ///
 /// # Errors
-/// It is no channel.
+/// The JSON is not a channel.
 pub fn channel(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
     let channel: WireChannel = serde_json::from_str(json)?;
     Ok(Change::Channel(guild, channel.id.get(), channel.overwrites()))
 }
 
-/// What we are in this guild, as the request API shows us as a member.
+/// Reads the bot's membership in this guild in the format of the request API.
 ///
 /// # Errors
-/// It is no member.
+/// The JSON is not a member.
 pub fn ourselves(json: &str, guild: u64) -> Result<Change, serde_json::Error> {
     let member: WireMember = serde_json::from_str(json)?;
     Ok(Change::Ourselves(guild, member.ourselves()))
 }
 
 impl WireChannel {
-    /// What it changes of the bits that matter.
+    /// Returns the overwrites of relevant bits.
     fn overwrites(&self) -> Box<[Overwrite]> {
         let compact = |wire: &WireOverwrite| Overwrite {
             id: wire.id.get(),

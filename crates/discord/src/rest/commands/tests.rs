@@ -72,7 +72,7 @@ async fn an_answer_takes_the_place_of_the_first_word_and_pings_nobody() {
         (&json!("hello @everyone"), &json!("staffai"), &json!(7))
     );
     assert_eq!(embed["fields"][0]["name"], "Up for");
-    assert_eq!(body["allowed_mentions"]["parse"], json!([]), "nobody is pinged");
+    assert_eq!(body["allowed_mentions"]["parse"], json!([]), "no account is notified");
 }
 
 #[tokio::test]
@@ -116,7 +116,7 @@ async fn commands_are_replaced_only_when_they_differ() {
         ]
     );
 
-    // Discord gives back more than it was told, in an order of its own, and leaves out what is usual.
+    // Discord returns more fields than it received, in its own order, and omits defaults.
     let mut offered: Vec<Value> = serde_json::from_str(&seen[2].body).unwrap();
     offered.reverse();
     for command in &mut offered {
