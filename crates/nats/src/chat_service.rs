@@ -1,9 +1,10 @@
-//! The door of programs that ask over NATS: a request on `staffai.chat`, or on the earlier name `rosey.llm.chat`, and the answer as
-//! its reply.
+//! The door of programs that send requests over NATS: a question on `staffai.chat`, or on the earlier name
+//! `rosey.llm.chat`, and the answer as its reply.
 //!
-//! A question is a message of its user in its channel, with the memory, limits and rights of that user at this door. The id of the
-//! message carries the inbox of the request, so an answer finds its way also after a restart. A reply that nobody waits for any more
-//! is dropped by NATS. Who may ask, and under which name, is for the permissions of the NATS server to say.
+//! A question is a message of its user in its channel, with that user's memory, limits and rights at this door. The
+//! message id contains the inbox of the request, so that an answer is delivered even after a restart. NATS drops a
+//! reply without a subscriber. The permissions of the NATS server decide which clients may send requests, and under
+//! which name.
 
 mod wire;
 
@@ -27,20 +28,21 @@ use ports::{Clock, EventSource, Intake, PostError, PostReply, PostRequest, PostR
 
 /// The name of this door in ids and keys.
 pub const DOOR: Door = Door::new("nats");
-/// Where questions are asked; the second is the name that programs of the earlier bot use.
+/// The subjects of questions; the second is used by programs of the earlier bot.
 const SUBJECTS: [&str; 2] = ["staffai.chat", "rosey.llm.chat"];
-/// Several bots on one NATS share the questions.
+/// The queue group, which distributes questions over several bots.
 const GROUP: &str = "staffai";
-/// Our own account at this door.
+/// The bot's account at this door.
 const US: &str = "staffai";
-/// Questions that are being taken at once; more are refused at once, so that none is lost in the connection.
+/// The most questions processed concurrently; further ones are refused at once, so that the connection's buffer never
+/// overflows.
 const TAKEN_AT_ONCE: usize = 1_024;
-/// The reply to a question that is not taken.
+/// The reply to a refused question.
 const BUSY: &str = "busy: there are too many requests now; try again in a moment";
-/// The longest answer in one reply, in Unicode scalar values: with escapes it fits the payload that NATS carries by default.
+/// The longest answer in one reply, in Unicode scalar values: with escapes it fits the default payload limit of NATS.
 const TEXT_LIMIT: usize = 100_000;
 
-/// The service.
+/// The chat service.
 pub struct ChatService {
     url: SecretString,
     clock: Arc<dyn Clock>,
@@ -49,7 +51,7 @@ pub struct ChatService {
 }
 
 impl ChatService {
-    /// A service at this address, which may hold a login. Nothing is connected yet.
+    /// Creates a service at this address, which may contain credentials. Does not connect yet.
     #[must_use]
     pub fn new(url: SecretString, clock: Arc<dyn Clock>) -> Self {
         Self { url, clock, session: Mutex::new(None), last_id: Mutex::new(0) }
@@ -71,7 +73,7 @@ impl ChatService {
                 message = asked.next() => match message {
                     Some(message) if taken.len() < TAKEN_AT_ONCE => taken.push(self.take(intake, message)),
                     Some(Message { reply: Some(inbox), .. }) => {
-                        // A connection that is gone is seen below.
+                        // A lost connection is detected below.
                         let _ = self.reply(&inbox, &Reply::refused(BUSY)).await;
                     }
                     Some(_) => {}
@@ -83,9 +85,9 @@ impl ChatService {
         }
     }
 
-    /// Hands a question on, or says why it is not taken.
+    /// Passes a question on, or replies with the reason for a refusal.
     async fn take(&self, intake: &dyn Intake, message: Message) {
-        // Without an inbox nobody can be answered.
+        // Without an inbox there is no reply address.
         let Some(inbox) = message.reply else { return };
         let asked = match Ask::read(&message.payload) {
             Ok(ask) => ask,
@@ -113,7 +115,7 @@ impl ChatService {
             id: MessageId::new(DOOR, format!("{last}.{inbox}")),
             place: Place::new(DOOR, channel),
             parent: None,
-            // No direct message: all who may reach this door are answered.
+            // Not a direct message: every client of this door is answered.
             guild: Some(DOOR.as_str().to_owned()),
             author,
             text: message,
@@ -176,7 +178,7 @@ impl Poster for ChatService {
             }
             PostRequest::History { .. } | PostRequest::Fetch { .. } => PostResult::Messages(Vec::new()),
             PostRequest::Roles(_) | PostRequest::AddRole(_) | PostRequest::RemoveRole(_) => PostResult::Absent,
-            // Nothing is shown here but answers to questions.
+            // This door only shows answers.
             _ => PostResult::Done,
         };
         Ok(PostReply { result, bucket: None })

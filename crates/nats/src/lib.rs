@@ -1,4 +1,4 @@
-//! One connection to a NATS server: its login, its bounds, and the word of its end. Edges decide what goes over it.
+//! One connection to a NATS server: its login, its bounds and the signal of its end.
 
 pub mod chat_service;
 
@@ -13,29 +13,29 @@ use tokio_util::sync::CancellationToken;
 
 use domain::restart::Backoff;
 
-/// What is said of a connection that ended.
+/// The message for a lost connection.
 pub const LOST: &str = "the connection to NATS is lost";
-/// How long connecting may take.
+/// The timeout of connecting.
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-/// Messages of one subscription that may wait for us; what comes then is lost.
+/// The most buffered messages of one subscription; further ones are dropped.
 const WAITING_MAX: usize = 128;
-/// Requests of one subscription that may wait until each is taken or refused.
+/// The most buffered requests of one subscription until each is accepted or refused.
 const REQUESTS_MAX: usize = 8_192;
-/// Requests of ours that may wait for the connection.
+/// The most outgoing requests that wait for the connection.
 const SENDING_MAX: usize = 256;
 
-/// The pauses before a connection that ended is begun again. One address on the operator's own network may be tried often.
+/// The backoff before reconnecting. A single address on the operator's own network may be tried often.
 pub const RECONNECT: Backoff = Backoff { base: Duration::from_millis(500), cap: Duration::from_secs(3) };
 
-/// The pause between two log lines about the same trouble.
+/// The least time between two log lines about the same problem.
 const TOLD_EVERY: Duration = Duration::from_secs(10);
 
-/// Counts events that may come many thousand times a second, so that one line in [`TOLD_EVERY`] tells of all.
+/// Counts events that may occur many thousand times a second, so that one log line per [`TOLD_EVERY`] reports them all.
 #[derive(Default)]
 struct Seldom(Mutex<(Option<Instant>, u64)>);
 
 impl Seldom {
-    /// Counts one event. Returns how many there were since the last line when a line is due.
+    /// Counts one event. If a log line is due, returns the number of events since the last line.
     fn count(&self, now: Instant) -> Option<u64> {
         let (told, times) = &mut *self.0.lock();
         *times += 1;
@@ -47,28 +47,28 @@ impl Seldom {
     }
 }
 
-/// One connection, and whether it still is. Cheap to clone.
+/// One connection and its state. Cheap to clone.
 #[derive(Clone)]
 pub struct Session {
-    /// The way to the server.
+    /// The client of the connection.
     pub client: Client,
-    /// Cancelled when the connection ends. The library's own attempts to connect again end with the client: whoever needs a
-    /// connection begins anew, so that everybody sees that it is gone.
+    /// Cancelled when the connection ends, which also stops the library's own reconnects. Users then open a new
+    /// session, so that each of them detects the loss.
     pub lost: CancellationToken,
 }
 
-/// Connects; the login of the address is used.
+/// Connects with the credentials in the address.
 ///
 /// # Errors
-/// Why there is no connection, in one line without a secret.
+/// Why the connection failed, in one line without a secret.
 pub async fn connect(url: &SecretString) -> Result<Session, String> {
     connect_with(url, WAITING_MAX).await
 }
 
-/// The same for a door, where each request of a burst is owed a reply.
+/// Connects a door, which owes a reply to each request of a burst.
 ///
 /// # Errors
-/// Why there is no connection, in one line without a secret.
+/// Why the connection failed, in one line without a secret.
 pub async fn connect_for_requests(url: &SecretString) -> Result<Session, String> {
     connect_with(url, REQUESTS_MAX).await
 }
@@ -87,21 +87,21 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<Session, Str
                         tracing::warn!(
                             event = "nats.odd",
                             times,
-                            "messages come faster than they are read, and some are lost"
+                            "messages arrive faster than they are read, and some are dropped"
                         );
                     }
                 }
                 Event::ServerError(error) => {
                     if let Some(times) = refused.count(Instant::now()) {
                         let reason: String = error.to_string().chars().take(200).collect();
-                        tracing::warn!(event = "nats.odd", reason, times, "NATS refuses something");
+                        tracing::warn!(event = "nats.odd", reason, times, "NATS reports an error");
                     }
                 }
                 Event::Connected | Event::ClientError(_) => {}
             }
         }
     };
-    let server: ServerAddr = url.expose_secret().parse().map_err(|_| "the address is none of NATS".to_owned())?;
+    let server: ServerAddr = url.expose_secret().parse().map_err(|_| "the address is not a NATS address".to_owned())?;
     let options = match (server.username(), server.password()) {
         (Some(user), Some(password)) => ConnectOptions::with_user_and_password(plain(user), plain(password)),
         (Some(token), None) => ConnectOptions::with_token(plain(token)),
@@ -120,12 +120,11 @@ async fn connect_with(url: &SecretString, waiting: usize) -> Result<Session, Str
     connected.map(|client| Session { client, lost }).map_err(|error| format!("{place}: {error}"))
 }
 
-/// Puts a connection where requests find it, and takes it away when this is dropped: the library goes on connecting as long as
-/// somebody holds the client.
+/// Publishes a connection for requests and removes it on drop: the library reconnects as long as a client exists.
 pub struct Current<'a>(&'a Mutex<Option<Session>>);
 
 impl<'a> Current<'a> {
-    /// `session` is the present one from here on.
+    /// Makes `session` the current one.
     #[must_use]
     pub fn new(present: &'a Mutex<Option<Session>>, session: &Session) -> Self {
         *present.lock() = Some(session.clone());
@@ -139,7 +138,7 @@ impl Drop for Current<'_> {
     }
 }
 
-/// A part of an address as it was meant.
+/// Decodes a percent-encoded part of an address.
 fn plain(part: &str) -> String {
     percent_encoding::percent_decode_str(part).decode_utf8_lossy().into_owned()
 }

@@ -1,4 +1,4 @@
-//! What is posted becomes a reply, over a real server of NATS.
+//! Posts become replies over a real NATS server.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -13,7 +13,7 @@ use domain::ids::Timestamp;
 use domain::outgoing::{Piece, Spent};
 use ports::NotAccepted;
 
-/// A server that ends with the test.
+/// A server that is stopped with the test.
 struct Nats(Child);
 
 impl Drop for Nats {
@@ -46,7 +46,7 @@ async fn ask(client: &async_nats::Client, question: Value) -> Value {
     serde_json::from_slice(&reply.payload).unwrap()
 }
 
-/// Takes each question and answers none.
+/// Accepts each question and answers none.
 #[derive(Default)]
 struct Silent(Mutex<Vec<Posted>>);
 
@@ -60,7 +60,7 @@ impl Intake for Silent {
     }
 
     async fn decide(&self, _click: Click) -> Result<Decision, Refusal> {
-        panic!("nothing waits for a decision")
+        panic!("no decision is pending")
     }
 }
 
@@ -82,7 +82,7 @@ async fn a_refusal_is_never_sent_as_a_success_however_many_turns_ended_before_it
     for (apology, success) in [(true, false), (false, true)] {
         let piece = Piece { apology, spent: Some(Arc::new(spent.clone())), ..Piece::text("words") };
         let asked = ask(&client, json!({"channel": "lobby", "user": "Ada", "message": "hello"}));
-        // No event of the turn is left anywhere: all that is known of it is what is posted.
+        // No event of the turn remains: the post is the only information.
         let posts = async {
             let posted = loop {
                 if let Some(posted) = intake.0.lock().pop() {

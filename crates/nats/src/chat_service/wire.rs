@@ -1,4 +1,4 @@
-//! Questions and answers as JSON.
+//! The JSON format of questions and answers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,13 @@ const NAME_MAX: usize = 64;
 /// The longest question, in bytes.
 const TEXT_MAX: usize = 32 * 1024;
 
-/// A question.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Ask {
-    /// Where it is asked: what was said there before is remembered.
+    /// The channel, whose earlier messages are the question's history.
     pub channel: String,
-    /// Who asks.
     pub user: String,
-    /// The text.
     pub message: String,
-    /// Tools may be used for it.
+    /// True if the answer may use tools.
     #[serde(default = "yes")]
     pub enable_tools: bool,
 }
@@ -31,7 +28,7 @@ impl Ask {
     /// Reads a question.
     ///
     /// # Errors
-    /// What is wrong with it, and what would be right.
+    /// The mistake and the remedy.
     pub(super) fn read(payload: &[u8]) -> Result<Self, String> {
         if payload.len() > TEXT_MAX * 2 {
             return Err(format!("the request is longer than {} bytes", TEXT_MAX * 2));
@@ -52,17 +49,15 @@ impl Ask {
     }
 }
 
-/// An answer, or why there is none.
+/// An answer or an error.
 #[derive(Debug, Serialize)]
 pub(super) struct Reply<'a> {
     success: bool,
-    /// The answer.
     content: &'a str,
-    /// Why there is none.
     error: Option<&'a str>,
-    /// Tokens of the models that were asked, in and out.
+    /// Input and output tokens of all models used.
     tokens_used: u64,
-    /// The model row that answered; null when none was asked.
+    /// The model row that answered; null if no model was used.
     provider: Option<&'a str>,
 }
 
@@ -75,7 +70,7 @@ impl<'a> Reply<'a> {
         Self { success: false, content: "", error: Some(why), tokens_used: 0, provider: None }
     }
 
-    /// The same with what it took.
+    /// Adds the cost of the answer.
     pub(super) fn with(self, spent: &'a Spent) -> Self {
         Self { tokens_used: spent.tokens, provider: spent.model.as_deref(), ..self }
     }
@@ -89,7 +84,7 @@ mod tests {
     fn a_question_needs_its_names_and_its_text() {
         let read = |text: &str| Ask::read(text.as_bytes());
         let ask = read(r#"{"channel":"lobby","user":"Ada","message":"hello"}"#).unwrap();
-        assert!(ask.enable_tools, "tools are on unless they are refused");
+        assert!(ask.enable_tools, "tools are enabled by default");
         assert!(!read(r#"{"channel":"lobby","user":"Ada","message":"hi","enable_tools":false}"#).unwrap().enable_tools);
         for (text, expected) in [
             (r#"{"channel":"lobby","user":"Ada"}"#, "missing field `message`"),
