@@ -1,10 +1,10 @@
-//! An endpoint in the form that the library takes. Its own configuration types would read the environment.
+//! The endpoint configuration for the HTTP library. The library's own configuration types would read the environment.
 
 use async_openai::config::Config;
 use http::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use secrecy::{ExposeSecret, SecretString};
 
-/// Where requests are sent, and the key that they carry.
+/// The address of requests, and their key.
 #[derive(Clone)]
 pub struct Account {
     base: String,
@@ -13,15 +13,15 @@ pub struct Account {
 }
 
 impl Account {
-    /// An account at this address.
+    /// Creates an account at this address.
     ///
     /// # Errors
-    /// The key has characters that no header can carry.
+    /// The key has characters that are invalid in a header.
     pub fn new(base: String, key: Option<SecretString>) -> Result<Self, String> {
         let mut headers = HeaderMap::new();
         if let Some(key) = &key {
             let mut value = HeaderValue::from_str(&format!("Bearer {}", key.expose_secret()))
-                .map_err(|_| "the key has characters that no header can carry".to_owned())?;
+                .map_err(|_| "the key has characters that are invalid in a header".to_owned())?;
             value.set_sensitive(true);
             headers.insert(AUTHORIZATION, value);
         }

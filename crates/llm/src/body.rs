@@ -1,21 +1,21 @@
-//! What holds for the body of any answer, streamed or whole: its bounds, runs of blanks, and the one parse of it.
+//! Bounds and parsing of response bodies, streamed or whole.
 
 use ports::{ModelError, ModelErrorKind};
 use serde_json::Value;
 
 use crate::provider_error;
 
-/// The largest answer that is read. The longest real ones are a tenth of this.
+/// The largest answer that is read, in bytes. The longest real ones are a tenth of this.
 pub const ANSWER_BYTES: usize = 4 * 1024 * 1024;
 
-/// The longest run of blanks in an answer. A model that runs away in JSON mode writes nothing else; keep-alive blanks of
-/// proxies stay far below.
+/// The longest run of white space in an answer. A model that loops in JSON mode emits only white space; keep-alive
+/// bytes of proxies stay far below.
 pub const BLANK_RUN: usize = 64 * 1024;
 
-/// A longer answer, in bytes, is parsed on a thread of its own: no task holds a core for as long as that may take.
+/// The size in bytes above which an answer is parsed on a blocking thread, so that no task occupies a core for long.
 pub const LONG_ANSWER: usize = 64 * 1024;
 
-/// Counts blanks in a row: bare ones, and the escaped ones inside a JSON text.
+/// Counts consecutive white space, literal or escaped in JSON text.
 #[derive(Default)]
 pub struct Blanks {
     run: usize,
@@ -23,10 +23,10 @@ pub struct Blanks {
 }
 
 impl Blanks {
-    /// Takes in a piece of an answer.
+    /// Checks a piece of an answer.
     ///
     /// # Errors
-    /// The model has run away.
+    /// The run of white space exceeds [`BLANK_RUN`].
     pub fn check(&mut self, piece: &[u8]) -> Result<(), ModelError> {
         if self.run_away_in(piece) {
             let message = format!("more than {BLANK_RUN} blanks in a row in the answer");
@@ -55,7 +55,7 @@ impl Blanks {
     }
 }
 
-/// The one parse of a successful body. Long ones are parsed on a thread for blocking work.
+/// Parses a successful body, on a blocking thread if it is long.
 pub async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
     if body.len() <= LONG_ANSWER {
         return parsed(&body);
@@ -64,7 +64,7 @@ pub async fn whole(body: Vec<u8>) -> Result<Value, ModelError> {
     parsing.await.map_err(|_| ModelError::new(ModelErrorKind::Malformed, "the answer could not be parsed"))?
 }
 
-/// Refuses a successful body that is not a completion: not JSON, not an object, or an error after all.
+/// Parses a body and rejects one that is not a completion: not JSON, not an object, or an error.
 pub fn parsed(body: &[u8]) -> Result<Value, ModelError> {
     let value: Value = serde_json::from_slice(body).map_err(|error| {
         ModelError::new(ModelErrorKind::Malformed, format!("the answer is not usable JSON: {error}"))
@@ -80,7 +80,7 @@ pub fn parsed(body: &[u8]) -> Result<Value, ModelError> {
     }
 }
 
-/// The failure of an answer beyond [`ANSWER_BYTES`].
+/// Returns the error for an answer larger than [`ANSWER_BYTES`].
 pub fn too_large() -> ModelError {
     ModelError::new(ModelErrorKind::Malformed, format!("the answer is larger than {ANSWER_BYTES} bytes"))
 }

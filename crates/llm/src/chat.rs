@@ -1,4 +1,4 @@
-//! The wire of chat completions, as OpenAI and all who are compatible with it speak it.
+//! The chat completions wire of OpenAI and compatible providers.
 
 use async_openai::error::OpenAIError;
 use async_trait::async_trait;
@@ -23,14 +23,14 @@ mod read;
 
 mod usage;
 
-/// Chat completions.
+/// The chat completions wire.
 pub struct ChatCompletions;
 
-/// Bytes of pictures that are encoded in the task that sends them; more of them would hold its thread for too long.
+/// The most bytes of pictures encoded on the sending task; more would block its thread for too long.
 const PICTURE_BYTES: usize = 256 * 1024;
 
-/// The body of a request with large pictures, written while the other tasks of this thread run elsewhere. `None` for every other body, and
-/// where there are no other threads.
+/// Serialises a request with large pictures while other tasks of this thread move elsewhere. Returns `None` for other
+/// bodies, and on a runtime without further threads.
 fn written(request: &Request, body: &body::Body<'_>) -> Option<Box<RawValue>> {
     let pictures = request.messages.iter().flat_map(|item| &item.pictures);
     let is_large = pictures.map(|picture| picture.bytes.len()).sum::<usize>() > PICTURE_BYTES;
@@ -48,7 +48,7 @@ impl Wire for ChatCompletions {
         stream: bool,
     ) -> Result<(), OpenAIError> {
         let body = body::Body::new(model, request, stream);
-        // The transport has read the answer already, and leaves nothing of it to the library.
+        // The transport has already read the answer; the library receives an empty body.
         match written(request, &body) {
             Some(written) => openai.chat().create_byot::<_, ()>(written).await,
             None => openai.chat().create_byot::<_, ()>(body).await,

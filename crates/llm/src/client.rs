@@ -1,5 +1,5 @@
-//! Asks one configured model for one completion, streamed or in one piece, over the wire of its provider. One attempt; tools
-//! are offered, never run.
+//! Requests one completion, streamed or whole, from one configured model over the wire of its provider. One attempt;
+//! tools are offered but not run.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -27,25 +27,26 @@ use ports::{Delta, DeltaSink, ModelError, ModelErrorKind, Models};
 #[cfg(test)]
 mod tests;
 
-/// All configured models behind one port. Cheap to ask from many tasks at once.
+/// All configured models behind one port. Many tasks can use it concurrently at low cost.
 pub struct Client {
     rows: Vec<Row>,
     clients_by_row: HashMap<String, ModelClient>,
     exact: bool,
 }
 
-/// How long a part of requests is left out after the provider refused it.
+/// The time for which a part of requests is omitted after the provider refused it.
 const LEFT_OUT_FOR: Duration = Duration::from_secs(600);
 
-/// A part of a request that we can do without: the form of a reply is also in the prompt, and checked.
+/// An optional part of a request. The format of the reply is optional because the prompt also describes it and the
+/// reply is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum OptionalFeature {
     Stream,
     Format,
     Temperature,
-    /// The usual name of the limit of tokens; without it the limit has its other name.
+    /// The usual name of the token limit; without it, the limit is sent under its other name.
     MaxTokens,
-    /// Tools. Whoever asks has to write another request without them, so the refusal is told.
+    /// Tools. Their refusal is returned, because the caller must write another request without them.
     Tools,
 }
 
@@ -65,11 +66,11 @@ impl OptionalFeature {
         }
     }
 
-    /// The provider refused the request because of this part.
+    /// True if the provider refused the request because of this part.
     fn is_refused_by(self, error: &ModelError) -> bool {
         let about_us = match error.kind {
             ModelErrorKind::BadRequest | ModelErrorKind::Unsupported => true,
-            // Some routers answer that there is no model (404) which takes them.
+            // Some routers answer that no model (404) supports tools.
             ModelErrorKind::Refused => self == Self::Tools,
             _ => false,
         };
@@ -78,26 +79,26 @@ impl OptionalFeature {
     }
 }
 
-/// Extras, each by its place.
+/// One value for each optional part.
 type PerFeature<T> = [T; OptionalFeature::ALL.len()];
 
-/// What it takes to ask the model of one row.
+/// The client of one row.
 struct ModelClient {
     wire: &'static dyn Wire,
     transport: Transport,
     account: Account,
-    /// The name that the provider knows the model by.
+    /// The provider's name of the model.
     model: String,
     row: Row,
-    /// The provider refused these; until then they are left out.
+    /// The time until which each refused part is omitted.
     left_out_until: Mutex<PerFeature<Option<Instant>>>,
 }
 
-/// When the last piece of an answer arrived. What keeps a connection alive and says nothing is no piece.
+/// The arrival time of the last piece of an answer. Keep-alive bytes are not pieces.
 struct Progress(Arc<Mutex<Instant>>);
 
 impl Progress {
-    /// It begins now, and is noted of all that goes to this sink.
+    /// Starts the clock now; each delta to the returned sink resets it.
     fn of(heard: DeltaSink) -> (Self, DeltaSink) {
         let last = Arc::new(Mutex::new(Instant::now()));
         let noted = Arc::clone(&last);
@@ -114,10 +115,10 @@ impl Progress {
 }
 
 impl Client {
-    /// A client for the rows of a registry. Sends nothing yet.
+    /// Creates a client for the rows of a registry. Sends nothing yet.
     ///
     /// # Errors
-    /// TLS cannot be set up: no provider was installed, or the system has no root certificates.
+    /// TLS cannot be set up: no provider is installed, or the system has no root certificates.
     pub fn new(registry: Registry) -> Result<Self, String> {
         let (rows, mut endpoints) = registry.into_parts();
         let (mut clients_by_row, mut clients) = (HashMap::new(), Clients::default());
@@ -128,7 +129,7 @@ impl Client {
         Ok(Self { rows, clients_by_row, exact: false })
     }
 
-    /// The same, asking for all that requests say also where a provider refuses a part of it, so that a check learns of it.
+    /// Sends all parts of requests even if a provider refused one, so that a check reports the refusal.
     #[must_use]
     pub fn exact(self) -> Self {
         Self { exact: true, ..self }
@@ -184,7 +185,7 @@ impl ModelClient {
         let transport = Transport::new(&endpoint.base, endpoint.key.clone(), clients)?;
         let account = Account::new(endpoint.base, endpoint.key)?;
         let left_out_until = Mutex::default();
-        // Every provider of `models.json` speaks this wire.
+        // Every provider of `models.json` uses this wire.
         let wire = &ChatCompletions;
         Ok(Self { wire, transport, account, model: endpoint.model, row: row.clone(), left_out_until })
     }
@@ -194,7 +195,7 @@ impl ModelClient {
         timeout(self.row.timeout, asking).await.map_err(|_| ModelError::new(ModelErrorKind::Timeout, late()))?
     }
 
-    /// The same for what arrives in pieces: the row's timeout bounds the wait for the first piece, and each silence behind it.
+    /// Applies the row's timeout to the wait for the first piece and to each pause between pieces.
     async fn while_it_writes<T>(
         &self,
         progress: &Progress,
@@ -207,20 +208,21 @@ impl ModelClient {
                 return done;
             }
             if progress.last() + self.row.timeout <= due {
-                let late = format!("nothing came for {} s", self.row.timeout.as_secs_f64());
+                let late = format!("no data for {} s", self.row.timeout.as_secs_f64());
                 return Err(ModelError::new(ModelErrorKind::Timeout, late));
             }
         }
     }
 
-    /// What is left out for now.
+    /// Returns the parts that are omitted now.
     fn left_out(&self) -> PerFeature<bool> {
         let now = Instant::now();
         self.left_out_until.lock().map(|until| until.is_some_and(|until| now < until))
     }
 
-    /// Asks, for a stream where there is a sink for it and the model can. A refusal of what we can do without costs nothing and is no
-    /// failure of the model, so the same attempt goes on without it, and so do the next ones if that helped.
+    /// Requests an answer, streamed if there is a sink and the model supports it. A refusal of an optional part costs
+    /// nothing and is not a failure of the model: the same attempt continues without it. If that succeeds, later
+    /// attempts omit it too.
     async fn ask_for_what_it_takes(
         &self,
         request: &Request,
@@ -266,7 +268,7 @@ impl ModelClient {
             without,
             reason,
             text,
-            "a part of requests is left out for a while"
+            "the provider refused a part of requests; it is omitted temporarily"
         );
         self.left_out_until.lock()[extra as usize] = Some(Instant::now() + LEFT_OUT_FOR);
     }
@@ -296,12 +298,12 @@ impl ModelClient {
         embeddings::read(&answer, request)
     }
 
-    /// The lower one of the row's limit of tokens and the request's own.
+    /// Returns the lower of the row's and the request's token limit.
     fn max_tokens(&self, request: &Request) -> Option<u32> {
         self.row.max_tokens.into_iter().chain(request.sampling.max_tokens).min()
     }
 
-    /// The model as a request sees it.
+    /// Returns the model's properties for this request.
     fn model(&self, request: &Request, without: PerFeature<bool>) -> Model<'_> {
         let has = |feature: OptionalFeature| !without[feature as usize];
         let limit =
@@ -321,10 +323,10 @@ impl ModelClient {
     }
 }
 
-// === What went wrong ===
+// === Errors ===
 
-/// The failure that the transport named, or one of the few that the library finds by itself. Its own texts are not used:
-/// they may hold a whole body.
+/// Returns the error of the transport, or of the few cases that the library detects itself. The library's messages are
+/// not used, because they may contain a whole body.
 fn named(error: OpenAIError) -> ModelError {
     match error {
         OpenAIError::Boxed(inside) => match inside.downcast::<ModelError>() {

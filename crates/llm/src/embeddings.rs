@@ -1,4 +1,4 @@
-//! Asks the embedding model at a row's endpoint for vectors.
+//! Requests vectors from the embedding model at a row's endpoint.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use domain::completion::Usage;
 use domain::embedding::{EmbeddingRequest, Embeddings, Inputs};
 use ports::{ModelError, ModelErrorKind};
 
-/// The longest vector that is taken.
+/// The longest accepted vector.
 const DIMENSIONS_MAX: usize = 16_384;
 
-/// The body of a request.
+/// Returns the body of a request.
 pub fn body(model: &str, request: &EmbeddingRequest) -> Value {
     let input = match &request.inputs {
         Inputs::Texts(texts) => json!(texts),
@@ -25,20 +25,21 @@ pub fn body(model: &str, request: &EmbeddingRequest) -> Value {
 /// Reads an answer.
 ///
 /// # Errors
-/// It has not one vector for each input.
+/// It does not have exactly one vector for each input.
 pub fn read(answer: &Value, request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
     let unusable = |why: &str| ModelError::new(ModelErrorKind::Malformed, format!("the vectors are not usable: {why}"));
-    let data = answer.get("data").and_then(Value::as_array).ok_or_else(|| unusable("there are none"))?;
+    let data =
+        answer.get("data").and_then(Value::as_array).ok_or_else(|| unusable("the answer has no list of them"))?;
     let count = request.inputs.len();
     if data.len() != count {
-        return Err(unusable("there is not one for each input"));
+        return Err(unusable("their number is not that of the inputs"));
     }
     let mut vectors: Vec<Vec<f32>> = vec![Vec::new(); count];
     for (place, entry) in data.iter().enumerate() {
         let at = entry.get("index").and_then(Value::as_u64).map_or(Some(place), |at| usize::try_from(at).ok());
         let numbers =
             entry.get("embedding").and_then(Value::as_array).filter(|numbers| numbers.len() <= DIMENSIONS_MAX);
-        let numbers = numbers.ok_or_else(|| unusable("one is no list of numbers"))?;
+        let numbers = numbers.ok_or_else(|| unusable("one is not a list of numbers"))?;
         let vector = at.and_then(|at| vectors.get_mut(at)).filter(|vector| vector.is_empty());
         let vector = vector.ok_or_else(|| unusable("an index is wrong"))?;
         #[expect(clippy::cast_possible_truncation, reason = "vectors are of single precision")]

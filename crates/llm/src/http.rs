@@ -1,6 +1,6 @@
-//! Carries one request to a model and back. Every failure leaves here named, with the provider's words and its wish to wait;
-//! what is kept of a success is a whole JSON object without an error in it, or a stream that was put together. It is parsed here
-//! and nowhere else: the library above gets an empty body, so it never reads, and never logs, what it does not understand.
+//! The transport of one request to a model. Each failure is classified here, with the provider's message and retry
+//! delay. A kept success is a JSON object without an error, or an assembled stream. Bodies are parsed only here: the
+//! library above receives an empty body, so it cannot parse or log unknown content.
 
 use std::collections::HashMap;
 use std::future::Future;
@@ -28,43 +28,44 @@ use ports::{DeltaSink, ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// The longest that a connection may take to stand, TLS included.
+/// The timeout of opening a connection, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long an unused connection is kept: less than common load balancers keep theirs, so that we rarely write into a closed one.
+/// The idle timeout of a connection, below that of common load balancers, so that requests rarely meet a closed
+/// connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How much of an error's body is read to find out what it says.
+/// The most bytes read of an error body.
 const ERROR_BYTES: usize = 64 * 1024;
 
-/// How long to wait for an error's body: its status and headers are worth more than its words.
+/// The timeout of reading an error body; status and headers matter more than the message.
 const ERROR_BODY_TIME: Duration = Duration::from_secs(2);
 
-/// The longest message of an error, in characters.
+/// The longest error message, in characters.
 const MESSAGE_CHARS: usize = 500;
 
-/// The longest wait that a provider can ask for.
+/// The longest accepted retry delay.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What the library above gets to parse.
+/// The body given to the library.
 const NOTHING: &str = "null";
 
-/// How an endpoint is reached.
+/// The kind of connection to an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum TlsMode {
-    /// On this machine, in the clear.
+    /// Unencrypted, on this machine.
     HerePlain,
-    /// On this machine, encrypted.
+    /// Encrypted, on this machine.
     HereEncrypted,
     /// On another machine.
     Out,
 }
 
-/// The clients of rows that are reached in the same way: each client that is made reads the system's certificates.
+/// Clients shared by rows with the same kind of connection, because each new client reads the system's certificates.
 #[derive(Default)]
 pub struct Clients {
     clients: HashMap<TlsMode, HttpClient>,
-    /// Writes the requests of the library, and sends none.
+    /// Builds the library's requests; sends none.
     request_builder: Option<reqwest::Client>,
 }
 
@@ -74,7 +75,7 @@ impl TlsMode {
             user_agent: concat!("staffai/", env!("CARGO_PKG_VERSION")),
             connect_timeout: CONNECT_TIMEOUT,
             idle_timeout: IDLE_TIMEOUT,
-            // A proxy of the environment is for the way out of this machine.
+            // Proxies of the environment apply only to other machines.
             proxied: self == Self::Out,
             encrypted: self != Self::HerePlain,
         })
@@ -106,7 +107,7 @@ impl Clients {
     }
 }
 
-/// The way to one model's endpoint.
+/// The connection to one model's endpoint.
 #[derive(Clone)]
 pub struct Transport {
     client: HttpClient,
@@ -115,7 +116,7 @@ pub struct Transport {
 }
 
 impl Transport {
-    /// A transport for the endpoint at `base`. The key is needed only to keep it out of messages.
+    /// Creates a transport for the endpoint at `base`. The key is only used to redact messages.
     ///
     /// # Errors
     /// The TLS library has no provider or no root certificates.
@@ -130,18 +131,18 @@ impl Transport {
         Ok(Self { client: clients.client(way)?, request_builder: clients.request_builder()?, key: key.map(Arc::new) })
     }
 
-    /// What the library writes its requests with.
+    /// Returns the builder of the library's requests.
     #[must_use]
     pub fn request_builder(&self) -> reqwest::Client {
         self.request_builder.clone()
     }
 
-    /// This way for one call.
+    /// Creates a call over this transport.
     pub(super) fn call(&self, wire: &'static dyn Wire, heard: Option<DeltaSink>) -> Call {
         Call { transport: self.clone(), wire, heard, answer: Arc::default() }
     }
 
-    /// Takes the key out of a message, in case a provider echoed it, and makes one short line of it.
+    /// Redacts the key in a message, in case a provider echoed it, and shortens the message to one line.
     fn clean(&self, mut error: ModelError) -> ModelError {
         let key = self.key.as_ref().map(|key| key.expose_secret()).filter(|key| !key.is_empty());
         for text in [&mut error.message, &mut error.safe_message] {
@@ -154,26 +155,26 @@ impl Transport {
     }
 }
 
-/// One call: it carries the request, reads the answer, and keeps it. Clones are the same call.
+/// One call: sends the request, reads the answer and stores it. Clones are the same call.
 #[derive(Clone)]
 pub(super) struct Call {
     transport: Transport,
     wire: &'static dyn Wire,
-    /// The sink of a streamed answer; none when the answer is asked for in one piece.
+    /// The sink of a streamed answer; `None` for a whole one.
     heard: Option<DeltaSink>,
     answer: Arc<Mutex<Option<Answer>>>,
 }
 
 impl Call {
-    /// The answer that was read; none before one came.
+    /// Takes the answer, if one arrived.
     pub fn answer(&self) -> Option<Answer> {
         self.answer.lock().take()
     }
 
-    /// Posts a body, and gives the answer.
+    /// Posts a body and returns the answer.
     ///
     /// # Errors
-    /// The failure, named.
+    /// The classified failure.
     pub async fn post(&self, url: String, headers: HeaderMap, body: &Value) -> Result<Value, ModelError> {
         let answer = async {
             let request =
@@ -196,7 +197,7 @@ impl Call {
         }
     }
 
-    /// The response of success.
+    /// Returns a response with a success status.
     async fn executed(&self, request: http::Request<Outgoing>) -> Result<Response, ModelError> {
         let response = self.transport.client.send(request).await.map_err(|failure| broken(&failure))?;
         let status = response.status;
@@ -229,13 +230,13 @@ impl tower::Service<HttpRequestFactory> for Call {
     }
 }
 
-/// The request that the library wrote, its body as it is.
+/// Converts a request of the library without changing its body.
 fn as_written(request: reqwest::Request) -> reqwest::Result<http::Request<Outgoing>> {
     let request = http::Request::<reqwest::Body>::try_from(request)?;
     Ok(request.map(|body| Outgoing::Foreign(Box::pin(LibraryBody(body)))))
 }
 
-/// A body of the library, with errors of any kind.
+/// A body of the library, with boxed errors.
 struct LibraryBody(reqwest::Body);
 
 impl hyper::body::Body for LibraryBody {
@@ -258,14 +259,12 @@ impl hyper::body::Body for LibraryBody {
     }
 }
 
-/// True if an address can only be on this machine.
+/// True if an address is always on this machine.
 fn is_here(base: &str) -> bool {
     reqwest::Url::parse(base).is_ok_and(|url| url.host_str().is_some_and(domain::host::is_loopback))
 }
 
-// === Bodies ===
-
-/// The whole body of a success, given up as soon as it cannot become a completion any more.
+/// Reads the whole body of a success. Stops as soon as it cannot be a completion.
 async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
     if response.length().is_some_and(|length| length > ANSWER_BYTES as u64) {
         return Err(too_large());
@@ -282,7 +281,7 @@ async fn body_of(mut response: Response) -> Result<Vec<u8>, ModelError> {
     Ok(body)
 }
 
-/// The first bytes of an error's body: what came in time.
+/// Returns the beginning of an error body, as far as it arrived in time.
 async fn start_of(mut response: Response) -> Vec<u8> {
     let mut body = Vec::new();
     let read = async {
@@ -294,14 +293,12 @@ async fn start_of(mut response: Response) -> Vec<u8> {
             }
         }
     };
-    // Out of time is fine: what was read is kept.
+    // On a timeout, the bytes read so far are kept.
     let _ = timeout(ERROR_BODY_TIME, read).await;
     body
 }
 
-// === Failures ===
-
-/// Names the failure of a request that was answered with this status.
+/// Classifies a response with an error status.
 fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> ModelError {
     let text = String::from_utf8_lossy(body);
     let kind = match status.as_u16() {
@@ -326,7 +323,7 @@ fn refused(status: StatusCode, retry_after: Option<Duration>, body: &[u8]) -> Mo
     ModelError { retry_after, ..error }
 }
 
-/// Names the failure of a request that got no whole answer.
+/// Classifies a request without a complete response.
 fn broken(failure: &Failure) -> ModelError {
     let (kind, what) = match failure.kind {
         FailureKind::Connect => (ModelErrorKind::Connection, "no connection"),
@@ -350,9 +347,7 @@ fn one_line(text: &str) -> String {
     line
 }
 
-// === Waiting ===
-
-/// How long the provider asks us to wait: seconds or a date, also under the name that a proxy gives an upstream's header.
+/// Returns the provider's retry delay: seconds or a date, also under a proxy's name for an upstream header.
 fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     if let Some(millis) = text("retry-after-ms").and_then(|value| value.parse::<f64>().ok()) {
@@ -363,7 +358,7 @@ fn retry_after(headers: &HeaderMap) -> Option<Duration> {
         if let Ok(seconds) = value.parse::<f64>() {
             return bounded(seconds);
         }
-        // The server's own clock is what its date is about, so ours is not needed.
+        // The server's date is relative to its own clock, so the local clock is not needed.
         let wait = http_date(value)? - http_date(text("date")?)?;
         u64::try_from(wait).ok().map(|seconds| Duration::from_secs(seconds).min(RETRY_AFTER_MAX))
     })
@@ -373,7 +368,7 @@ fn bounded(seconds: f64) -> Option<Duration> {
     (seconds.is_finite() && seconds >= 0.0).then(|| Duration::from_secs_f64(seconds.min(RETRY_AFTER_MAX.as_secs_f64())))
 }
 
-/// Seconds since the epoch.
+/// Returns seconds since the epoch.
 fn http_date(text: &str) -> Option<i64> {
     Some(jiff::fmt::rfc2822::parse(text).ok()?.timestamp().as_second())
 }

@@ -1,9 +1,10 @@
 //! The model edge: configured models behind [`ports::Models`].
 //!
-//! `registry` reads which models there are, `client` asks one of them over its `wire`. The wire of a provider is a seam: `chat`
-//! (chat completions) writes requests, reads answers and puts streamed ones together; another one would stand beside it. Below
-//! that nothing knows a wire: `http` carries the request and parses what comes back, once; `sse` cuts a stream into frames;
-//! `complaint` names each failure. Nothing here retries a failure or reads the environment.
+//! `registry` reads the configured models; `client` requests completions over a model's `wire`. A wire is a seam:
+//! `chat` (chat completions) writes requests, reads answers and assembles streams; another wire would be a module
+//! beside it. The modules below are independent of the wire: `http` transports requests and parses responses once;
+//! `sse` splits a stream into frames; `provider_error` classifies failures. This crate does not retry failures and does
+//! not read the environment.
 
 pub mod registry;
 

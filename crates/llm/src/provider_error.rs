@@ -1,4 +1,4 @@
-//! The errors of providers, in all shapes that they come in, and which failure their words mean.
+//! Parses provider errors in all their formats and classifies their messages.
 
 use serde_json::Value;
 
@@ -10,10 +10,10 @@ mod tests;
 /// The longest name of an error, in bytes.
 const NAME_MAX: usize = 64;
 
-/// How the proxy writes the class of an upstream's error, which stands before its words.
+/// The prefix that the LiteLLM proxy puts before the class of an upstream error.
 const LITELLM: &str = "litellm.";
 
-/// Words by which providers say that the prompt does not fit. Compared in lower case, as all of these are.
+/// Phrases for a prompt that exceeds the context window. All phrases here are compared in lower case.
 const OVERFLOW_WORDS: [&str; 7] = [
     "contextwindowexceedederror",
     "context_length_exceeded",
@@ -24,7 +24,7 @@ const OVERFLOW_WORDS: [&str; 7] = [
     "exceeds the maximum number of tokens",
 ];
 
-/// Words by which they say that a filter refused what was asked.
+/// Phrases for a refusal by a content filter.
 const FILTER_WORDS: [&str; 5] = [
     "content_filter",
     "content management policy",
@@ -33,8 +33,8 @@ const FILTER_WORDS: [&str; 5] = [
     "responsibleaipolicyviolation",
 ];
 
-/// Words by which they say that the key or the model is wrong with a status that does not, and the name that is logged for each:
-/// the words themselves may quote what was asked.
+/// Phrases for a wrong key or model under an unspecific status, with the logged name of each: the message itself may
+/// quote the prompt.
 const REFUSAL_WORDS: [(&str, &str); 9] = [
     ("no_db_connection", "no_db_connection"),
     ("no connected db", "no_db_connection"),
@@ -47,23 +47,23 @@ const REFUSAL_WORDS: [(&str, &str); 9] = [
     ("invalid proxy server token", "invalid_api_key"),
 ];
 
-/// Words by which they say that the account has no credit. A quota that is used up for a minute is told in other words.
+/// Phrases for an account without credit. A quota per minute has other phrases.
 const QUOTA_WORDS: [&str; 3] = ["insufficient_quota", "insufficient balance", "credit balance is too low"];
 
-/// An error as the provider reports it.
+/// An error as reported by the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ProviderError {
-    /// Its code or type, when it has one.
+    /// Its code or type, if any.
     pub code: Option<String>,
-    /// Its type, when it has a code as well.
+    /// Its type, if it also has a code.
     pub kind: Option<String>,
-    /// Its words.
+    /// Its message.
     pub message: String,
 }
 
 impl ProviderError {
-    /// Its name, without any words that may quote a prompt: its code, unless that repeats a status; its type; the class of
-    /// the proxy's error; what its words are known to mean; at last the number.
+    /// Returns a name that cannot quote a prompt: the code, unless it repeats a status; else the type; the class of the
+    /// proxy's error; the meaning of a known phrase; the number.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         let plain = |name: &&str| {
@@ -75,7 +75,7 @@ impl ProviderError {
         told.or_else(|| self.class().filter(plain)).or_else(|| refusal(&self.message.to_lowercase())).or(code)
     }
 
-    /// The innermost class that the proxy names, such as `ContentPolicyViolationError`.
+    /// Returns the innermost class that the proxy names, such as `ContentPolicyViolationError`.
     fn class(&self) -> Option<&str> {
         let (_, last) = self.message.rsplit_once(LITELLM)?;
         let end = last.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(last.len());
@@ -100,7 +100,7 @@ fn refusal(words: &str) -> Option<&'static str> {
     REFUSAL_WORDS.iter().find(|(sign, _)| words.contains(sign)).map(|(_, name)| *name)
 }
 
-/// The failure that the words of an error mean, where its status does not say.
+/// Returns the kind of failure that a message means if its status is unspecific.
 #[must_use]
 pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
     let text = text.to_lowercase();
@@ -116,15 +116,16 @@ pub fn kind_of_words(text: &str) -> Option<ModelErrorKind> {
     }
 }
 
-/// The error for a failure that the provider reports. Its words may quote what members wrote, so the safe message has at most its name.
+/// Creates the error for a failure reported by the provider. Its message may quote members, so the safe message
+/// contains at most its name.
 #[must_use]
 pub fn model_error(kind: ModelErrorKind, what: &str, provider_error: &ProviderError) -> ModelError {
     let name = provider_error.name().map_or_else(String::new, |name| format!(": {name}"));
     ModelError { message: format!("{what}: {provider_error}"), ..ModelError::new(kind, format!("{what}{name}")) }
 }
 
-/// The error in the body of a refused request: the usual `error` object, a bare text, Google's list of one,
-/// or the `detail` of a Python web framework.
+/// Returns the error in the body of a refused request: the usual `error` object, plain text, Google's list of one, or
+/// the `detail` of a Python web framework.
 #[must_use]
 pub fn of_body(body: &Value) -> Option<ProviderError> {
     let body = match body {
@@ -151,14 +152,14 @@ pub fn of_body(body: &Value) -> Option<ProviderError> {
     Some(ProviderError { code, kind, message: message.to_owned() })
 }
 
-/// The error in the body of an answer whose status is a success.
+/// Returns the error in the body of a response with a success status.
 #[must_use]
 pub fn inside(body: &Value) -> Option<ProviderError> {
     let body = match body {
         Value::Array(list) => list.first()?,
         other => other,
     };
-    // Some routers put the failure of the model behind them where its choice would be.
+    // Some routers put a model's failure in the place of its choice.
     let choice = body
         .get("choices")
         .and_then(|choices| choices.get(0))
@@ -169,7 +170,7 @@ pub fn inside(body: &Value) -> Option<ProviderError> {
     Some(of_body(place).unwrap_or_else(wordless))
 }
 
-/// An `error` field that is an error: some servers send an empty one along with every success.
+/// True if an `error` field has a value: some servers send an empty one with every success.
 fn says_something(error: &Value) -> bool {
     match error {
         Value::Null | Value::Bool(false) => false,

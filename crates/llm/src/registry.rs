@@ -1,8 +1,8 @@
-//! Which models there are: the rows of `models.json`, and the default row that the environment names.
+//! The configured models: the rows of `models.json`, and the default row named by the environment.
 //!
-//! A row with a `host` of its own is taken. A row without one describes a model that the default endpoint may have: it is
-//! taken when it says `"enabled": true`, or when the default or a taken row's `fallback` names it. So the rows that are
-//! compiled in know something about models, but never become a model that was not asked for.
+//! A row with its own `host` is active. A row without one describes a model that the default endpoint may have: it is
+//! active if it says `"enabled": true`, or if the default row or the `fallback` of an active row names it. The
+//! compiled-in rows therefore describe models but never activate one that was not requested.
 
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
@@ -19,17 +19,17 @@ mod tests;
 
 use file::{Contents, Draft, Family, Host, Presence};
 
-/// The rows that are compiled in.
+/// The compiled-in rows.
 const SHIPPED: File<'static> =
     File { path: "config/models.json (compiled in)", text: include_str!("../../../config/models.json") };
 
 /// Google's OpenAI-compatible endpoint.
 const GOOGLE: &str = "https://generativelanguage.googleapis.com/v1beta/openai";
 
-/// The sampling temperature of a row that is made from nothing but a model's name.
+/// The sampling temperature of a row created from a model's name alone.
 const MADE_TEMPERATURE: f64 = 0.7;
 
-/// A `models.json` that was read.
+/// The contents of a `models.json`.
 #[derive(Debug, Clone, Copy)]
 pub struct File<'a> {
     /// Its path, for messages.
@@ -38,40 +38,40 @@ pub struct File<'a> {
     pub text: &'a str,
 }
 
-/// What was changed of rows after their file was written.
+/// Changes of rows made after their file was written.
 #[derive(Debug, Clone, Copy)]
 pub struct Changes<'a> {
-    /// Where it is kept, for messages.
+    /// The location of the changes, for messages.
     pub path: &'a str,
-    /// Fields of rows by their keys. A row that the file does not have comes behind the others.
+    /// Changed fields by row key. A row that the file lacks is appended.
     pub rows: &'a Map<String, Value>,
 }
 
-/// What the environment says about the default model.
+/// The default model of the environment.
 #[derive(Debug, Clone)]
 pub struct DefaultRow {
     /// `LITELLM_MODEL`: the key of a row, or the name of a model at `base_url`.
     pub model: String,
     /// `LITELLM_API_URL`, with or without `/v1`.
     pub base_url: String,
-    /// `LITELLM_API_KEY`; none sends none.
+    /// `LITELLM_API_KEY`; `None` sends no key.
     pub key: Option<SecretString>,
-    /// The longest a call may take when a row does not say.
+    /// The timeout of a call, unless the row sets one.
     pub timeout: Duration,
 }
 
-/// Where the model of a row is.
+/// The location of a row's model.
 #[derive(Debug, Clone)]
 pub struct Endpoint {
-    /// The name that the provider knows it by.
+    /// The provider's name of the model.
     pub model: String,
-    /// The address without a slash at the end; `/chat/completions` follows it.
+    /// The address without a trailing slash; `/chat/completions` is appended.
     pub base: String,
-    /// The bearer key; none sends none.
+    /// The bearer key; `None` sends no key.
     pub key: Option<SecretString>,
 }
 
-/// The models that can be asked.
+/// The active models.
 #[derive(Debug, Clone)]
 pub struct Registry {
     rows: Vec<Row>,
@@ -80,29 +80,29 @@ pub struct Registry {
     warnings: Vec<String>,
 }
 
-/// A row that is wanted and cannot be asked.
+/// A requested row that cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowOff {
-    /// The key of the row.
+    /// The row's key.
     pub key: String,
-    /// Why it is off and what to do about it, with the place.
+    /// The reason, the place, and the remedy.
     pub mistake: String,
 }
 
 impl Registry {
-    /// The rows, the default one first, the others in the order of the file.
+    /// Returns the rows: the default one first, the others in the order of the file.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// Where the model of a row is.
+    /// Returns the location of a row's model.
     #[must_use]
     pub fn endpoint(&self, key: &str) -> Option<&Endpoint> {
         self.endpoints.get(key)
     }
 
-    /// Fields of rows that have no effect, a sentence each.
+    /// Returns a sentence for each field that has no effect.
     #[must_use]
     pub fn without_effect(&self) -> Vec<String> {
         let native = self.rows.iter().filter(|row| row.native_mcp);
@@ -115,32 +115,32 @@ impl Registry {
         native.map(told).collect()
     }
 
-    /// The rows that are disabled because the variable with their key is not set.
+    /// Returns the rows that are disabled because the variable with their key is not set.
     #[must_use]
     pub fn off(&self) -> &[RowOff] {
         &self.off
     }
 
-    /// Fields that have no effect and look like slips of others.
+    /// Returns warnings about fields without effect that look like misspellings.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// The keys that calls carry: none of them may show anywhere.
+    /// Returns the keys of all calls, which must be redacted everywhere.
     #[must_use]
     pub fn secrets(&self) -> Vec<SecretString> {
         self.endpoints.values().filter_map(|endpoint| endpoint.key.clone()).collect()
     }
 
-    /// The rows, and the endpoint of each by its key.
+    /// Returns the rows, and the endpoints by row key.
     #[must_use]
     pub fn into_parts(self) -> (Vec<Row>, HashMap<String, Endpoint>) {
         (self.rows, self.endpoints)
     }
 }
 
-/// Builds the registry of a file that nothing was changed of.
+/// Builds the registry of an unchanged file.
 ///
 /// # Errors
 /// See [`build_with`].
@@ -153,10 +153,10 @@ pub fn build(
     build_with(file, None, default, lookup)
 }
 
-/// Every row of a file, or of those that are compiled in, with what was changed of them: also those that nothing asks for.
+/// Returns all rows of a file, or the compiled-in ones, with their changes applied, including inactive ones.
 ///
 /// # Errors
-/// Everything that is wrong, each with its place and what to do about it.
+/// All mistakes, each with its place and remedy.
 pub fn drafts(
     file: Option<File<'_>>,
     changes: Option<Changes<'_>>,
@@ -167,11 +167,11 @@ pub fn drafts(
     if errors.is_empty() { Ok(drafts) } else { Err(errors) }
 }
 
-/// Builds the registry from a file, or from the rows that are compiled in, with what was changed of them. `lookup` gives the value
-/// of the variable that a row's `env_key` names.
+/// Builds the registry of a file, or of the compiled-in rows, with their changes applied. `lookup` returns the value of
+/// the variable in a row's `env_key`.
 ///
 /// # Errors
-/// Everything that is wrong, each with its place and what to do about it; never a secret.
+/// All mistakes, each with its place and remedy; never a secret.
 pub fn build_with(
     file: Option<File<'_>>,
     changes: Option<Changes<'_>>,
@@ -181,7 +181,7 @@ pub fn build_with(
     let source = file.unwrap_or(SHIPPED);
     let mut errors = Vec::new();
     let Contents { mut drafts, families, warnings } = file::read(source, changes, default.timeout, &mut errors);
-    // A file without a word about families knows as much of them as this program does.
+    // A file without families uses the compiled-in ones.
     let families =
         families.or_else(|| file::read(SHIPPED, None, default.timeout, &mut errors).families).unwrap_or_default();
     put_default_first(&mut drafts, source.path, (default, &families), &mut errors);
@@ -215,7 +215,7 @@ pub fn build_with(
     if errors.is_empty() { Ok(registry) } else { Err(errors) }
 }
 
-/// Moves the default row to the front, making it when no row has its key.
+/// Moves the default row to the front, or creates it if no row has its key.
 fn put_default_first(
     drafts: &mut Vec<Draft>,
     path: &str,
@@ -239,7 +239,7 @@ fn put_default_first(
     drafts.insert(0, first);
 }
 
-/// A row that is made from a model's name alone, and from what is known of the first family that the name belongs to.
+/// Creates a row from a model's name and the first family that matches the name.
 fn made(default: &DefaultRow, families: &[Family]) -> Draft {
     let name = default.model.to_lowercase();
     let family = families.iter().find(|family| name.contains(&family.pattern));
@@ -258,7 +258,7 @@ fn made(default: &DefaultRow, families: &[Family]) -> Draft {
     }
 }
 
-/// Every name in a fallback list must be another row's. A disabled row may be named: it is skipped while it is disabled.
+/// Checks that each fallback name is another row. Disabled rows may be named; they are skipped.
 fn check_fallbacks(drafts: &mut [Draft], path: &str, errors: &mut Vec<String>) {
     let known: HashSet<String> = drafts.iter().map(|draft| draft.row.key.clone()).collect();
     for draft in drafts {
@@ -278,7 +278,7 @@ fn check_fallbacks(drafts: &mut [Draft], path: &str, errors: &mut Vec<String>) {
     }
 }
 
-/// The rows that are wanted: those that stand by themselves, and whatever their fallback lists name.
+/// Returns the active rows: independent ones, and those in their fallback lists.
 fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
     let by_key: HashMap<&str, &Draft> = drafts.iter().map(|draft| (draft.row.key.as_str(), draft)).collect();
     let mut wanted: Vec<&Draft> = drafts.iter().filter(|draft| draft.presence == Presence::Taken).collect();
@@ -294,8 +294,8 @@ fn taken(drafts: Vec<Draft>) -> Vec<Draft> {
     drafts.into_iter().filter(|draft| keys.contains(&draft.row.key)).collect()
 }
 
-/// Takes the rows out whose key is in a variable that is not set. The default row stays: without it nothing can be answered, so
-/// its missing key is a mistake that stops the program.
+/// Removes the rows whose key variable is not set. The default row stays: the bot cannot answer without it, so its
+/// missing key is a fatal mistake.
 fn without_key(drafts: &mut Vec<Draft>, path: &str, lookup: &dyn Fn(&str) -> Option<SecretString>) -> Vec<RowOff> {
     let mut off = Vec::new();
     let mut first = true;
@@ -315,9 +315,9 @@ fn without_key(drafts: &mut Vec<Draft>, path: &str, lookup: &dyn Fn(&str) -> Opt
     off
 }
 
-const BAD_KEY: &str = "has characters that no header can carry, such as a line break; set the bare key";
+const BAD_KEY: &str = "has characters that are invalid in a header, such as a line break; set the bare key";
 
-/// The key that a row's calls carry. The default endpoint's key goes to the default endpoint only.
+/// Returns the key of a row's calls. The default endpoint's key is only sent to the default endpoint.
 fn key_of(
     draft: &Draft,
     default: &DefaultRow,

@@ -1,12 +1,12 @@
-//! Reads a streamed answer as leniently as providers write it: server-sent events, each with one JSON value, which the wire of
-//! the provider puts together. Text for people is told as it comes.
+//! Reads a streamed answer leniently: server-sent events with one JSON value each, which the provider's wire assembles.
+//! Visible text is passed on as it arrives.
 //!
-//! A stream succeeds only with a finish reason or, from servers that tell none, with `[DONE]`: many connections end without a
-//! word. What follows the finish reason (usage, `[DONE]`) is welcome but nothing waits long for it. How long nothing may come before
-//! that is the caller's to bound, by what is told of the answer: comments and empty frames tell nothing.
+//! A stream succeeds only with a finish reason or, from servers that send none, with `[DONE]`; many connections close
+//! without either. Data after the finish reason (usage, `[DONE]`) is awaited for at most [`IDLE`]. Before that, the
+//! caller bounds the silence by the deltas that it receives: comments and empty frames produce none.
 //!
-//! Each byte is read once and each frame parsed once, a long one on a thread of its own. Between slices of a long piece other
-//! tasks have their turn.
+//! Each byte is read once and each frame parsed once, a long one on a blocking thread. The task yields between slices
+//! of a long piece.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -26,37 +26,37 @@ use ports::{Delta, DeltaSink, ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// How long to wait for what a finished answer still lacks.
+/// The timeout after the finish reason if text may still follow.
 pub const IDLE: Duration = Duration::from_secs(20);
 
-/// How long to wait for usage and the closing mark after the model has finished.
+/// The timeout of usage and the closing mark after a complete answer.
 pub const TAIL: Duration = Duration::from_secs(2);
 
-/// The most bytes of a stream that are read: every few letters come wrapped in a few hundred bytes. The text in them is
-/// bounded by [`ANSWER_BYTES`].
+/// The most bytes read of a stream: a few letters arrive in a few hundred bytes. The text itself is bounded by
+/// [`ANSWER_BYTES`].
 pub const STREAM_BYTES: usize = 32 * 1024 * 1024;
 
-/// The largest single frame of a stream, in bytes. The longest answer that is read at all fits in one.
+/// The largest frame of a stream, in bytes. The longest possible answer fits in one.
 pub const FRAME_BYTES: usize = 512 * 1024;
 
-/// The most `data:` lines of one frame. Providers write one; a few proxies break a frame into some.
+/// The most `data:` lines of one frame. Providers write one; a few proxies split frames.
 const FRAME_LINES: usize = 4_096;
 
-/// The longest frame that is no object and no list, such as `null`, in bytes.
+/// The longest frame that is neither an object nor a list, such as `null`, in bytes.
 const SCALAR_BYTES: usize = 64;
 
-/// After so many bytes other tasks have their turn.
+/// The number of bytes after which the task yields.
 const SLICE_BYTES: usize = 16 * 1024;
 
-/// How much is read after the closing mark, and for how long, so that the connection can carry the next request.
+/// The bounds in bytes and time for reading after the closing mark, so that the connection can be reused.
 const REST_BYTES: usize = 64 * 1024;
 const REST_TIME: Duration = Duration::from_secs(2);
 
-/// Reads the body of a successful response to a streaming request, and gives the answer. A provider may also answer with plain
-/// JSON, which is returned as it is.
+/// Reads the body of a successful streaming response and returns the answer. If the provider sends plain JSON instead,
+/// that is returned.
 ///
 /// # Errors
-/// The stream broke, carried an error, ended early, or grew without bound.
+/// The stream broke, contained an error, ended early or exceeded a bound.
 pub async fn read<S>(mut source: S, wire: &dyn Wire, heard: &DeltaSink) -> Result<Answer, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
@@ -84,7 +84,7 @@ where
     }
 }
 
-/// The rest of a body that is no stream.
+/// Reads the rest of a body that is not a stream.
 async fn plain<S>(mut source: S, mut body: Vec<u8>) -> Result<Value, ModelError>
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin,
@@ -121,7 +121,7 @@ where
     };
     let mut read = begun.len();
     let mut done = reading.take(begun).await?;
-    // When the wait for what follows the finish reason ends, whatever keeps coming.
+    // The deadline for data after the finish reason.
     let mut over: Option<Instant> = None;
     while !done {
         let now = Instant::now();
@@ -155,7 +155,7 @@ where
                 ModelError::new(ModelErrorKind::Connection, "the stream ended before the answer did")
             }
         };
-        // A finished answer stays an answer, also when the connection breaks afterwards.
+        // A finished answer is kept even if the connection breaks afterwards.
         if !reading.assembly.is_finished() {
             return Err(failed);
         }
@@ -171,8 +171,9 @@ where
     Err(ModelError::new(ModelErrorKind::Connection, "the stream ended without an answer"))
 }
 
-/// Reads what follows the closing mark, which is most often the end alone. A connection whose answer was not read to its end
-/// carries no other; nothing waits for it. There are as many of these tasks as answers ended within [`REST_TIME`].
+/// Reads the data after the closing mark, usually only the end of the body: a connection can be reused only after its
+/// body was read completely. Runs as a detached task. The number of these tasks is bounded by the answers that ended
+/// within [`REST_TIME`].
 fn read_rest<S>(mut source: S)
 where
     S: Stream<Item = Result<Bytes, ModelError>> + Send + Unpin + 'static,
@@ -193,21 +194,21 @@ where
     tokio::spawn(timeout(REST_TIME, rest));
 }
 
-/// What has become of a stream so far.
+/// The state of a stream.
 struct Reading<'a> {
     wire: &'a dyn Wire,
     heard: &'a DeltaSink,
     frames: Frames,
     assembly: Box<dyn Assembly>,
     blanks: Blanks,
-    /// The length of what was told of the answer: bytes of text, and characters that may not be read.
+    /// The length of the answer so far: bytes of text, and characters of hidden content.
     told: usize,
-    /// Bytes that were read since other tasks had their turn.
+    /// The bytes read since the last yield.
     slice: usize,
 }
 
 impl Reading<'_> {
-    /// Takes in what came; true after the closing mark.
+    /// Processes a piece; returns true after the closing mark.
     async fn take(&mut self, bytes: &[u8]) -> Result<bool, ModelError> {
         for line in bytes.split_inclusive(|byte| *byte == b'\n') {
             match self.frames.feed(line)? {
@@ -224,19 +225,19 @@ impl Reading<'_> {
         Ok(false)
     }
 
-    /// Takes in a last frame that nothing closed; true when it is the closing mark.
+    /// Processes an unterminated last frame; returns true if it is the closing mark.
     async fn end(&mut self) -> Result<bool, ModelError> {
         let last = match self.frames.feed(b"\n") {
             Ok(Some(Frame::Data(data))) => data.into_owned(),
             Ok(Some(Frame::Done)) => return Ok(true),
             Ok(None) | Err(_) => return Ok(false),
         };
-        // Half a frame is what a cut leaves behind.
+        // A truncated frame is dropped.
         self.chunk(last.into()).await?;
         Ok(false)
     }
 
-    /// Takes in a frame, a long one on a thread for blocking work; false when it is not JSON.
+    /// Processes a frame, a long one on a blocking thread; returns false if it is not JSON.
     async fn chunk(&mut self, frame: Cow<'_, str>) -> Result<bool, ModelError> {
         if frame.len() <= LONG_ANSWER {
             let taken = self.assembly.take(&frame);
@@ -252,12 +253,12 @@ impl Reading<'_> {
         self.tell(taken)
     }
 
-    /// Tells what a frame brought; false when it was not JSON.
+    /// Passes the content of a frame on; returns false if it was not JSON.
     fn tell(&mut self, taken: Result<Piece<'_>, Unusable>) -> Result<bool, ModelError> {
         let piece = match taken {
             Ok(piece) => piece,
             Err(Unusable::NotJson) => return Ok(false),
-            // A finished answer is not undone by what went wrong behind it.
+            // A later error does not invalidate a finished answer.
             Err(Unusable::Failed(_)) if self.assembly.is_finished() => return Ok(true),
             Err(Unusable::Failed(error)) => return Err(broken_off(&error)),
             Err(Unusable::OutOfBounds(error)) => return Err(error),
@@ -277,7 +278,7 @@ impl Reading<'_> {
     }
 }
 
-/// The error for the error object in a frame of a stream.
+/// Creates the error for an error object in a stream.
 fn broken_off(provider_error: &ProviderError) -> ModelError {
     let kind = match provider_error.code.as_deref() {
         Some("429" | "rate_limit_error" | "rate_limit_exceeded") => ModelErrorKind::RateLimited,
@@ -286,22 +287,19 @@ fn broken_off(provider_error: &ProviderError) -> ModelError {
     provider_error::model_error(kind, "an error inside the stream", provider_error)
 }
 
-// === Frames ===
-
-/// Cuts lines into the frames of server-sent events.
+/// Splits lines into frames of server-sent events.
 #[derive(Default)]
 struct Frames {
     line: Vec<u8>,
     data: String,
-    /// Lines of data in this frame.
+    /// The data lines of this frame.
     lines: usize,
     nesting: Nesting,
 }
 
 enum Frame<'a> {
-    /// One JSON value, unless the peer wrote something else.
+    /// One JSON value, unless the peer sent something else.
     Data(Cow<'a, str>),
-    /// The closing mark.
     Done,
 }
 
@@ -315,8 +313,8 @@ impl Frame<'_> {
 }
 
 impl Frames {
-    /// Takes in a line or a piece of one. A frame is whole as soon as its brackets are closed: some servers leave out the blank
-    /// line. A frame that came as one line is not copied.
+    /// Processes a line or a piece of one. A frame is complete as soon as its brackets are closed: some servers omit
+    /// the blank line. A frame on one line is not copied.
     fn feed<'a>(&mut self, piece: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
         if self.line.len() + piece.len() + self.data.len() > FRAME_BYTES {
             return Err(malformed(&format!("a frame is larger than {FRAME_BYTES} bytes")));
@@ -333,7 +331,7 @@ impl Frames {
         Ok(self.bytes(&line)?.map(Frame::into_owned))
     }
 
-    /// Takes in a whole line.
+    /// Processes a whole line.
     fn bytes<'a>(&mut self, line: &'a [u8]) -> Result<Option<Frame<'a>>, ModelError> {
         match String::from_utf8_lossy(line) {
             Cow::Borrowed(line) => self.line(line),
@@ -348,14 +346,14 @@ impl Frames {
         }
         match line.strip_prefix("data:") {
             Some(data) => self.data(data.strip_prefix(' ').unwrap_or(data)),
-            // Some servers write the error that ends a stream without its mark.
+            // Some servers send the error that ends a stream without the `data:` prefix.
             None if line.starts_with('{') => self.data(line),
-            // Comments, and the names and numbers of events.
+            // Comments, event names and ids.
             None => Ok(None),
         }
     }
 
-    /// Takes in the data of one line.
+    /// Processes the data of one line.
     fn data<'a>(&mut self, data: &'a str) -> Result<Option<Frame<'a>>, ModelError> {
         let first = self.data.is_empty();
         if first {
@@ -366,7 +364,7 @@ impl Frames {
             if word == "[DONE]" {
                 return Ok(Some(Frame::Done));
             }
-            // A value without brackets stands alone on its line.
+            // A value without brackets occupies one line.
             if word.len() <= SCALAR_BYTES
                 && !word.starts_with(['{', '['])
                 && serde_json::from_str::<IgnoredAny>(word).is_ok()
@@ -389,7 +387,7 @@ impl Frames {
         Ok(closed.then(|| self.whole()))
     }
 
-    /// A blank line: the frame must be whole now.
+    /// Processes a blank line, which ends the frame.
     fn close(&mut self) -> Option<Frame<'static>> {
         if self.data.trim().is_empty() {
             self.data.clear();
@@ -398,7 +396,7 @@ impl Frames {
         Some(self.whole())
     }
 
-    /// The frame that is whole now.
+    /// Takes the complete frame.
     fn whole(&mut self) -> Frame<'static> {
         self.begin_anew();
         Frame::Data(Cow::Owned(std::mem::take(&mut self.data)))
@@ -409,7 +407,7 @@ impl Frames {
     }
 }
 
-/// How deep in brackets and texts the data of a frame is; each byte is looked at once.
+/// The nesting of brackets and strings in a frame; each byte is scanned once.
 #[derive(Default)]
 struct Nesting {
     depth: usize,
@@ -418,7 +416,7 @@ struct Nesting {
 }
 
 impl Nesting {
-    /// Takes in more data; true when the first bracket of the frame is closed by then and nothing is open.
+    /// Scans more data; returns true if the frame's first bracket is now closed.
     fn closes_in(&mut self, data: &[u8]) -> bool {
         let mut closed = false;
         for byte in data {

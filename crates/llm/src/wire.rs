@@ -1,7 +1,8 @@
-//! The seam of a provider's wire: how a request is written, how an answer is read, how the pieces of a streamed one are put
-//! together. What is above knows completions alone; what is below (connections, server-sent events, errors) knows no wire.
+//! The seam of a provider's wire: writing requests, reading answers, assembling streams. The layer above handles
+//! completions only; the layers below (connections, server-sent events, errors) are independent of the wire.
 //!
-//! To add a wire: a module beside [`super::chat`] that implements both traits, and the row of `models.json` that chooses it.
+//! To add a wire: a module beside [`super::chat`] that implements both traits, and a field in `models.json` rows that
+//! selects it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,47 +19,46 @@ use ports::ModelError;
 /// The library's client for one call.
 pub type OpenAi = async_openai::Client<Account>;
 
-/// What is particular to a model, as far as this call may use it.
+/// The properties of a model for one call.
 pub struct Model<'a> {
-    /// The name that its provider knows it by.
+    /// The provider's name of the model.
     pub name: &'a str,
-    /// The sampling temperature.
     pub temperature: Temperature,
-    /// It takes the form of the answer as a schema.
+    /// True if it accepts a schema of the answer.
     pub takes_form: bool,
-    /// It sees pictures.
+    /// True if it accepts pictures.
     pub sees: bool,
-    /// The most tokens of an answer; none leaves it to the provider.
+    /// The most tokens of an answer; `None` uses the provider's default.
     pub max_tokens: Option<TokenLimit>,
-    /// Its provider caches up to the marks that a prompt carries.
+    /// True if the provider caches up to the marks in a prompt.
     pub cache_marks: bool,
 }
 
 /// The sampling temperature of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Temperature {
-    /// None may be sent.
+    /// It must not be sent.
     Fixed,
-    /// That of the request; where it names none this one, if any.
+    /// The request's temperature, or else this one, if any.
     Usual(Option<f64>),
 }
 
-/// The most tokens of an answer, by the name that the provider knows this limit by.
+/// The most tokens of an answer, by the provider's name of the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenLimit {
-    /// `max_tokens`, which nearly all providers know.
+    /// `max_tokens`, known to nearly all providers.
     MaxTokens(u32),
-    /// `max_completion_tokens`, which some models take instead.
+    /// `max_completion_tokens`, required by some models.
     MaxCompletionTokens(u32),
 }
 
-/// How one family of providers writes requests and answers.
+/// The request and answer format of a family of providers.
 #[async_trait]
 pub trait Wire: Send + Sync {
-    /// Sends a request. What comes back is kept by the transport, which has read it already.
+    /// Sends a request. The transport reads and keeps the response.
     ///
     /// # Errors
-    /// What the transport or the library found.
+    /// The failure found by the transport or the library.
     async fn post(
         &self,
         openai: &OpenAi,
@@ -67,78 +67,77 @@ pub trait Wire: Send + Sync {
         stream: bool,
     ) -> Result<(), OpenAIError>;
 
-    /// Begins to put a streamed answer together.
+    /// Creates an empty assembly of a streamed answer.
     fn assembly(&self) -> Box<dyn Assembly>;
 
-    /// Reads an answer of one piece. `prompt_chars` measures what was sent, for an answer without usage.
+    /// Reads a whole answer. `prompt_chars` returns the length of the prompt, for an answer without usage.
     ///
     /// # Errors
-    /// There is no message in it.
+    /// It contains no message.
     fn read(&self, answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError>;
 }
 
-/// What one frame of a stream brought.
+/// The content of one stream frame.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Piece<'a> {
-    /// Text that people may read.
+    /// Text for members.
     pub text: Cow<'a, str>,
-    /// Characters that they may not: thoughts, arguments of tools.
+    /// The number of hidden characters: reasoning, tool arguments.
     pub hidden: usize,
 }
 
 impl Piece<'_> {
-    /// The same without its frame.
+    /// Detaches it from its frame.
     #[must_use]
     pub fn into_owned(self) -> Piece<'static> {
         Piece { text: Cow::Owned(self.text.into_owned()), hidden: self.hidden }
     }
 }
 
-/// Why a frame brought nothing.
+/// The reason why a frame has no content.
 #[derive(Debug)]
 pub enum Unusable {
-    /// It is not JSON.
     NotJson,
-    /// It carries an error of the provider.
+    /// It contains an error of the provider.
     Failed(ProviderError),
-    /// The answer grew beyond its bounds.
+    /// The answer exceeds its bounds.
     OutOfBounds(ModelError),
 }
 
-/// A streamed answer that is being put together.
+/// A streamed answer during assembly.
 pub trait Assembly: Send {
-    /// Takes in one frame.
+    /// Processes one frame.
     ///
     /// # Errors
     /// See [`Unusable`].
     fn take<'a>(&mut self, frame: &'a str) -> Result<Piece<'a>, Unusable>;
 
-    /// The model has said why it stopped.
+    /// True after a finish reason.
     fn is_finished(&self) -> bool;
 
-    /// It has, and nothing of the answer is to follow.
+    /// True after a finish reason if no more text follows.
     fn is_quiet(&self) -> bool;
 
-    /// Something of an answer came.
+    /// True if a part of an answer arrived.
     fn is_answer(&self) -> bool;
 
-    /// The answer. `prompt_chars` measures what was sent, for an answer without usage.
+    /// Returns the answer. `prompt_chars` returns the length of the prompt, for an answer without usage.
     fn into_completion(self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion;
 }
 
-/// An answer that came whole.
+/// A complete answer.
 pub enum Answer {
-    /// In one piece.
+    /// Received as one JSON value.
     Json(Value),
-    /// As a stream.
+    /// Received as a stream.
     Streamed(Box<dyn Assembly>),
 }
 
 impl Answer {
-    /// The completion in it.
+    /// Returns the completion.
     ///
     /// # Errors
-    /// There is no message in it.
+    /// It contains no message.
     pub fn read(self, wire: &dyn Wire, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
         match self {
             Self::Json(answer) => wire.read(answer, prompt_chars),

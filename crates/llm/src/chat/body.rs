@@ -1,6 +1,6 @@
-//! The request as it goes over the wire: the neutral one, as far as this model can take it in.
+//! The request body: the neutral request, restricted to the features of the model.
 //!
-//! Messages of one role that follow each other become one: the chat templates of some models refuse them otherwise.
+//! Consecutive messages of one role are merged, because some chat templates reject them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,13 +13,12 @@ use serde_json::{Number, Value};
 use crate::wire::{Model, Temperature, TokenLimit};
 use domain::completion::{AnswerForm, Item, Picture, Request, Role, ToolCall, ToolChoice, ToolSpec, WrittenJson};
 
-/// Stands between the texts of messages that become one.
+/// Separates the texts of merged messages.
 const BETWEEN: &str = "\n\n";
 
-/// Stands in place of an empty text, which some providers refuse.
+/// Replaces an empty text, which some providers reject.
 const EMPTY: &str = "(empty)";
 
-/// The body of a request.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
     model: &'a str,
@@ -68,7 +67,7 @@ impl<'a> Body<'a> {
             max_tokens,
             max_completion_tokens,
             tools: request.tools.iter().map(|spec| Tool::of(spec)).collect(),
-            // Said aloud: some providers take a missing choice for none.
+            // Sent explicitly: some providers treat a missing choice as `none`.
             tool_choice: (!request.tools.is_empty()).then(|| Choice::of(&request.choice)),
             stream: stream.then_some(true),
             stream_options: stream.then_some(StreamOptions { include_usage: true }),
@@ -105,12 +104,12 @@ impl<'a> Choice<'a> {
 
 #[derive(Serialize)]
 struct StreamOptions {
-    /// Without it most providers leave usage out of a stream.
+    /// Without it, most providers omit usage from a stream.
     include_usage: bool,
 }
 
-/// The messages, neighbours of one role merged. Where the provider caches prompts, the last instruction and what stands before
-/// the question are marked: up to there the next prompt begins alike.
+/// Returns the messages, merged by role. If the provider caches prompts, the last instruction and the message before
+/// the question are marked: the next prompt has the same prefix.
 fn messages<'a>(items: &'a [Item], model: &Model<'_>) -> Vec<Message<'a>> {
     let mut messages: Vec<Message<'a>> = Vec::with_capacity(items.len());
     for item in items {
@@ -151,7 +150,7 @@ struct Ours<'a> {
     tool_call_id: Option<&'a str>,
 }
 
-/// A call that a model made.
+/// A tool call by the model.
 #[derive(Serialize)]
 struct Call<'a> {
     id: &'a str,
@@ -200,25 +199,25 @@ impl<'a> Message<'a> {
 }
 
 impl Ours<'_> {
-    /// The next message is more of the same: of one role, and neither is the result of a call.
+    /// True if the next message can be merged: it has the same role, and neither is a tool result.
     fn goes_on_in(&self, next: &Self) -> bool {
         let plain = |message: &Self| message.tool_call_id.is_none() && message.tool_calls.is_empty();
         self.role == next.role && plain(self) && plain(next)
     }
 }
 
-/// Plain text wherever that will do: many servers take nothing else.
+/// Plain text where possible, because many servers accept nothing else.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Content<'a> {
-    /// There is no text beside calls: null.
+    /// No text beside tool calls: null.
     Nothing,
     Text(Cow<'a, str>),
     Parts(Vec<Part<'a>>),
 }
 
 impl<'a> Content<'a> {
-    /// Adds the content of the next message.
+    /// Appends the content of the next message.
     fn add(&mut self, next: Self) {
         match (&mut *self, next) {
             (Self::Text(text), Self::Text(more)) => {
@@ -234,7 +233,7 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Marks its end as a place up to which a prompt can be cached.
+    /// Marks its end as the end of a cacheable prefix.
     fn mark(&mut self) {
         if matches!(self, Self::Nothing) {
             return;
@@ -255,7 +254,7 @@ impl<'a> Content<'a> {
     }
 }
 
-/// What is before it may be cached for some minutes.
+/// Caches the preceding prefix for some minutes.
 const EPHEMERAL: CacheControl = CacheControl { kind: "ephemeral" };
 
 #[derive(Serialize)]
@@ -282,7 +281,7 @@ impl<'a> Part<'a> {
         Self::Text { text, cache_control: None }
     }
 
-    /// Where its mark stands; pictures have none.
+    /// The slot of the cache mark; pictures have none.
     fn cache_mark(&mut self) -> Option<&mut Option<CacheControl>> {
         match self {
             Self::Text { cache_control, .. } => Some(cache_control),
@@ -291,7 +290,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// The form of the answer, as this wire asks for it.
+/// The response format of this wire.
 #[derive(Serialize)]
 struct ResponseFormat<'a> {
     #[serde(rename = "type")]
@@ -322,7 +321,7 @@ struct ImageUrl<'a> {
     url: DataUrl<'a>,
 }
 
-/// The picture itself in place of an address: no provider fetches anything on a member's behalf.
+/// The picture as a data URL: the provider never fetches an address on a member's behalf.
 struct DataUrl<'a>(&'a Picture);
 
 impl fmt::Display for DataUrl<'_> {

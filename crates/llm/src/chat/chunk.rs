@@ -1,5 +1,5 @@
-//! One frame of a stream, as far as it is used. Read in one pass: what a delta says stands where it stood, and only what is echoed
-//! without being understood becomes a value of its own.
+//! The used fields of one stream frame, read in one pass. Texts are borrowed; only fields that are echoed without being
+//! interpreted become values.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -9,53 +9,48 @@ use serde::de::{IgnoredAny, MapAccess, SeqAccess};
 use super::lenient::{Lenient, Loose, Read, Text};
 use super::usage::Reported;
 
-/// A frame.
 #[derive(Default)]
 pub(super) struct Chunk<'a> {
     pub choices: Choices<'a>,
     pub usage: Option<Reported>,
-    /// It may be an error: what follows the name `error` says something, or the frame is a list.
+    /// True if the frame may be an error: its `error` field has a value, or the frame is a list.
     pub suspicious: bool,
 }
 
-/// The choices of a frame.
 #[derive(Default)]
 pub(super) struct Choices<'a> {
-    /// There is a list, and nothing in it.
+    /// True for an empty list.
     pub empty: bool,
-    /// The first that belongs to the one answer that was asked for.
+    /// The first choice that belongs to the requested answer.
     pub ours: Option<Choice<'a>>,
     suspicious: bool,
 }
 
-/// One choice.
 #[derive(Default)]
 pub(super) struct Choice<'a> {
-    /// It is an object.
+    /// True if it is an object.
     pub whole: bool,
-    /// Its number; zero when it has none.
+    /// Its index; zero if absent.
     index: u64,
     pub delta: Delta<'a>,
-    /// The whole message instead of a delta.
+    /// A whole message instead of a delta.
     pub message: Delta<'a>,
-    /// Why the model stopped; never empty.
+    /// The finish reason; never empty.
     pub finish: Option<Cow<'a, str>>,
     pub usage: Option<Reported>,
     suspicious: bool,
 }
 
-/// What is new of a message.
+/// The delta of a message.
 #[derive(Default)]
 pub(super) enum Delta<'a> {
-    /// There is none.
     #[default]
     Absent,
-    /// It is nothing that can be read.
+    /// The value has an unexpected type.
     Unreadable,
     Fields(Fields<'a>),
 }
 
-/// The fields of a delta.
 #[derive(Default)]
 pub(super) struct Fields<'a> {
     pub content: Loose<'a>,
@@ -159,7 +154,7 @@ impl<'de> Lenient<'de> for Delta<'de> {
     }
 }
 
-/// True for what an `error` field may say; many servers send null with each success.
+/// True if an `error` field has a meaningful value; many servers send null with each success.
 #[derive(Default)]
 struct Something(bool);
 

@@ -1,4 +1,4 @@
-//! Reads JSON into types, whatever kind of value stands where: what is not expected is skipped. Texts without escapes are not copied.
+//! Reads JSON into types and skips values of unexpected kinds. Texts without escapes are borrowed.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,7 +8,7 @@ use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::Value;
 
-/// What can be read from a value of any kind. The default stands for null, and for each kind that is not expected.
+/// A type that can be read from any value. Null and unexpected kinds give the default.
 pub(super) trait Lenient<'de>: Sized + Default {
     fn null() -> Self {
         Self::default()
@@ -22,12 +22,12 @@ pub(super) trait Lenient<'de>: Sized + Default {
         Self::default()
     }
 
-    /// A whole number that is not negative.
+    /// A non-negative integer.
     fn count(_number: u64) -> Self {
         Self::default()
     }
 
-    /// A whole number below zero.
+    /// A negative integer.
     fn negative(_number: i64) -> Self {
         Self::default()
     }
@@ -48,7 +48,7 @@ pub(super) trait Lenient<'de>: Sized + Default {
     }
 }
 
-/// A value that was read leniently.
+/// A leniently read value.
 pub(super) struct Read<T>(pub T);
 
 impl<'de, T: Lenient<'de>> Deserialize<'de> for Read<T> {
@@ -107,7 +107,7 @@ impl<'de, T: Lenient<'de>> Visitor<'de> for Reader<T> {
     }
 }
 
-/// The name of a field, or a text where there must be one.
+/// The name of a field, or a required text.
 #[derive(Default)]
 pub(super) struct Text<'de>(pub Cow<'de, str>);
 
@@ -117,17 +117,16 @@ impl<'de> Lenient<'de> for Text<'de> {
     }
 }
 
-/// Whole numbers that are not negative.
+/// Reads non-negative integers.
 impl Lenient<'_> for Option<u64> {
     fn count(number: u64) -> Self {
         Some(number)
     }
 }
 
-/// A value as it is, its text where it stands.
+/// A value kept as it is; texts are borrowed.
 #[derive(Debug, Default)]
 pub(super) enum Loose<'de> {
-    /// There is none.
     #[default]
     Absent,
     Text(Cow<'de, str>),

@@ -1,7 +1,7 @@
-//! Makes one assistant message of the deltas of a stream. Unknown fields are kept, so that the message can be
-//! echoed to its provider as if it had come in one piece.
+//! Merges the deltas of a stream into one assistant message. Unknown fields are kept, so that the message can be echoed
+//! to its provider like an unstreamed one.
 //!
-//! Lists are bounded, and an item finds the one that it goes on with by its number, so that no delta costs more than its length.
+//! Lists are bounded, and an item is found by its index, so that the cost of a delta is linear in its length.
 
 use std::borrow::Cow;
 
@@ -19,28 +19,28 @@ use ports::{ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// Texts that come whole and may be repeated; all others grow.
+/// Text fields that arrive whole and may be repeated; all others are concatenated.
 const WHOLE: [&str; 8] = ["role", "id", "type", "name", "object", "format", "signature", "thought_signature"];
 
-/// The most objects in one list of a streamed message: calls, blocks of thoughts, parts of the text.
+/// The most objects in one list of a streamed message: tool calls, thinking blocks, content parts.
 const ITEMS_MAX: usize = CALLS_MAX;
 
-/// The longest name of a function that is put together of pieces, in bytes.
+/// The longest function name assembled from pieces, in bytes.
 const NAME_BYTES: usize = 256;
 
-/// What the deltas of a stream have become so far.
+/// The state of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     message: Map<String, Value>,
     finish: Option<String>,
     usage: Option<Reported>,
-    /// A frame had an empty list of choices and usage, as it does where a filter blocked the prompt.
+    /// True if a frame had usage and an empty list of choices, which means that a filter blocked the prompt.
     blocked: bool,
-    /// The chunk with the finish reason had no text: nothing of the answer follows.
+    /// True if the chunk with the finish reason had no text: the answer is complete.
     quiet: bool,
 }
 
-/// A list of the answer is longer than anything that a turn can use.
+/// A list of the answer exceeds [`ITEMS_MAX`].
 struct TooMany;
 
 impl Assembly for Merged {
@@ -55,7 +55,7 @@ impl Assembly for Merged {
         self.usage = chunk.usage.or(self.usage);
         let Some(choice) = chunk.choices.ours.filter(|choice| choice.whole) else { return Ok(Piece::default()) };
         self.usage = choice.usage.or(self.usage);
-        // The whole message instead of a delta is what some servers send in one only chunk.
+        // Some servers send the whole message instead of a delta, in a single chunk.
         let delta = match choice.delta {
             Delta::Absent if self.message.is_empty() => choice.message,
             delta => delta,
@@ -95,16 +95,16 @@ impl Assembly for Merged {
 }
 
 impl Merged {
-    /// There is more of a message than who speaks.
+    /// True if the message has more than a role.
     fn has_begun(&self) -> bool {
         self.finish.is_some() || self.message.keys().any(|name| name != "role")
     }
 
-    /// The whole message, as it can be echoed.
+    /// Returns the whole message, fit for an echo.
     fn into_message(mut self) -> Map<String, Value> {
         if let Some(Value::Array(calls)) = self.message.get_mut("tool_calls") {
             for call in calls.iter_mut().filter_map(Value::as_object_mut) {
-                // Numbers belong to deltas; strict servers refuse them in an echo.
+                // Indices belong to deltas; strict servers reject them in an echo.
                 call.remove("index");
             }
         }
@@ -112,7 +112,7 @@ impl Merged {
         self.message
     }
 
-    /// Takes in a delta.
+    /// Merges a delta.
     fn grow<'a>(&mut self, fields: Fields<'a>) -> Result<Piece<'a>, TooMany> {
         let mut piece = Piece::default();
         match fields.content {
@@ -126,7 +126,7 @@ impl Merged {
                 add_value(&mut self.message, "content", value)?;
             }
         }
-        // What the model does not write unseen: who it is.
+        // The role does not count as hidden text.
         add_loose(&mut self.message, "role", fields.role)?;
         for (name, value) in fields.others {
             piece.hidden += match &value {
@@ -140,7 +140,7 @@ impl Merged {
     }
 }
 
-/// The characters of all texts in a value.
+/// Returns the characters of all texts in a value.
 fn chars(value: &Value) -> usize {
     match value {
         Value::String(text) => text.chars().count(),
@@ -162,7 +162,7 @@ fn add_loose(into: &mut Map<String, Value>, name: &str, more: Loose<'_>) -> Resu
     }
 }
 
-/// Adds a text to the one of this name.
+/// Appends to the text with this name.
 fn add_text(into: &mut Map<String, Value>, name: &str, more: &str) -> Result<(), TooMany> {
     match into.get_mut(name) {
         Some(Value::String(there)) => add_to(there, name, more),
@@ -179,10 +179,10 @@ fn add_to(there: &mut String, name: &str, more: &str) {
     there.push_str(more);
 }
 
-/// Adds a value to the one of this name.
+/// Merges a value into the one with this name.
 fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(), TooMany> {
     match into.get_mut(name) {
-        // A name that was told once stays, even without a value.
+        // Null never overwrites a value.
         Some(_) if more.is_null() => {}
         Some(there) if !there.is_null() => *there = grown(name, there.take(), more)?,
         Some(_) | None => {
@@ -193,7 +193,7 @@ fn add_value(into: &mut Map<String, Value>, name: &str, more: Value) -> Result<(
     Ok(())
 }
 
-/// One value after what came next of it.
+/// Returns a value merged with its continuation.
 fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
     Ok(match (there, more) {
         (Value::String(mut there), Value::String(more)) => {
@@ -210,7 +210,7 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
             }
             Value::Array(there)
         }
-        // Content that changes its form in the middle.
+        // The content changes from text to parts within the stream.
         (Value::String(there), Value::Array(more)) => {
             let mut parts = vec![json!({"type": "text", "text": there})];
             for item in more {
@@ -226,7 +226,7 @@ fn grown(name: &str, there: Value, more: Value) -> Result<Value, TooMany> {
     })
 }
 
-/// Adds an item to a list, or to the item of the list that it goes on with.
+/// Appends an item to a list, or merges it with the item that it continues.
 fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
     let Value::Object(mut item) = item else {
         list.push(item);
@@ -240,26 +240,26 @@ fn add(list: &mut Vec<Value>, item: Value) -> Result<(), TooMany> {
     if list.len() >= ITEMS_MAX {
         return Err(TooMany);
     }
-    // Merged into nothing, so that lists inside it are treated alike.
+    // Merged into an empty object, so that nested lists are bounded alike.
     let mut fresh = Map::new();
     merge(&mut fresh, item)?;
     list.push(Value::Object(fresh));
     Ok(())
 }
 
-/// Where the item of a list is that another one goes on with: at its number, where numbers count items as they should; else the
-/// last that fits, in a list that is bounded.
+/// Returns the position of the item that this one continues: by index where indices are consistent, else the last match
+/// in the bounded list.
 fn known(list: &[Value], item: &Map<String, Value>) -> Option<usize> {
     let fits = |place: &usize| list.get(*place).and_then(Value::as_object).is_some_and(|known| continues(known, item));
     let number = item.get("index").and_then(Value::as_u64).and_then(|number| usize::try_from(number).ok());
-    // Two calls may have the same number, and the later one is meant.
+    // Two calls may have the same index; the later one is meant.
     let numbered = number.filter(|place| fits(place) && !fits(&(place + 1)));
     numbered.or_else(|| list.len().checked_sub(1).filter(fits)).or_else(|| (0..list.len()).rev().find(fits))
 }
 
-/// Whether an item goes on with one that is known: by number and id where they are present, else by kind.
+/// True if an item continues a known one: compared by index and id if present, else by kind.
 fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
-    // Some servers give every call the same number.
+    // Some servers give every call the same index.
     let differ = |name: &str| matches!((text(known, name), text(item, name)), (Some(a), Some(b)) if a != b);
     if differ("id") || differ("type") {
         return false;
@@ -269,14 +269,15 @@ fn continues(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
             number == other && !begins_anew(known, item)
         }
         _ => {
-            // A signature closes its block, and a call without a number that names its function anew is another one.
+            // A signature closes its block. A call without an index that repeats a function name is a new call.
             let closed = text(known, "signature").is_some() && text(item, "signature").is_none();
             !(closed || is_named(known) && is_named(item) && text(item, "id").is_none())
         }
     }
 }
 
-/// True if an item of the same number is another call: servers that give every call the number 0 and no id name its function again.
+/// True if an item with the same index is a new call: servers that send index 0 and no id for every call repeat the
+/// function name.
 fn begins_anew(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
     let (Some(before), Some(next)) = (called(known), called(item)) else { return false };
     if text(item, "id").is_some() || before.name.is_empty() || next.name.is_empty() {
@@ -287,7 +288,7 @@ fn begins_anew(known: &Map<String, Value>, item: &Map<String, Value>) -> bool {
     if before.name == next.name { whole } else { !before.arguments.is_empty() || text(item, "type").is_some() }
 }
 
-/// Puts the parts of a name together that comes in pieces: before its arguments, and without a new beginning.
+/// Joins the pieces of a function name, which come before the arguments.
 fn join_name(known: &Map<String, Value>, item: &mut Map<String, Value>) {
     let (Some(before), Some(next)) = (called(known), called(item)) else { return };
     let ends = !before.arguments.is_empty() || before.name.len() >= NAME_BYTES;
@@ -300,7 +301,7 @@ fn join_name(known: &Map<String, Value>, item: &mut Map<String, Value>) {
     }
 }
 
-/// The function that an item calls, as far as it was told.
+/// The function of a call, as far as known.
 struct Called<'a> {
     name: &'a str,
     arguments: &'a str,

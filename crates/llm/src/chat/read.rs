@@ -1,4 +1,4 @@
-//! Reads a chat completion as leniently as providers write them. Nothing here fails for a field that is not used.
+//! Reads a chat completion leniently: unused fields cannot make it fail.
 
 use std::collections::HashSet;
 
@@ -11,16 +11,16 @@ use ports::{ModelError, ModelErrorKind};
 #[cfg(test)]
 mod tests;
 
-/// The most characters kept of a finish reason that we do not know: it becomes a label.
+/// The most characters kept of an unknown finish reason, which becomes a label.
 const REASON_CHARS: usize = 40;
 
-/// The most calls that are read of one answer.
+/// The most tool calls read from one answer.
 pub(super) const CALLS_MAX: usize = 64;
 
-/// Reads an answer. `prompt_chars` measures what was sent, for an answer without usage.
+/// Reads an answer. `prompt_chars` returns the length of the prompt, for an answer without usage.
 ///
 /// # Errors
-/// [`ModelErrorKind::Malformed`] when there is no message in it.
+/// [`ModelErrorKind::Malformed`] if it contains no message.
 pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Completion, ModelError> {
     let Value::Object(mut answer) = answer else {
         return Err(malformed("the answer is not a JSON object"));
@@ -42,7 +42,7 @@ pub(super) fn read(answer: Value, prompt_chars: &dyn Fn() -> usize) -> Result<Co
     Ok(message(raw, reason, usage, prompt_chars))
 }
 
-/// True if the arguments of a call are no JSON. Without a finish reason that is where the answer broke off.
+/// True if the arguments of a call are not JSON. Without a finish reason, the answer was truncated there.
 pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     calls.iter().filter_map(|call| call.pointer("/function/arguments")?.as_str()).any(|arguments| {
@@ -50,7 +50,7 @@ pub(super) fn has_half_a_call(message: &Map<String, Value>) -> bool {
     })
 }
 
-/// The completion of a whole message, which is kept as it came.
+/// Returns the completion of a whole message; the raw message is kept for the echo.
 pub(super) fn message(
     raw: Map<String, Value>,
     finish_reason: Option<&str>,
@@ -66,7 +66,7 @@ pub(super) fn message(
     let answer_chars = content.chars().count() + call_chars(&raw);
     let calls = calls_of(&raw);
     mend_arguments(&mut raw);
-    // Some providers refuse an empty text, and all know null beside calls.
+    // Some providers reject an empty text; all accept null beside tool calls.
     if !calls.is_empty() && raw["content"] == "" {
         raw["content"] = Value::Null;
     }
@@ -80,7 +80,7 @@ pub(super) fn message(
     }
 }
 
-/// With an empty list of choices a provider says that its filter blocked the prompt.
+/// Returns the completion of an empty list of choices: the provider's filter blocked the prompt.
 pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize) -> Completion {
     Completion {
         content: String::new(),
@@ -92,7 +92,7 @@ pub(super) fn blocked(usage: Option<Reported>, prompt_chars: &dyn Fn() -> usize)
     }
 }
 
-/// Makes the one call of the older form, `function_call`, a tool call: its result is sent back as one.
+/// Converts a call in the older `function_call` form to a tool call, because its result is sent back as one.
 fn modernise(message: &mut Value) {
     let Some(message) = message.as_object_mut() else { return };
     if message.get("tool_calls").and_then(Value::as_array).is_some_and(|calls| !calls.is_empty()) {
@@ -115,7 +115,7 @@ fn first_choice(answer: &mut Map<String, Value>) -> Option<Map<String, Value>> {
     }
 }
 
-/// The text of a content field, and a refusal if one of its parts is one. Parts that are not text, such as reasoning, are left out.
+/// Returns the text of a content field, and its refusal, if any. Other parts, such as reasoning, are dropped.
 pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
     match content {
         None | Some(Value::Null) => (String::new(), None),
@@ -125,7 +125,7 @@ pub(super) fn text_of(content: Option<&Value>) -> (String, Option<String>) {
             let refusal = parts.iter().find_map(|part| part.get("refusal")?.as_str()).map(str::to_owned);
             (text, refusal)
         }
-        // Some servers parse a JSON answer, although no request asks for it.
+        // Some servers parse a JSON answer although the request did not ask for it.
         Some(other) => (other.to_string(), None),
     }
 }
@@ -140,8 +140,7 @@ fn text_of_part(part: &Value) -> Option<&str> {
     }
 }
 
-/// Makes the calls of a message fit to be echoed with a result for each: those that cannot be read are left out, and one without
-/// a name of its own gets one.
+/// Prepares tool calls for an echo with a result for each: drops unreadable ones and generates missing ids.
 fn name_calls(message: &mut Value) {
     let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
     let before = calls.len();
@@ -166,15 +165,15 @@ fn name_calls(message: &mut Value) {
     }
 }
 
-/// Makes the arguments of each call the text of an object, as providers demand of a history. What the model wrote instead is answered by
-/// the result of its call.
+/// Makes the arguments of each call a JSON object in text, which providers require in a history. The tool result
+/// reports the original mistake to the model.
 fn mend_arguments(message: &mut Value) {
     let Some(calls) = message.get_mut("tool_calls").and_then(Value::as_array_mut) else { return };
     for function in calls.iter_mut().filter_map(|call| call.get_mut("function")) {
         let mended = match function.get("arguments") {
             Some(Value::String(text)) => match serde_json::from_str(text) {
                 Ok(Value::Object(_)) => continue,
-                // Some models write the object as a text once more.
+                // Some models encode the object as text twice.
                 Ok(Value::String(inner)) if is_object(&inner) => inner,
                 _ => "{}".to_owned(),
             },
@@ -189,7 +188,7 @@ fn is_object(text: &str) -> bool {
     matches!(serde_json::from_str(text), Ok(Value::Object(_)))
 }
 
-/// The tool calls of a message. Arguments that came parsed are serialised again.
+/// Returns the tool calls of a message; parsed arguments are serialised again.
 fn calls_of(message: &Value) -> Vec<ToolCall> {
     let calls = message.get("tool_calls").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     let text = |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -206,7 +205,7 @@ fn calls_of(message: &Value) -> Vec<ToolCall> {
     calls.iter().take(CALLS_MAX).filter_map(read).collect()
 }
 
-/// The length of everything in a message that the model wrote besides its content.
+/// Returns the characters of a message that the model wrote besides its content.
 fn call_chars(message: &Value) -> usize {
     ["tool_calls", "function_call", "refusal"]
         .iter()
@@ -225,7 +224,7 @@ fn finish_of(reason: Option<&str>, message: &Value) -> Finish {
         "length" | "max_tokens" => Finish::Length,
         "tool_calls" | "tool_use" | "function_call" => Finish::ToolCalls,
         "safety" | "refusal" | "recitation" | "blocklist" | "prohibited_content" | "spii" => Finish::Filtered,
-        // Some say behind it which filter it was.
+        // Some providers append the name of the filter.
         filtered if filtered.starts_with("content_filter") => Finish::Filtered,
         _ => Finish::Other(reason.chars().take(REASON_CHARS).collect()),
     }

@@ -1,4 +1,4 @@
-//! What a provider reports of the tokens that an answer took, under any of the names in use.
+//! Reads the token usage of an answer under all field names in use.
 
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
@@ -7,43 +7,42 @@ use serde_json::Value;
 use super::lenient::{Lenient, Read, Text};
 use domain::completion::{self, Usage};
 
-/// A reported number of tokens above this is nonsense: no model has a window of this size.
+/// The largest plausible number of tokens: no model has a window of this size.
 const SANE_TOKENS: u64 = 10_000_000;
 
-/// Numbers of tokens as they were reported; those that cannot be true are left out.
+/// Reported token counts without implausible ones.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Reported {
     prompt_tokens: Tokens,
     input_tokens: Tokens,
     completion_tokens: Tokens,
     output_tokens: Tokens,
-    /// Tokens that the provider had cached, by place: the usual one first, then those of some providers.
+    /// Cached prompt tokens, by field: the usual one first, then those of some providers.
     cached: [Tokens; 5],
 }
 
-/// A token count that can be true. Some providers write whole numbers as `12.0`.
+/// A plausible token count. Some providers write integers as `12.0`.
 #[derive(Debug, Clone, Copy, Default)]
 struct Tokens(Option<u64>);
 
-/// Details of one count.
 #[derive(Default)]
 struct Details {
     cached_tokens: Tokens,
 }
 
 impl Reported {
-    /// The usage object of a value; none where there is no object.
+    /// Reads the usage object of a value; `None` if it is not an object.
     pub(super) fn of(value: &Value) -> Option<Self> {
         Read::deserialize(value).ok().and_then(|Read(reported)| reported)
     }
 }
 
-/// The usage of an answer: what was reported, and an estimate for the rest. `prompt_chars` measures what was sent.
+/// Returns the reported usage, with estimates for missing counts. `prompt_chars` returns the length of the prompt.
 pub(super) fn usage_of(reported: Option<Reported>, prompt_chars: &dyn Fn() -> usize, answer_chars: usize) -> Usage {
     let reported = reported.unwrap_or_default();
     let prompt = reported.prompt_tokens.0.or(reported.input_tokens.0);
     let completion = reported.completion_tokens.0.or(reported.output_tokens.0);
-    // No tokens at all for some text is what servers say that do not count.
+    // Zero tokens for some text means that the server does not count.
     let prompt = prompt.filter(|tokens| *tokens > 0 || prompt_chars() == 0);
     let completion = completion.filter(|tokens| *tokens > 0 || answer_chars == 0);
     let prompt_tokens = prompt.unwrap_or_else(|| completion::estimated_tokens(prompt_chars()));

@@ -1,4 +1,4 @@
-//! A real client against real sockets on this machine.
+//! Tests of a real client over local sockets.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -30,7 +30,7 @@ const ANSWER: &str = r#"{"choices":[{"message":{"role":"assistant","content":"he
     "usage":{"prompt_tokens":9,"completion_tokens":1}}"#;
 
 fn client(model: &str, base_url: String, timeout: Duration) -> Client {
-    // Another test of this process may have installed it already.
+    // Another test of this process may have installed it.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let default = DefaultRow { model: model.into(), base_url, key: Some(KEY.into()), timeout };
     Client::new(registry::build(None, &default, &|_| None).unwrap()).unwrap()
@@ -56,7 +56,7 @@ async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-/// A model that always answers so.
+/// A model that always sends this response.
 async fn answering(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>) -> SocketAddr {
     let headers: HeaderMap = headers
         .iter()
@@ -66,7 +66,7 @@ async fn answering(status: u16, headers: &[(&str, &str)], body: impl Into<Bytes>
     serve(Router::new().route("/v1/chat/completions", post(move || async move { reply }))).await
 }
 
-/// A model that reads a request and then does as it likes with the connection. Counts the connections.
+/// A model that reads a request and then runs `behave` on the connection. Counts the connections.
 async fn socket<F, T>(behave: F) -> (SocketAddr, Arc<AtomicUsize>)
 where
     F: Fn(TcpStream) -> T + Send + 'static,
@@ -98,7 +98,7 @@ async fn one_exact_request_and_its_answer() {
     let address = serve(Router::new().route("/v1/chat/completions", post(handler))).await;
     let client = client("m", format!("http://{address}"), LONG);
 
-    // Keys in another order, and numbers and fields that no struct of ours knows.
+    // Another order of keys, and numbers and fields without a counterpart in our types.
     let raw: Value = serde_json::from_str(
         r#"{"content":null,"provider":{"sig":"AbC=","n":[1,-2.5,1e-9]},"role":"assistant","tool_calls":[]}"#,
     )
@@ -341,7 +341,7 @@ async fn odd_but_usable_answers() {
     assert_eq!((completion.content.as_str(), completion.refusal.as_deref()), ("", Some("no")));
     assert!(completion.usage.estimated && completion.usage.prompt == 3, "{:?}", completion.usage);
 
-    // Proxies keep a slow call alive with blanks before the answer.
+    // Proxies send white space before the answer to keep a slow call alive.
     let padded = "\n".repeat(1000) + ANSWER;
     assert_eq!(ask(answering(200, &[], padded).await, LONG).await.unwrap().content, "hello");
 }
@@ -364,7 +364,7 @@ async fn silence_ends_with_the_row_s_timeout_wherever_it_begins() {
     }
 }
 
-/// A model that streams these pieces, each after a pause, and then stands still.
+/// A model that streams these pieces, each after a pause, and then sends nothing.
 async fn streaming(pieces: Vec<(Duration, String)>) -> SocketAddr {
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
     let (address, _) = socket(move |mut stream| {
@@ -388,7 +388,7 @@ fn said(text: &str) -> String {
     format!("data: {}\n\n", json!({"choices": [{"index": 0, "delta": {"content": text}}]}))
 }
 
-/// What a model with [`SHORT`] patience hears of a stream, and how it ends.
+/// Returns the streamed text that a client with timeout [`SHORT`] receives, and the result.
 async fn hears(address: SocketAddr) -> (String, Result<Completion, ModelError>) {
     let heard = Arc::new(Mutex::new(String::new()));
     let told = Arc::clone(&heard);
@@ -426,7 +426,7 @@ async fn a_stream_that_stands_still_ends_after_the_row_s_timeout_however_it_is_k
             let (heard, result) = hears(streaming(pieces).await).await;
             let error = result.unwrap_err();
             assert_eq!((heard.as_str(), error.kind), (text, ModelErrorKind::Timeout), "{error}");
-            assert_eq!(error.message, "nothing came for 0.3 s");
+            assert_eq!(error.message, "no data for 0.3 s");
             assert!(begun.elapsed() >= SHORT && begun.elapsed() < SHORT * 5, "{:?}", begun.elapsed());
         }
     }
@@ -485,7 +485,7 @@ async fn tls_that_is_none() {
     assert_eq!(error.kind, ModelErrorKind::Connection, "{error}");
 }
 
-/// Sends `head` and then `filler` for ever; tells how much got through before the client hung up.
+/// Sends `head` and then `filler` without end; reports the bytes sent before the client closed the connection.
 async fn flood(head: &'static str, filler: &[u8]) -> (SocketAddr, mpsc::UnboundedReceiver<usize>) {
     let filler: Arc<[u8]> = filler.into();
     let (tell, told) = mpsc::unbounded_channel();
@@ -506,7 +506,7 @@ async fn flood(head: &'static str, filler: &[u8]) -> (SocketAddr, mpsc::Unbounde
 
 #[tokio::test]
 async fn giant_answers_are_given_up_early() {
-    // What the two sockets' buffers may hold besides what was read.
+    // The capacity of both socket buffers beyond what was read.
     const BUFFERS: usize = 16 * 1024 * 1024;
     let endless = "HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n{\"a\":\"";
     let announced = "HTTP/1.1 200 OK\r\ncontent-length: 100000000\r\n\r\n{\"a\":\"";
@@ -548,7 +548,7 @@ async fn the_key_shows_nowhere() {
                 as fn(&str) -> String,
         ),
         (StatusCode::INTERNAL_SERVER_ERROR, |key| format!("headers were {key}")),
-        // The place where long messages are cut goes through the key.
+        // The truncation point of long messages is inside the key.
         (StatusCode::BAD_REQUEST, |key| format!("{}{key}", "x".repeat(470))),
         (StatusCode::OK, |key| format!(r#"{{"error": "{key}"}}"#)),
         (StatusCode::OK, |key| format!("not JSON: {key}")),
@@ -628,7 +628,7 @@ async fn a_connection_is_kept_whose_end_comes_after_the_closing_mark() {
     })
     .await;
     let client = client("m", format!("http://{address}"), LONG);
-    // Whether a connection is back before the next question is a race; that none ever is would be the defect.
+    // A race decides if a connection is pooled before the next request; only never reusing one is a defect.
     for _ in 0..100 {
         let answer = client.stream("m", &request(), sink().0).await.unwrap();
         assert_eq!(answer.content, "hello");

@@ -18,14 +18,14 @@ fn waits_that_providers_ask_for() {
         (vec![("retry-after-ms", "250"), ("retry-after", "1")], Some(250)),
         (vec![("retry-after", "Fri, 20 Nov 2026 10:00:42 GMT"), date], Some(42_000)),
         (vec![("llm_provider-retry-after", "Fri, 20 Nov 2026 10:01:00 GMT"), date], Some(60_000)),
-        // A date in the past, a date without a clock to compare, and nonsense.
+        // A past date, a date without a reference clock, and nonsense.
         (vec![("retry-after", "Fri, 20 Nov 2026 09:00:00 GMT"), date], None),
         (vec![("retry-after", "Fri, 20 Nov 2026 10:00:42 GMT")], None),
         (vec![("retry-after", "-3")], None),
         (vec![("retry-after", "inf")], None),
         (vec![("retry-after", "soon")], None),
         (vec![], None),
-        // Nobody makes us wait for ever.
+        // Delays are capped.
         (vec![("retry-after", "1e18")], Some(86_400_000)),
         (vec![("retry-after", "Fri, 20 Nov 2099 10:00:00 GMT"), date], Some(86_400_000)),
     ] {
@@ -41,7 +41,7 @@ fn blanks_are_counted_over_chunks_and_through_escapes() {
 
     let escaped = "\\n\\t".repeat(BLANK_RUN / 2);
     let mut split = Blanks::default();
-    // The cut goes through the middle of an escape.
+    // The cut is inside an escape.
     assert!(!split.run_away_in(&escaped.as_bytes()[..=BLANK_RUN]));
     assert!(!split.run_away_in(&escaped.as_bytes()[BLANK_RUN + 1..]));
     assert!(split.run_away_in(b" "));
@@ -82,7 +82,7 @@ async fn a_long_answer_is_parsed_off_the_task() {
     assert!(parsing.await.is_ok() && whole(b"{}".to_vec()).await.is_ok());
 }
 
-/// Bodies of one piece in every shape.
+/// Complete bodies of all kinds.
 fn bodies(size: usize) -> Vec<String> {
     vec![
         "[".repeat(size),

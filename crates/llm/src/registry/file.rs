@@ -1,5 +1,5 @@
-//! Reads the rows of one `models.json`. Unknown fields are left alone, because the format is shared with other programs; one that
-//! looks like a slip of a known field gets a warning.
+//! Parses one `models.json`. Unknown fields are ignored, because other programs share the format; one that looks like a
+//! misspelled field gets a warning.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -14,74 +14,74 @@ use domain::clean::clean;
 use domain::model::{DESCRIPTION_CHARS, MAX_TOOLS, Price, Row, ToolMode};
 use domain::near;
 
-/// The longest timeout that makes sense: a turn is over long before.
+/// The longest timeout; the deadline of a turn is far shorter.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// The highest temperature that any provider takes.
+/// The highest temperature of any provider.
 const HIGHEST_TEMPERATURE: f64 = 2.0;
 
-/// A row that was read, before it is known whether it is wanted.
+/// A parsed row that may be inactive.
 #[derive(Debug, Clone)]
 pub struct Draft {
-    /// What the program may know of it.
+    /// The row for the rest of the program.
     pub row: Row,
-    /// The name that the provider knows the model by.
+    /// The provider's name of the model.
     pub model: String,
-    /// Where it is.
+    /// The location.
     pub host: Host,
     /// The variable that holds its key.
     pub env_key: Option<String>,
-    /// Whether it is wanted.
+    /// The condition for being active.
     pub presence: Presence,
 }
 
-/// Where the model of a row is.
+/// The location of a row's model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Host {
-    /// At an address of its own.
+    /// An address of its own.
     Own(String),
-    /// At Google's endpoint.
+    /// Google's endpoint.
     Google,
-    /// At the default endpoint.
+    /// The default endpoint.
     Default,
 }
 
-/// Whether a row is wanted.
+/// The condition for a row to be active.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Presence {
-    /// It stands by itself.
+    /// Always active.
     Taken,
-    /// Only if something names it.
+    /// Active if another row or the environment names it.
     WhenNamed,
-    /// Not at all.
+    /// Disabled.
     Disabled,
 }
 
-/// What is known of a family of models, for a row that is made from nothing but a model's name.
+/// Properties of a family of models, for a row created from a model's name alone.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Family {
-    /// The name of a member has this in it, in lower case.
+    /// A part of the names of its models, in lower case.
     pub pattern: String,
-    /// The temperature that it takes; none leaves it to the usual one.
+    /// The temperature; `None` keeps the default.
     pub temperature: Option<f64>,
-    /// See the row's fields of the same names.
+    /// See the row's field of the same name.
     pub schema_with_tools: bool,
-    /// It sees pictures.
+    /// True if its models accept pictures.
     pub vision: bool,
 }
 
-/// What a file says.
+/// The contents of a file.
 #[derive(Debug, Default)]
 pub struct Contents {
     /// The rows in the file's order.
     pub drafts: Vec<Draft>,
-    /// The families in the file's order; none when it has no such list.
+    /// The families in the file's order; `None` if the list is missing.
     pub families: Option<Vec<Family>>,
-    /// Fields that have no effect and look like slips of others.
+    /// Warnings about fields without effect that look like misspellings.
     pub warnings: Vec<String>,
 }
 
-/// The fields of a row that are read, and those of other programs that may be taken for one of them.
+/// The known fields of a row, and fields of other programs that resemble them.
 const FIELDS: [&str; 28] = [
     "model_id",
     "type",
@@ -116,7 +116,7 @@ const FIELDS: [&str; 28] = [
 /// The most warnings about one file.
 const WARNINGS_MAX: usize = 20;
 
-/// Names each field that looks like a slip of a known one.
+/// Warns about each field that looks like a misspelled known one.
 fn slips(place: &str, row: &Map<String, Value>, warnings: &mut Vec<String>) {
     for name in row.keys().filter(|name| !FIELDS.contains(&name.as_str())) {
         if warnings.len() >= WARNINGS_MAX {
@@ -128,8 +128,8 @@ fn slips(place: &str, row: &Map<String, Value>, warnings: &mut Vec<String>) {
     }
 }
 
-/// Reads a file, and what was changed of its rows. What is wrong goes to `errors`; the rest is still read, so that all errors come
-/// at once.
+/// Parses a file and applies the changes of its rows. Mistakes are added to `errors` and parsing continues, so that all
+/// are reported at once.
 pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, errors: &mut Vec<String>) -> Contents {
     let shape: Shape = match serde_json::from_str(file.text.trim_start_matches('\u{feff}')) {
         Ok(shape) => shape,
@@ -161,7 +161,7 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
         if key.trim().is_empty() {
             errors.push(format!("{place}: the key is empty; give the row a name"));
         } else if keys.contains(&key) {
-            errors.push(format!("{place}: is there twice; rename or remove one"));
+            errors.push(format!("{place}: is defined twice; rename or remove one"));
         } else if let Value::Object(map) = &value {
             keys.insert(key.clone());
             slips(&place, map, &mut warnings);
@@ -173,7 +173,7 @@ pub fn read(file: File<'_>, changes: Option<Changes<'_>>, timeout: Duration, err
     Contents { drafts, families, warnings }
 }
 
-/// Puts the fields that were changed over those of the file.
+/// Overwrites fields of a row with the changed ones.
 fn change(row: &mut Value, fields: &Value) {
     if let (Value::Object(row), Value::Object(fields)) = (row, fields) {
         row.extend(fields.iter().map(|(name, value)| (name.clone(), value.clone())));
@@ -243,7 +243,7 @@ fn draft(key: String, timeout: Duration, mut fields: Fields<'_>) -> Draft {
     }
 }
 
-/// How tools are offered. `tool_call_available` is the older word: false means not at all.
+/// Returns the tool mode. In the older field `tool_call_available`, false disables tools.
 fn tools(fields: &mut Fields<'_>) -> ToolMode {
     let available = fields.flag("tool_call_available").unwrap_or(true);
     let asked = fields.read("tools", "\"native\", \"prompt\" or \"off\"", |value| {
@@ -271,13 +271,13 @@ fn host(fields: &mut Fields<'_>) -> Host {
     }
 }
 
-/// The base that `/chat/completions` follows: `/v1` is appended unless the address already names a version.
+/// Returns the base address before `/chat/completions`. `/v1` is appended unless the address has a version.
 ///
 /// # Errors
-/// Why the address cannot be used; never the address itself, which may hold a secret.
+/// Why the address is invalid; never the address itself, which may contain a secret.
 pub fn address(text: &str) -> Result<String, String> {
     let url = reqwest::Url::parse(text.trim())
-        .map_err(|why| format!("is not an address ({why}); write http://host:port/v1"))?;
+        .map_err(|why| format!("is not a valid address ({why}); write http://host:port/v1"))?;
     if !["http", "https"].contains(&url.scheme()) || url.host_str().is_none_or(str::is_empty) {
         return Err("is not a web address; write it with http:// or https:// in front".to_owned());
     }
@@ -295,9 +295,7 @@ pub fn address(text: &str) -> Result<String, String> {
     Ok(if versioned { base } else { format!("{base}/v1") })
 }
 
-// === Fields ===
-
-/// One row's fields, and where to say what is wrong with them.
+/// The fields of one row, with the place for messages and the list of mistakes.
 struct Fields<'a> {
     place: String,
     map: &'a Map<String, Value>,
@@ -305,7 +303,7 @@ struct Fields<'a> {
 }
 
 impl Fields<'_> {
-    /// The field's value; none when it is absent, null, or wrong, which is then said.
+    /// Returns the field's value. Returns `None` if it is absent, null or invalid; an invalid value is reported.
     fn read<T>(&mut self, name: &str, expected: &str, parse: impl Fn(&Value) -> Option<T>) -> Option<T> {
         let value = self.map.get(name).filter(|value| !value.is_null())?;
         let parsed = parse(value);
@@ -324,7 +322,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::trim).filter(|text| !text.is_empty()).map(str::to_owned)
 }
 
-/// A description on one line.
+/// Returns a description on one line.
 fn description(value: &Value) -> Option<String> {
     let line = clean(value.as_str()?, DESCRIPTION_CHARS).split_whitespace().collect::<Vec<_>>().join(" ");
     Some(line)
@@ -359,7 +357,7 @@ fn dollars(value: &Value) -> Option<f64> {
     value.as_f64().filter(|dollars| *dollars >= 0.0)
 }
 
-/// Tokens that were cached cost what others cost, unless the row says less.
+/// Reads a price. Cached tokens cost the full price unless the row sets a lower one.
 fn price(value: &Value) -> Option<Price> {
     let input = dollars(value.get("input")?)?;
     let output = dollars(value.get("output")?)?;
@@ -370,8 +368,6 @@ fn price(value: &Value) -> Option<Price> {
     Some(Price { input, output, cached })
 }
 
-// === Shape ===
-
 #[derive(Deserialize)]
 struct Shape {
     version: Option<Value>,
@@ -379,7 +375,7 @@ struct Shape {
     models: Pairs,
 }
 
-/// An object's entries in the order of the file, doubles included.
+/// An object's entries in the order of the file, duplicates included.
 struct Pairs(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Pairs {

@@ -70,7 +70,7 @@ fn a_file_may_know_families_of_its_own() {
     let expected = Row { temperature: Some(0.2), vision: true, ..row("qwen3-vl") };
     assert_eq!(built(text, "qwen3-vl").unwrap().rows(), [expected]);
     let own_only = Row { temperature: Some(0.7), ..row("gpt-5") };
-    assert_eq!(built(text, "gpt-5").unwrap().rows(), [own_only], "its list stands in the place of ours");
+    assert_eq!(built(text, "gpt-5").unwrap().rows(), [own_only], "its list replaces the compiled-in one");
     let inherited = built(r#"{"models": {}}"#, "gpt-5-nano").unwrap();
     assert_eq!((inherited.rows()[0].temperature, inherited.rows()[0].vision), (Some(1.0), true));
     let bad = built(r#"{"families": [1, {}, {"pattern": "x", "vision": "no"}], "models": {}}"#, "m").unwrap_err();
@@ -146,7 +146,7 @@ fn the_documented_row() {
     };
     assert_eq!(registry.rows(), [fast, row("local")]);
     assert_eq!(at(&registry, "fast"), ("gpt-5-mini".into(), "http://litellm:4000/v1".into(), Some("sk-lite".into())));
-    // The default endpoint's key never goes to another address.
+    // The default endpoint's key is never sent to another address.
     assert_eq!(at(&registry, "local"), ("qwen".into(), "http://gpu:11434/v1".into(), None));
 }
 
@@ -168,7 +168,7 @@ fn rows_are_taken_when_they_stand_alone_or_are_named() {
       "far": {"fallback": ["farther", "on"]}, "farther": {"env_key": "GOOGLE_KEY"}, "nobody": {"env_key": "UNSET"}}}"#;
     let registry = built(text, "made").unwrap();
     assert_eq!(keys(&registry), ["made", "zulu", "on", "far", "farther"]);
-    // A disabled fallback is left out while it is disabled.
+    // A disabled fallback is skipped.
     assert_eq!(registry.rows()[2].fallback, ["far"]);
     assert_eq!(at(&registry, "farther"), ("farther".into(), "http://litellm:4000/v1".into(), Some("AIza-1".into())));
     assert_eq!(registry.rows()[0].fallback, Vec::<String>::new());
@@ -195,7 +195,7 @@ fn every_error_is_told_at_once_with_its_place() {
         "m.json: row b: host: ",
         "m.json: row b: price_per_million: ",
         "m.json: row g: ",
-        "m.json: row a: is there twice",
+        "m.json: row a: is defined twice",
         "m.json: row off: enabled: ",
         "m.json: row b: fallback: no row is named ghost",
         "m.json: row b: fallback: names the row itself",

@@ -1,5 +1,5 @@
-//! Streams in the words of each provider, cut at any place, and streams that never end well. Time is paused; the sockets are
-//! tested with the client.
+//! Streams of each provider, split at any position, and streams that end badly. Time is paused; sockets are tested with
+//! the client.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ const OPENAI: &str = concat!(
     "data: [DONE]\n\n",
 );
 
-/// Reasoning in a field of its own, line ends of another system, a comment, and no blank lines.
+/// Reasoning in a separate field, CRLF line ends, a comment, and no blank lines.
 const VLLM: &str = concat!(
     ": ping\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":null,\"reasoning_content\":\"hm\"}}]}\r\n",
     ": ping\r\n",
@@ -43,7 +43,7 @@ const GEMINI: &str = concat!(
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"lo 😀\",\"extra_content\":{\"google\":{\"thought_signature\":\"x\"}}},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":9,\"completion_tokens\":3}}\n\n",
 );
 
-/// Claude behind a proxy: thoughts in blocks, names of events, parts instead of text, a provider's own stop reason.
+/// Claude behind a proxy: thinking blocks, event names, parts instead of text, a provider-specific stop reason.
 const CLAUDE: &str = concat!(
     "event: message\nid: 1\ndata: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assistant\",\"content\":\"\",\"thinking_blocks\":[{\"type\":\"thinking\",\"thinking\":\"hm\",\"signature\":\"s\"}]}}]}\n\n",
     "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":[{\"type\":\"text\",\"text\":\"Hello \"}],\"provider_specific_fields\":null}}]}\n\n",
@@ -55,7 +55,7 @@ const CLAUDE: &str = concat!(
 
 struct Read {
     heard: String,
-    /// Characters that were not for people.
+    /// Characters of hidden content.
     hidden: usize,
     result: Result<Completion, ModelError>,
 }
@@ -296,7 +296,7 @@ async fn a_flood_of_calls_or_of_lines_is_given_up() {
     }
 }
 
-/// Counts how often others had their turn while this was read.
+/// Counts how often other tasks ran while the stream was read.
 async fn turns_of_others(stream: String) -> usize {
     let reading = run(pieces([stream]));
     tokio::pin!(reading);
@@ -364,7 +364,7 @@ fn blanks_before_an_answer_cost_in_proportion_to_their_number() {
     cost::grows_linearly(1024, blanks, |blanks| drop(driven(run(pieces(blanks)))));
 }
 
-/// The result of a future, on this thread.
+/// Runs a future on this thread.
 fn driven<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }

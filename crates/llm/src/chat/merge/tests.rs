@@ -179,7 +179,7 @@ fn lists_are_bounded() {
 
 #[test]
 fn deltas_of_calls_cost_in_proportion_to_their_length() {
-    // As many calls as there may be, and pieces of their arguments in an order that finds each of them late.
+    // The maximum number of calls, with pieces of arguments in the order that maximises the search.
     let deltas = |size: usize| {
         let piece = |turn: usize| {
             let index = ITEMS_MAX - 1 - turn % ITEMS_MAX;

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use domain::completion::Usage;
 
-/// What was sent in these tests, in characters.
+/// The length of the prompt, in characters.
 const PROMPT: usize = 400;
 
 fn reading(text: &str) -> Completion {
@@ -164,7 +164,7 @@ fn finish_reasons() {
 
 #[test]
 fn nonsense_usage_is_estimated() {
-    // 400 characters went out, 8 came back.
+    // 400 characters were sent, 8 were returned.
     let guess = Usage { prompt: 100, completion: 2, cached: 0, estimated: true };
     for (usage, expected) in [
         (json!(null), guess),
