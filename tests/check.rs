@@ -372,11 +372,11 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
     let outcome = bench.check(&[], &more).await;
     outcome
         .has("ok", "mcp well", "tools of hostile 1")
-        .has("wrong", "mcp missing", "install it, or write its whole path as command")
-        .has("wrong", "mcp lost", "mend args and env of its entry")
+        .has("wrong", "mcp missing", "install it, or set command to its full path")
+        .has("wrong", "mcp lost", "correct args and env of its entry")
         .has("wrong", "mcp crash", "API_KEY is not set")
         .has("wrong", "mcp unset", "the variable NO_SUCH_VARIABLE is not set; set it in .env")
-        .has("wrong", "mcp closed", "start the server, or mend host and port of url")
+        .has("wrong", "mcp closed", "start the server, or correct host and port of url")
         .has("wrong", "mcp other", "mend")
         .has("wrong", "mcp plain", "allow_http")
         .has("wrong", "mcp typo", "has neither a command nor a url")
@@ -392,7 +392,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
     offline
         .has("skipped", "mcp well", "not contacted")
         .has("wrong", "mcp typo", "has neither")
-        .has("wrong", "mcp missing", "install it, or write its whole path as command")
+        .has("wrong", "mcp missing", "install it, or set command to its full path")
         .has("wrong", "mcp plain", "allow_http")
         .has("note", "tool rules", "rule 1: wel__*: there is no server wel")
         .has("note", "tool rules", "calculatr fits no tool");

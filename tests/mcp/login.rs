@@ -63,7 +63,7 @@ impl Guarded {
         let begun = flow::begin(&endpoint(&self.url), &chance, None, &Trust::NONE, &[]).await.unwrap();
         let browser = tokio::spawn(browses(begun.url().to_owned()));
         begun.finish(&self.logins(), &ServerName::new("server"), CONNECT).await.unwrap();
-        assert!(browser.await.unwrap().contains("staffai has heard of your login"));
+        assert!(browser.await.unwrap().contains("staffai has received your login"));
     }
 
     async fn connect(&self) -> Arc<dyn ToolServer> {

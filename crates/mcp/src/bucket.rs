@@ -1,8 +1,7 @@
-//! A token bucket: so much a second, and so much in one go.
+//! A token bucket with a rate per second and a burst size.
 
 use tokio::time::Instant;
 
-/// What may still be taken now.
 pub(super) struct Bucket {
     tokens: f64,
     at: Instant,
@@ -11,12 +10,12 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// A full bucket.
+    /// Creates a full bucket.
     pub(super) fn new(a_second: f64, burst: f64) -> Self {
         Self { tokens: burst, at: Instant::now(), a_second, burst }
     }
 
-    /// Takes so much. False when there is less, and then nothing is taken.
+    /// Takes `amount`. Returns false and takes nothing if less is available.
     pub(super) fn take(&mut self, amount: f64, now: Instant) -> bool {
         let since = now.saturating_duration_since(self.at).as_secs_f64();
         self.tokens = (self.tokens + since * self.a_second).min(self.burst);
@@ -28,7 +27,7 @@ impl Bucket {
         has
     }
 
-    /// Puts back what was taken and does not count.
+    /// Returns an amount that does not count.
     pub(super) fn give_back(&mut self, amount: f64) {
         self.tokens = (self.tokens + amount).min(self.burst);
     }

@@ -1,5 +1,5 @@
-//! Reads the file of tool servers (`mcpServers`, as the ecosystem writes it) and the list of addresses. A bad entry switches that
-//! server off and nothing else.
+//! Parses the file of tool servers (`mcpServers`, the common format of MCP clients) and the list of addresses. An
+//! invalid entry disables only that server.
 
 mod comments;
 mod document;
@@ -21,7 +21,7 @@ use self::variables::Variables;
 use domain::tool::ServerName;
 use ports::tools::{Endpoint, HttpProtocol, ServerEntries, ServerEntry, ServerOff, Transport};
 
-/// The most servers that are used.
+/// The most servers.
 pub const SERVERS_MAX: usize = 100;
 /// The longest name of a server, in bytes.
 const NAME_MAX: usize = 48;
@@ -35,22 +35,22 @@ pub struct File<'a> {
     pub text: &'a str,
 }
 
-/// What was read.
+/// The parsed configuration.
 #[derive(Debug, Default)]
 pub struct Configured {
     /// The servers.
     pub servers: ServerEntries,
-    /// Secrets that their entries hold.
+    /// Secrets in their entries.
     pub secrets: Vec<SecretString>,
 }
 
-/// Values of variables by name.
+/// Looks up a variable by name.
 pub type Lookup<'a> = &'a dyn Fn(&str) -> Option<SecretString>;
 
-/// Reads all servers. `urls` are addresses without more; they are named after their hosts.
+/// Parses all servers. `urls` are servers given only by address and named after their hosts.
 ///
 /// # Errors
-/// The file as a whole is none of tool servers.
+/// The file as a whole is not a file of tool servers.
 pub fn read(file: Option<File<'_>>, urls: &[String], lookup: Lookup<'_>) -> Result<Configured, String> {
     let mut reader = Reader {
         variables: Variables::new(lookup),
@@ -70,7 +70,7 @@ pub fn read(file: Option<File<'_>>, urls: &[String], lookup: Lookup<'_>) -> Resu
 struct Reader<'a> {
     variables: Variables<'a>,
     names: BTreeSet<String>,
-    /// The number that the next server of a name which is taken is tried with.
+    /// The number tried next for a server whose name is in use.
     next: HashMap<String, usize>,
     servers: ServerEntries,
 }
@@ -82,7 +82,10 @@ impl Reader<'_> {
             return Ok(());
         }
         let shape: Shape = serde_json::from_str(&without_comments(text)).map_err(|why| {
-            format!(r#"{}: is no file of tool servers ({why}); write {{"mcpServers": {{"name": {{...}}}}}}"#, file.path)
+            format!(
+                r#"{}: is not a file of tool servers ({why}); write {{"mcpServers": {{"name": {{...}}}}}}"#,
+                file.path
+            )
         })?;
         for (key, value) in shape.0 {
             match value {
@@ -95,11 +98,11 @@ impl Reader<'_> {
                     return Err(format!(r#"{}: {key} must be an object; write {{"name": {{...}}}}"#, file.path));
                 }
                 Top::LikeServer => self.warn(format!(
-                    r#"{}: {key} looks like a server and is left alone: write {{"mcpServers": {{"{key}": {{...}}}}}}"#,
+                    r#"{}: {key} looks like a server and is ignored: write {{"mcpServers": {{"{key}": {{...}}}}}}"#,
                     file.path
                 )),
                 Top::Other if key == "$schema" || key == "inputs" => {}
-                Top::Other => self.warn(format!("{}: {key} is not known and left alone", file.path)),
+                Top::Other => self.warn(format!("{}: {key} is unknown and ignored", file.path)),
             }
         }
         Ok(())
@@ -109,11 +112,11 @@ impl Reader<'_> {
         let name = legal(key);
         let place = format!("{path}: {key}");
         if name != key {
-            self.warn(format!("{place}: is called {name} here, as only letters, digits, - _ . may stand in a name"));
+            self.warn(format!("{place}: is named {name} here, because a name may only contain letters, digits, - _ ."));
         }
         if !self.take(&name) {
             let unique = self.unique(&name);
-            return self.off(&unique, Some(format!("{place}: the name is there twice; rename one of the servers")));
+            return self.off(&unique, Some(format!("{place}: the name is used twice; rename one of the servers")));
         }
         let draft = Draft::read(value, &mut self.variables);
         for warning in draft.warnings {
@@ -126,7 +129,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A server that is only an address.
+    /// Adds a server given only by its address.
     fn url(&mut self, written: &str) {
         let host = written.split_once("://").map_or(written, |(_, rest)| rest);
         let host = host.split(['/', '?', '#']).next().unwrap_or_default();
@@ -143,12 +146,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a name was free; it is not any more.
+    /// Reserves a name; returns false if it is in use.
     fn take(&mut self, name: &str) -> bool {
         self.names.insert(name.to_owned())
     }
 
-    /// A free name that begins like this one.
+    /// Returns an unused name with this prefix.
     fn unique(&mut self, name: &str) -> String {
         let next = self.next.entry(name.to_owned()).or_insert(2);
         loop {
@@ -187,7 +190,7 @@ impl Reader<'_> {
     }
 }
 
-/// A name as it may stand in paths, keys and names of tools.
+/// Replaces characters that are invalid in paths, keys and tool names.
 #[must_use]
 pub fn legal(name: &str) -> String {
     let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.') { c } else { '-' };
@@ -196,20 +199,20 @@ pub fn legal(name: &str) -> String {
     if name.is_empty() { "server".to_owned() } else { name.to_owned() }
 }
 
-/// Whether servers stand under this key; `servers` is how some editors write it.
+/// True if this key holds servers; `servers` is used by some editors.
 fn holds_servers(key: &str) -> bool {
     matches!(key, "mcpServers" | "mcp_servers" | "servers")
 }
 
-/// The file: its keys in order. Other programs keep more than servers in it.
+/// The file's keys in order. Other programs store more than servers in it.
 struct Shape(Vec<(String, Top)>);
 
-/// What stands under a key of the file.
+/// The value of a key of the file.
 enum Top {
     Servers(Servers),
-    /// Servers should, and something else does.
+    /// Something else in the place of servers.
     NoServers,
-    /// The entry of a server, in the wrong place.
+    /// A server's entry in the wrong place.
     LikeServer,
     Other,
 }
@@ -221,7 +224,7 @@ impl Top {
     }
 }
 
-/// The servers in the file's order, also those of one name.
+/// The servers in the file's order, duplicates included.
 struct Servers(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Shape {

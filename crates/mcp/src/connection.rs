@@ -1,4 +1,4 @@
-//! One connected server: its session, begun again when the server lost it, and what is asked of it.
+//! One connected server: its session, renewed after a loss, and requests to it.
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -32,46 +32,46 @@ use domain::tool::{CallError, CallErrorKind, ResultLimits, ToolRequest, ToolResu
 use ports::tools::{Endpoint, HttpProtocol, Listing, ServerEntry, ServerInfo, Transport};
 use ports::{ProgressSink, ToolServer};
 
-/// How long reading the whole list of tools may take.
+/// The timeout of reading the whole list of tools.
 const LIST_WITHIN: Duration = Duration::from_secs(10);
-/// The timeout of the question whether a server that announces resources or prompts has any.
+/// The timeout of checking that an announced list of resources or prompts is not empty.
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const PAGES_MAX: usize = 1_000;
-/// How long a sign of life may take.
+/// The timeout of a ping.
 const PING_WITHIN: Duration = Duration::from_secs(5);
-/// How long a lost session may take to be begun again.
+/// The timeout of renewing a lost session.
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
-/// How long a session may take to end in order.
+/// The timeout of an orderly close.
 const CLOSE_WITHIN: Duration = Duration::from_secs(4);
 /// The largest arguments of a call, in bytes.
 const ARGUMENTS_BYTES: usize = 1024 * 1024;
-/// Requests of one HTTP connection that run at once; more wait.
+/// The most concurrent requests of one HTTP connection; more are queued.
 const CONCURRENT: usize = 64;
-/// The longest pause before the stream of a server's notices is opened again.
+/// The longest backoff before the notification stream is reopened.
 const STREAM_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// What makes sessions.
+/// Creates sessions.
 #[derive(Clone)]
 pub(super) struct Maker {
     pub entry: ServerEntry,
-    /// The program that guards children; none starts them without.
+    /// The program that guards children; `None` starts them without a guardian.
     pub guardian: Option<PathBuf>,
-    /// Where logins are kept; none uses none.
+    /// The store of logins, if used.
     pub logins: Option<Logins>,
-    /// The memory of replies under way.
+    /// The memory budget of pending replies.
     pub room: Room,
-    /// The generations of the protocol that servers speak.
+    /// The protocol generations of servers.
     pub eras: Eras,
-    /// The process that is being started, where the server is one.
+    /// The process being started, if the server is one.
     pub child: Child,
 }
 
 impl Maker {
-    /// Begins a session, trying the forms of the protocol that the entry leaves open.
+    /// Creates a session, trying the protocol variants that the entry leaves open.
     ///
     /// # Errors
-    /// There is none.
+    /// No variant succeeded.
     pub(super) async fn session(&self, changes: &watch::Sender<u64>) -> Result<Session, Failure> {
         let room = || self.room.of_connection();
         let exchanges = || Arc::new(Exchanges::new(self.entry.name.clone(), changes.clone(), room()));
@@ -102,7 +102,7 @@ impl Maker {
         }
     }
 
-    /// The login at this server; an entry that has its own key uses that.
+    /// Returns the login at this server. An entry with its own key does not use one.
     fn login(&self, endpoint: &Endpoint) -> Result<Option<Arc<Login>>, Failure> {
         let own = endpoint.headers.keys().any(|name| name.eq_ignore_ascii_case("authorization"));
         match &self.logins {
@@ -112,14 +112,14 @@ impl Maker {
     }
 }
 
-/// The way to a server over HTTP.
+/// The parameters of an HTTP connection.
 struct Way<'a> {
     maker: &'a Maker,
     endpoint: &'a Endpoint,
     login: Option<Arc<Login>>,
 }
 
-/// Whether a server that fails so may speak the other form.
+/// True if a server with this failure may support the other variant.
 fn leaves_open(failure: &Failure) -> bool {
     match failure {
         Failure::Status { status, .. } => matches!(status, 400 | 404 | 405 | 406 | 415),
@@ -137,7 +137,7 @@ async fn streamable_with(way: &Way<'_>, handshake: Handshake, exchanges: Arc<Exc
     let client = HttpClient::new(way.endpoint, way.login.clone(), Arc::clone(&exchanges))?;
     let mut config =
         StreamableHttpClientTransportConfig::with_uri(client.url().as_str()).max_concurrent_requests(CONCURRENT);
-    // Whether a call may be sent again is decided by its effect, which the transport does not know.
+    // A call may only be repeated depending on its effect, which the transport cannot determine.
     config.reinit_on_expired_session = false;
     let mut pauses = ExponentialBackoff::default();
     pauses.max_delay = Some(STREAM_PAUSE_MAX);
@@ -152,19 +152,19 @@ async fn sse(way: &Way<'_>, exchanges: Arc<Exchanges>) -> Result<Session, Failur
     Session::begin(transport, Handshake::OLDER, exchanges, None).await
 }
 
-/// A server and its present session.
+/// A server and its current session.
 pub(super) struct Connection {
     maker: Maker,
     info: ServerInfo,
     session: RwLock<Arc<Session>>,
     renewing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
-    /// Names of the server's own tools that would be taken for utilities.
+    /// The server's own tools whose names collide with utilities.
     own: RwLock<BTreeSet<String>>,
 }
 
 impl Connection {
-    /// A server whose session was begun.
+    /// Creates the connection of a started session.
     pub(super) fn new(maker: Maker, session: Session, changes: watch::Sender<u64>) -> Self {
         let info = session.info.clone();
         let (session, renewing, own) =
@@ -176,7 +176,7 @@ impl Connection {
         Arc::clone(&self.session.read())
     }
 
-    /// Begins the session again, unless that was done since `lost` was.
+    /// Renews the session, unless it was renewed since `lost`.
     async fn renew(&self, lost: &Arc<Session>) -> Result<Arc<Session>, Failure> {
         let _one = self.renewing.lock().await;
         let now = self.session();
@@ -186,12 +186,12 @@ impl Connection {
         let renewed = timeout(RENEW_WITHIN, self.maker.session(&self.changes)).await;
         let renewed = Arc::new(renewed.unwrap_or(Err(Failure::Timeout(RENEW_WITHIN)))?);
         *self.session.write() = Arc::clone(&renewed);
-        // A server that forgot us may have been started anew, with other tools.
+        // A server that lost the session may have restarted with other tools.
         self.changes.send_modify(|count| *count += 1);
         Ok(renewed)
     }
 
-    /// One request, repeated once when the session was lost and `repeatable` allows it.
+    /// Sends one request; repeats it once if the session was lost and `repeatable` allows it.
     async fn request(&self, ask: &Ask<'_>, deadline: Instant) -> Result<Payload, Failure> {
         let session = self.session();
         match self.try_once(&session, ask, deadline).await {
@@ -199,7 +199,7 @@ impl Connection {
                 let renewed = self.renew(&session).await?;
                 if !ask.repeatable {
                     return Err(Failure::Lost(
-                        "its session was lost; the call may have run and is not repeated, as it may change something"
+                        "its session was lost; the call may have run and is not repeated, because it may change something"
                             .to_owned(),
                     ));
                 }
@@ -236,8 +236,8 @@ impl Connection {
             };
             let page = match self.request(&ask, deadline).await {
                 Ok(Payload::Tools(page)) => page,
-                Ok(_) => return Err(Failure::Malformed("the list of tools is none".to_owned())),
-                // A server without tools need not know the request.
+                Ok(_) => return Err(Failure::Malformed("the answer is not a list of tools".to_owned())),
+                // A server without tools may not know the request.
                 Err(Failure::Rpc { code: -32_601, .. }) if !self.session().features.tools => return Ok(()),
                 Err(failure) => return Err(failure),
             };
@@ -248,19 +248,19 @@ impl Connection {
             }
             let whole =
                 page.tools.len() <= TOOLS_MAX - listing.tools.len() && bytes <= LIST_BYTES && nodes <= NODES_MAX;
-            // A page with which the list grows beyond its bounds of bytes or values is left out.
+            // A page that exceeds the bound of bytes or values is dropped.
             let within = if bytes <= LIST_BYTES && nodes <= NODES_MAX { TOOLS_MAX - listing.tools.len() } else { 0 };
             let over_http = matches!(self.maker.entry.transport, Transport::Http(_)) && self.session().modern;
             for tool in page.tools.into_iter().take(within) {
                 let names = over_http && tool.input_schema.as_str().contains(param_headers::KEY);
                 if let Some(why) = names.then(|| param_headers::mistake(&tool.input_schema.to_value())).flatten() {
-                    warn(&mut listing.warnings, || format!("the tool {} is left out: {why}", tool.name));
+                    warn(&mut listing.warnings, || format!("the tool {} is omitted: {why}", tool.name));
                     continue;
                 }
                 if seen.insert(Arc::clone(&tool.name)) {
                     listing.tools.push(tool);
                 } else {
-                    warn(&mut listing.warnings, || format!("a second tool {} is left out", tool.name));
+                    warn(&mut listing.warnings, || format!("a second tool {} is omitted", tool.name));
                 }
             }
             if !whole {
@@ -275,7 +275,7 @@ impl Connection {
             match page.next {
                 Some(next) if cursors.insert(next.clone()) => cursor = Some(next),
                 Some(_) => {
-                    warn(&mut listing.warnings, || "the pages of the list go round in circles".to_owned());
+                    warn(&mut listing.warnings, || "the pages of the list form a cycle".to_owned());
                     return Ok(());
                 }
                 None => return Ok(()),
@@ -285,7 +285,8 @@ impl Connection {
         Ok(())
     }
 
-    /// The features of the server that are not empty. Many servers announce resources and prompts and have none of them.
+    /// Returns the announced features that are not empty. Many servers announce resources and prompts without having
+    /// any.
     async fn present(&self) -> Features {
         let announced = self.session().features;
         let (resources, templates, prompts) = tokio::join!(
@@ -296,7 +297,7 @@ impl Connection {
         Features { resources, templates, prompts, ..announced }
     }
 
-    /// False if the list is not announced, not known to the server, or empty. What cannot be read counts as announced.
+    /// False if the list is not announced, unknown to the server, or empty. An unreadable list counts as announced.
     async fn has_any(&self, announced: bool, method: &'static str, name: &'static str) -> bool {
         if !announced {
             return false;
@@ -310,11 +311,11 @@ impl Connection {
         }
     }
 
-    /// Leaves out what the entry does not allow.
+    /// Removes tools that the entry does not allow.
     fn allow(&self, listing: &mut Listing) {
         let denied = &self.maker.entry.denied_tools;
         for name in denied.iter().filter(|name| !listing.tools.iter().any(|tool| *tool.name == ***name)) {
-            warn(&mut listing.warnings, || format!("{name} is left out by its entry, and the server does not have it"));
+            warn(&mut listing.warnings, || format!("the entry excludes {name}, which the server does not have"));
         }
         listing.tools.retain(|tool| !denied.iter().any(|name| *name == *tool.name));
         let allowed = &self.maker.entry.allowed_tools;
@@ -392,7 +393,7 @@ impl ToolServer for Connection {
         let asked = timeout(request.deadline, self.request(&ask, deadline)).await;
         match asked.unwrap_or(Err(Failure::Timeout(request.deadline))) {
             Ok(Payload::Result(result)) => Ok(result),
-            Ok(_) => Err(self.failed(&Failure::Malformed("the answer is none of a call".to_owned()))),
+            Ok(_) => Err(self.failed(&Failure::Malformed("the answer is not the result of a call".to_owned()))),
             Err(Failure::Timeout(_)) => Err(self.failed(&Failure::Timeout(request.deadline))),
             Err(failure) => Err(self.failed(&failure)),
         }

@@ -1,5 +1,5 @@
-//! The answers to calls, read block by block within their bounds, also where servers take liberties: no content, text in the
-//! structured content alone, a bare text or list, blocks of unknown types.
+//! Reads results of calls block by block, within bounds. Tolerates missing content, text only in the structured
+//! content, a bare text or list, and unknown block types.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -17,13 +17,13 @@ use super::frame::Oversized;
 use super::lenient::{bounded, unescaped};
 use domain::tool::{Cut, Image, Link, Part, ResultLimits, ToolResult};
 
-/// The most blocks of one result; further ones are counted.
+/// The most blocks kept of one result; further ones are counted.
 const BLOCKS_MAX: usize = 2_000;
 
 /// Reads the result of a call.
 ///
 /// # Errors
-/// A sentence about why there is none: the server wants something that is not offered, or the answer cannot be read.
+/// A sentence with the reason: the server requests an unsupported feature, or the result is unreadable.
 pub(super) fn result(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -47,7 +47,7 @@ pub(super) fn result(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult,
     match wire.result_type.as_deref() {
         None | Some("complete") => {}
         Some("input_required") => return Err("the tool asks for more input, which is not offered".to_owned()),
-        Some(other) => return Err(format!("the tool answers with a {other}, which is not supported")),
+        Some(other) => return Err(format!("the result type {other} is not supported")),
     }
     if let Some(content) = wire.content {
         gathered.content(content)?;
@@ -63,7 +63,7 @@ pub(super) fn result(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult,
     Ok(gathered.finish(wire.is_error == Some(true)))
 }
 
-/// What can be shown of an answer that is larger than what is read: the texts in its head and its tail.
+/// Returns the readable parts of an oversized answer: the texts in its head and tail.
 pub(super) fn oversized(frame: &Oversized, limits: ResultLimits) -> ToolResult {
     let head = String::from_utf8_lossy(&frame.head);
     let head = head.find("\"text\":").map_or(&*head, |at| head[at + 7..].trim_start().trim_start_matches('"'));
@@ -73,10 +73,10 @@ pub(super) fn oversized(frame: &Oversized, limits: ResultLimits) -> ToolResult {
     result.within(limits)
 }
 
-/// Reads what a resource holds: the answer to `resources/read`.
+/// Reads a resource, the answer to `resources/read`.
 ///
 /// # Errors
-/// It cannot be read.
+/// It is unreadable.
 pub(super) fn resource(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult, String> {
     #[derive(Deserialize)]
     struct Wire<'a> {
@@ -89,16 +89,16 @@ pub(super) fn resource(raw: &RawValue, limits: ResultLimits) -> Result<ToolResul
     for content in bounded::<BLOCKS_MAX>(wire.contents.get().as_bytes()) {
         match serde_json::from_str::<WireResource<'_>>(content.get()) {
             Ok(resource) => gathered.resource(resource),
-            Err(error) => gathered.push(Part::Omitted(format!("a part that cannot be read: {error}"))),
+            Err(error) => gathered.push(Part::Omitted(format!("an unreadable part: {error}"))),
         }
     }
     Ok(gathered.finish(false))
 }
 
-/// Reads the messages of a prompt: the answer to `prompts/get`.
+/// Reads the messages of a prompt, the answer to `prompts/get`.
 ///
 /// # Errors
-/// It cannot be read.
+/// It is unreadable.
 pub(super) fn prompt(raw: &RawValue, limits: ResultLimits) -> Result<ToolResult, String> {
     #[derive(Deserialize)]
     struct Message<'a> {
@@ -158,16 +158,16 @@ struct WireResource<'a> {
     blob: Option<Cow<'a, str>>,
 }
 
-/// A text, copied only where it has escapes.
+/// A text, copied only if it has escapes.
 #[derive(Deserialize)]
 struct Unescaped<'a>(#[serde(borrow)] Cow<'a, str>);
 
-/// Parts within bounds. What comes after the bound of text is kept as a tail of bounded length.
+/// Parts within the bounds. Text beyond the bound is kept as a tail of bounded length.
 struct Gathered {
     limits: ResultLimits,
     parts: Vec<Part>,
     images: usize,
-    /// Bytes of text so far.
+    /// Bytes of all text so far.
     bytes: u64,
     /// Bytes of text in the parts.
     kept: usize,
@@ -186,7 +186,7 @@ impl Gathered {
         self.bytes > 0
     }
 
-    /// Takes in content: blocks, one block, or a bare text.
+    /// Adds content: blocks, one block, or a bare text.
     fn content(&mut self, raw: &RawValue) -> Result<(), String> {
         let text = raw.get();
         match text.as_bytes().first() {
@@ -241,7 +241,7 @@ impl Gathered {
             (None, Some(blob), Some(mime)) if mime.starts_with("image/") => self.image(&mime, &blob),
             (None, blob, _) => {
                 let bytes = blob.map_or(0, |blob| blob.len() / 4 * 3);
-                self.push(Part::Omitted(format!("the resource {uri} is no text: {bytes} bytes")));
+                self.push(Part::Omitted(format!("the resource {uri} is not text: {bytes} bytes")));
             }
         }
     }
@@ -256,11 +256,11 @@ impl Gathered {
         }
         match STANDARD.decode(data) {
             Ok(bytes) => self.parts.push(Part::Image(Image { mime, bytes: bytes.into() })),
-            Err(_) => self.push(Part::Omitted(format!("image left out: {mime} that is no base64"))),
+            Err(_) => self.push(Part::Omitted(format!("image left out: {mime} with invalid base64"))),
         }
     }
 
-    /// Takes in data: as such when it is short, else as the text that it came as. Of eight megabytes a tree of values would take
+    /// Adds structured data: parsed if it is short, otherwise as text, because a tree of eight megabytes would take
     /// hundreds.
     fn structured(&mut self, raw: &RawValue) {
         let short = raw.get().len() <= self.limits.shown && self.kept < self.limits.shown;
@@ -271,7 +271,7 @@ impl Gathered {
         self.parts.push(Part::Structured(Arc::new(value)));
     }
 
-    /// Takes in a text, of which no more is copied than what is kept.
+    /// Adds a text; copies only the kept part.
     fn text(&mut self, text: &str) {
         if self.fits(text.len()) {
             return self.push(Part::Text(text.to_owned()));
@@ -280,7 +280,7 @@ impl Gathered {
         self.overflow(text);
     }
 
-    /// True if a part of so many bytes is kept whole.
+    /// True if a part of this length is kept whole.
     fn fits(&self, length: usize) -> bool {
         self.tail.is_empty() && self.kept + length <= self.most() && self.parts.len() < BLOCKS_MAX
     }
@@ -306,11 +306,11 @@ impl Gathered {
         self.overflow(&ToolResult { parts: vec![part], ..ToolResult::default() }.to_text());
     }
 
-    /// Takes in a text over the bound.
+    /// Adds a text beyond the bound.
     fn overflow(&mut self, mut text: &str) {
         let most = self.most();
         if self.tail.is_empty() && self.kept < most {
-            // The part over the bound begins what is kept and may end it.
+            // The part that crosses the bound begins in the kept text and may end in the tail.
             let at = text.floor_char_boundary((most - self.kept).min(text.len()));
             let (kept, rest) = text.split_at(at);
             self.kept += kept.len();
@@ -336,7 +336,7 @@ impl Gathered {
     }
 }
 
-/// Reads blocks one by one, so that a million of them cost no more memory than those that are kept.
+/// Reads blocks one by one, so that memory is only used for the kept ones.
 struct Blocks<'g>(&'g mut Gathered);
 
 impl<'de> Visitor<'de> for Blocks<'_> {

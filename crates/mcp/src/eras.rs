@@ -1,4 +1,4 @@
-//! Which generation of the protocol a server speaks: found once, and remembered for the next connections of this process.
+//! The protocol generation of each server: detected once, then cached for later connections of this process.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,16 +10,16 @@ use super::failure::Failure;
 use super::session::{Handshake, Session};
 use domain::tool::ServerName;
 
-/// The handshakes that work, by server.
+/// The working handshake of each server.
 #[derive(Clone, Default)]
 pub(super) struct Eras(Arc<Mutex<HashMap<ServerName, Handshake>>>);
 
 impl Eras {
-    /// Begins a session in the generation that the server is known to speak, else in the one that it shows. `fresh`: each attempt has
-    /// a process of its own, so a server that ends or breaks at the newer handshake is tried with the older one.
+    /// Starts a session in the cached generation of the server, or detects it. `fresh` means that each attempt has its
+    /// own process: a server that exits or fails at the newer handshake is tried again with the older one.
     ///
     /// # Errors
-    /// There is none.
+    /// No session could be started.
     pub(super) async fn negotiate<B: Future<Output = Result<Session, Failure>>>(
         &self,
         server: &ServerName,
@@ -29,7 +29,7 @@ impl Eras {
         let known = self.0.lock().get(server).cloned();
         let first = known.clone().unwrap_or(Handshake::Either);
         if known.is_none() {
-            // An attempt that is given up because the server falls silent leaves this behind.
+            // Remains in effect if the attempt is cancelled because the server does not answer.
             self.remember(server, Handshake::OLDER);
         }
         let mut used = first.clone();
@@ -59,8 +59,8 @@ impl Eras {
     }
 }
 
-/// The handshake for the newest revision of these that is spoken here. A server that refuses the older handshake without a word about
-/// revisions is one of the newer generation.
+/// Returns the handshake for the newest supported revision of these. A server that refuses the older handshake without
+/// naming revisions belongs to the newer generation.
 fn common(versions: &[String]) -> Option<Handshake> {
     let offered = |version: &ProtocolVersion| versions.iter().any(|offered| offered == version.as_str());
     if versions.is_empty() || offered(&ProtocolVersion::V_2026_07_28) {

@@ -1,5 +1,6 @@
-//! What is under way on one connection. Every message passes here in both directions, before rmcp gets to see what came: answers
-//! to calls are read here and set aside for the caller, and what belongs to no request of ours is dropped.
+//! Pending requests of one connection. Every message passes through here in both directions, before rmcp sees incoming
+//! ones. Results of calls are read here and stored for the caller; messages that belong to no pending request are
+//! dropped.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -27,18 +28,18 @@ use domain::tool::{ResultLimits, ServerName, ToolResult};
 use ports::ProgressSink;
 use ports::tools::Progress;
 
-/// The largest message that the library reads by itself, in bytes: introductions and notices, which are short.
+/// The largest message read by rmcp itself, in bytes: introductions and notifications, which are short.
 const OWN_BYTES: usize = 256 * 1024;
 /// The most messages of one batch.
 const BATCH_MAX: usize = 1_000;
-/// The key of a schema that names headers.
+/// The schema key that names headers.
 const HEADER: &[u8] = b"x-mcp-header";
-/// The bytes of all tools of a page that name headers.
+/// The most bytes of the tools of one page that name headers.
 const HEADER_TOOLS_BYTES: usize = 512 * 1024;
-/// The longest message of a progress notice, in bytes.
+/// The longest message of a progress notification, in bytes.
 const PROGRESS_BYTES: usize = 200;
 
-/// What a request waits for. It travels in the request's extensions, which never leave this process.
+/// The expected answer of a request. It travels in the request's extensions, which never leave this process.
 #[derive(Clone)]
 pub(super) struct Awaited {
     pub want: Want,
@@ -46,24 +47,24 @@ pub(super) struct Awaited {
     slot: Arc<Mutex<Option<Result<Payload, Failure>>>>,
 }
 
-/// How the answer is read.
+/// The expected kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
     /// A page of tools.
     Tools,
     /// The result of a tool.
     Call(ResultLimits),
-    /// What a resource holds.
+    /// The contents of a resource.
     Resource(ResultLimits),
     /// The messages of a prompt.
     Prompt(ResultLimits),
-    /// Whether the list of this name is empty.
+    /// True if the list of this name is empty.
     Empty(&'static str),
-    /// Data as it is, shown as text.
+    /// Data shown as text.
     Data(ResultLimits),
 }
 
-/// An answer that was read.
+/// A parsed answer.
 #[derive(Debug)]
 pub(super) enum Payload {
     Tools(Page),
@@ -72,12 +73,12 @@ pub(super) enum Payload {
 }
 
 impl Awaited {
-    /// An answer that will be read like this.
+    /// Creates the expectation of such an answer.
     pub(super) fn new(want: Want, progress: Option<ProgressSink>) -> Self {
         Self { want, progress, slot: Arc::default() }
     }
 
-    /// What came, once.
+    /// Takes the answer, once.
     pub(super) fn take(&self) -> Option<Result<Payload, Failure>> {
         self.slot.lock().take()
     }
@@ -87,17 +88,17 @@ impl Awaited {
     }
 }
 
-/// The requests under way on one connection.
+/// The pending requests of one connection.
 pub(super) struct Exchanges {
     server: ServerName,
     pending: Mutex<Pending>,
     changes: watch::Sender<u64>,
     last_failure: Mutex<Option<Failure>>,
-    /// The memory of its replies.
+    /// The memory budget of its replies.
     pub room: Room,
-    /// The requests that the server sends to us.
+    /// Requests from the server.
     pub inquiries: Inquiries,
-    /// What the server sends without being asked.
+    /// Unsolicited messages of the server.
     unasked: Unasked,
 }
 
@@ -110,18 +111,18 @@ struct Pending {
 struct Request {
     awaited: Option<Awaited>,
     token: Option<ProgressToken>,
-    /// The answer is what the server says of itself.
+    /// True if the answer is the server's introduction.
     introduces: bool,
 }
 
-/// A message of the protocol, as far as it has to be known.
+/// The relevant fields of a message.
 #[derive(Deserialize)]
 struct Envelope<'a> {
     #[serde(borrow, default)]
     id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
-    /// Also there when it is `null`, as some servers answer who have nothing to say.
+    /// Also present if `null`, which some servers send as an empty result.
     #[serde(borrow, default, deserialize_with = "whatever_it_is")]
     result: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -141,13 +142,13 @@ impl AsRef<Inquiries> for Exchanges {
 }
 
 impl Exchanges {
-    /// Nothing is under way.
+    /// Creates an empty set.
     pub(super) fn new(server: ServerName, changes: watch::Sender<u64>, room: Room) -> Self {
         let (pending, last_failure, inquiries, unasked) = Default::default();
         Self { server, pending, changes, last_failure, room, inquiries, unasked }
     }
 
-    /// A message goes out.
+    /// Records an outgoing message.
     pub(super) fn outgoing(&self, message: &ClientJsonRpcMessage) {
         let request = match message {
             ClientJsonRpcMessage::Request(request) => request,
@@ -171,17 +172,17 @@ impl Exchanges {
         pending.requests.insert(request.id.clone(), Request { awaited, token, introduces });
     }
 
-    /// A request is over, answered or not.
+    /// Removes a finished request, answered or not.
     pub(super) fn forget(&self, id: &RequestId) {
         self.pending.lock().remove(id);
     }
 
-    /// A request still waits for its answer.
+    /// True if a request is pending.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
         self.pending.lock().requests.contains_key(id)
     }
 
-    /// A request fails before there is an answer.
+    /// Fails a request without an answer.
     pub(super) fn fail(&self, id: Option<&RequestId>, failure: &Failure) {
         let request = id.and_then(|id| self.pending.lock().remove(id));
         if let Some(awaited) = request.and_then(|request| request.awaited) {
@@ -190,23 +191,24 @@ impl Exchanges {
         *self.last_failure.lock() = Some(failure.clone());
     }
 
-    /// The last failure, for a handshake that nothing waits for by itself.
+    /// Returns the last failure, for a handshake without a waiting caller.
     pub(super) fn last_failure(&self) -> Option<Failure> {
         self.last_failure.lock().clone()
     }
 
-    /// The list of tools may have changed.
+    /// Reports that the list of tools may have changed.
     pub(super) fn changed(&self) {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Counts bytes that came, and lines among them that are no messages. A server that sends too much unasked is disconnected.
+    /// Counts received bytes, and lines that are not messages. A server that sends too much unsolicited data is
+    /// disconnected.
     pub(super) fn received(&self, bytes: usize, lines: usize) {
         let unasked = if self.is_asking() { 0 } else { bytes };
         self.bound(self.unasked.bytes(unasked, lines));
     }
 
-    /// True if a request of ours waits for its answer.
+    /// True if any request is pending.
     pub(super) fn is_asking(&self) -> bool {
         !self.pending.lock().requests.is_empty()
     }
@@ -219,8 +221,8 @@ impl Exchanges {
         }
     }
 
-    /// Reads what came and gives on what rmcp has to know. `hint` is the request that the message was sent in answer to, where
-    /// the transport knows it.
+    /// Processes a received frame and returns the messages for rmcp. `hint` is the request that it answers, if the
+    /// transport knows it.
     pub(super) fn incoming(&self, frame: Frame, hint: Option<&RequestId>) -> Vec<ServerJsonRpcMessage> {
         self.bound(self.unasked.message());
         match frame {
@@ -253,7 +255,7 @@ impl Exchanges {
         self.read(message.get().as_bytes()).flatten()
     }
 
-    /// None when it is no message at all; none inside when rmcp need not know of it.
+    /// Returns `None` if it is not a message; the inner `None` if rmcp does not need it.
     #[expect(clippy::option_option, reason = "no message, and one that stays here, are two answers")]
     fn read(&self, bytes: &[u8]) -> Option<Option<ServerJsonRpcMessage>> {
         let envelope: Envelope<'_> = serde_json::from_slice(bytes).ok()?;
@@ -272,7 +274,7 @@ impl Exchanges {
 
     fn notification(&self, method: &str, params: Option<&RawValue>, bytes: &[u8]) -> Option<ServerJsonRpcMessage> {
         match method {
-            // Utilities for resources and prompts are offered as long as there are any.
+            // Utility tools depend on resources and prompts.
             "notifications/tools/list_changed"
             | "notifications/resources/list_changed"
             | "notifications/prompts/list_changed" => {
@@ -286,7 +288,7 @@ impl Exchanges {
             "notifications/cancelled" | "notifications/subscriptions/acknowledged" if bytes.len() <= OWN_BYTES => {
                 serde_json::from_slice(bytes).ok()
             }
-            // Logs and all else: nothing here acts on them.
+            // Logs and other notifications are ignored.
             _ => None,
         }
     }
@@ -323,7 +325,7 @@ impl Exchanges {
                 None => serde_json::from_slice(bytes),
             };
             return Some(message.unwrap_or_else(|error| {
-                let message = format!("the answer cannot be read: {error}");
+                let message = format!("the answer is unreadable: {error}");
                 ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
             }));
         };
@@ -356,7 +358,7 @@ impl Exchanges {
         let mut pending = self.pending.lock();
         let id = match id.filter(|id| id.get() != "null") {
             Some(id) => request_id(id)?,
-            // An error without an id can only be meant for the one request that there is.
+            // An error without an id can only belong to the single pending request.
             None if pending.requests.len() == 1 => pending.requests.keys().next()?.clone(),
             None => return None,
         };
@@ -405,8 +407,8 @@ impl Pending {
     }
 }
 
-/// What rmcp is told of an answer that was read here: that there is one, and the tools whose schemas name headers, which its
-/// HTTP transport has to know.
+/// Returns the message that tells rmcp of an answer read here. It contains the tools whose schemas name headers,
+/// because rmcp's HTTP transport needs them.
 fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJsonRpcMessage> {
     #[derive(Deserialize)]
     struct Tools<'a> {
@@ -428,18 +430,18 @@ fn acknowledgement(id: &RequestId, tools: Option<&RawValue>) -> Option<ServerJso
     serde_json::from_value(json!({"jsonrpc": "2.0", "id": id, "result": result})).ok()
 }
 
-/// The refusal of an answer to the library that is larger than any of those.
+/// Returns an error in place of an answer that is too large for rmcp.
 fn too_large(id: RequestId, bytes: u64) -> ServerJsonRpcMessage {
     let message = format!("the answer of {bytes} bytes is too large");
     ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
 }
 
-/// An id of ours: a number, which some servers send back as text.
+/// Reads one of our ids: a number, which some servers return as text.
 fn request_id(raw: &RawValue) -> Option<RequestId> {
     raw.get().trim_matches('"').parse().ok().map(RequestId::Number)
 }
 
-/// The id that stands somewhere in a piece of a message. Only a number that is ours is ever looked for.
+/// Finds an id in a piece of a message. Only ids of pending requests are accepted.
 fn id_in(piece: &[u8]) -> Option<RequestId> {
     let at = memchr::memmem::find(piece, b"\"id\"")?;
     let rest = piece[at + 4..].trim_ascii_start().strip_prefix(b":")?.trim_ascii_start();
@@ -447,7 +449,7 @@ fn id_in(piece: &[u8]) -> Option<RequestId> {
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok().map(RequestId::Number)
 }
 
-/// The id of a request.
+/// Returns the id of a request.
 pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     match message {
         ClientJsonRpcMessage::Request(request) => Some(&request.id),
@@ -455,19 +457,19 @@ pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     }
 }
 
-/// Whether a request asks which revisions of the protocol there are.
+/// True if a request asks for the supported protocol revisions.
 pub(super) fn is_discovery(message: &ClientJsonRpcMessage) -> bool {
     matches!(message, ClientJsonRpcMessage::Request(request) if matches!(request.request, ClientRequest::DiscoverRequest(_)))
 }
 
-/// The answer that a server of the older generation gives when it is asked for revisions.
+/// Returns the error of an older server for a request for revisions.
 pub(super) fn not_discoverable(id: RequestId) -> ServerJsonRpcMessage {
-    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover is not known here", None);
+    let error = ErrorData::new(ErrorCode::METHOD_NOT_FOUND, "server/discover is not supported", None);
     ServerJsonRpcMessage::error(error, Some(id))
 }
 
-/// The answer to `server/discover` as rmcp receives it. A result without revisions becomes the error of a server of the older
-/// generation, so that rmcp falls back to `initialize`.
+/// Converts the answer to `server/discover` for rmcp. A result without revisions becomes the error of an older server,
+/// so that rmcp falls back to `initialize`.
 pub(super) fn of_discovery(message: ServerJsonRpcMessage) -> ServerJsonRpcMessage {
     match message {
         ServerJsonRpcMessage::Response(response) if !matches!(response.result, ServerResult::DiscoverResult(_)) => {

@@ -1,83 +1,83 @@
-//! What goes wrong at this edge, and what it is called outside of it.
+//! Failures of this edge, and their translation to the port's errors.
 
 use std::time::Duration;
 
 use domain::tool::{CallError, CallErrorKind, ServerName};
 use ports::tools::{ConnectError, ConnectErrorKind};
 
-/// The longest message of a failure, in bytes.
+/// The longest failure message, in bytes.
 pub(super) const MESSAGE_MAX: usize = 400;
 
-/// Why there is no answer.
+/// The reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
-    /// There is no such program.
+    /// The program does not exist.
     #[error("there is no program {0}")]
     CommandNotFound(String),
     /// The program cannot be started, for this reason.
     #[error("{0}")]
     NotStarted(String),
-    /// The program ended, with these last words.
+    /// The program exited, with this last output.
     #[error("the program ended: {0}")]
     Exited(String),
     /// The connection broke.
     #[error("the connection is lost: {0}")]
     Lost(String),
-    /// The address is none or not allowed.
+    /// The address is invalid or not allowed.
     #[error("{0}")]
     Address(String),
-    /// Nothing answers.
+    /// No server answers at the address.
     #[error("nothing answers: {0}")]
     Unreachable(String),
-    /// A redirect that is not followed.
+    /// A redirect, which is not followed.
     #[error("it redirects to {0}")]
     Redirected(String),
-    /// An HTTP status.
+    /// An HTTP error status.
     #[error("it answers with HTTP {status}{}", if detail.is_empty() { String::new() } else { format!(": {detail}") })]
     Status {
         /// The status.
         status: u16,
-        /// How long to wait, when the server says so.
+        /// The retry delay, if the server sent one.
         retry_after: Option<Duration>,
-        /// The beginning of the body, one line; may be empty.
+        /// The beginning of the body on one line; may be empty.
         detail: String,
     },
-    /// The login does not have the scopes that the request needs (RFC 6750, 3.1).
+    /// The login lacks the scopes that the request needs (RFC 6750, 3.1).
     #[error("its login needs the scope {0}")]
     Scope(String),
-    /// The server no longer knows our session.
+    /// The server no longer has the session.
     #[error("the session is lost")]
     SessionLost,
-    /// An error of the protocol.
+    /// A protocol error.
     #[error("{message} (code {code})")]
     Rpc {
-        /// The code of JSON-RPC.
+        /// The JSON-RPC code.
         code: i32,
-        /// The server's words.
+        /// The server's message.
         message: String,
     },
-    /// It speaks other revisions of the protocol, as far as it names them.
-    #[error("it speaks other revisions of the protocol: {}", .0.join(", "))]
+    /// No common protocol revision; contains those that the server names.
+    #[error("it supports other revisions of the protocol: {}", .0.join(", "))]
     Versions(Vec<String>),
-    /// What came is none of the protocol.
+    /// The received data violates the protocol.
     #[error("{0}")]
     Malformed(String),
-    /// What came is too large.
+    /// The answer is too large.
     #[error("the answer of {0} bytes is too large")]
     TooLarge(u64),
-    /// The reply found no room beside other large replies.
-    #[error("there was no room for its reply of {0} bytes beside other large replies; ask for less, or later")]
+    /// The memory budget was used up by other large replies.
+    #[error("there was no memory for its reply of {0} bytes beside other large replies; request less, or later")]
     Crowded(u64),
-    /// It took too long.
+    /// The timeout elapsed.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
-    /// The start of the process took too long, and made no progress at the end.
+    /// The process was not ready in time and made no progress at the end.
     #[error("its process was not ready after {} s", .0.as_secs())]
     SlowStart(Duration),
 }
 
 impl Failure {
-    /// The same for a call.
+    /// Converts the failure of a call.
     pub(super) fn of_call(&self, server: &ServerName) -> CallError {
         let kind = match self {
             Self::CommandNotFound(_) | Self::NotStarted(_) | Self::Address(_) | Self::Unreachable(_) => {
@@ -95,7 +95,7 @@ impl Failure {
                 400 | 422 => CallErrorKind::InvalidArguments,
                 _ => CallErrorKind::Failed,
             },
-            // The codes of JSON-RPC and MCP for a method, a tool or a resource that is not there, and for arguments.
+            // The JSON-RPC and MCP codes for an unknown method, tool or resource, and for invalid arguments.
             Self::Rpc { code: -32601 | -32002, .. } => CallErrorKind::NotFound,
             Self::Rpc { code: -32602, .. } => CallErrorKind::InvalidArguments,
             Self::Rpc { .. } => CallErrorKind::Failed,
@@ -110,7 +110,7 @@ impl Failure {
         let fix = match self {
             Self::Scope(scope) => format!("; run `staffai mcp login {server} --scope '{scope}'`"),
             Self::Status { status: 401, .. } => {
-                format!("; where a person has to log in, run `staffai mcp login {server}`")
+                format!("; if a login is required, run `staffai mcp login {server}`")
             }
             _ => String::new(),
         };
@@ -118,46 +118,46 @@ impl Failure {
         CallError { retry_after, ..CallError::new(kind, format!("{said}{fix}")) }
     }
 
-    /// The same for a connection that did not come about.
+    /// Converts the failure of a connection.
     pub(super) fn of_connect(&self) -> ConnectError {
         use ConnectErrorKind as Kind;
         let (kind, fix) = match self {
-            Self::CommandNotFound(_) => (Kind::CommandNotFound, "install it, or write its whole path as command"),
-            Self::NotStarted(_) => (Kind::NotStarted, "mend command and cwd of its entry"),
-            Self::Exited(_) => (Kind::Exited, "mend args and env of its entry; the server is given no other variables"),
-            Self::Address(_) => (Kind::InvalidAddress, "mend url of its entry"),
-            Self::Unreachable(_) => (Kind::Unreachable, "start the server, or mend host and port of url"),
-            Self::Redirected(_) => {
-                (Kind::Redirected, "write the address that it redirects to as url, if it is trusted")
+            Self::CommandNotFound(_) => (Kind::CommandNotFound, "install it, or set command to its full path"),
+            Self::NotStarted(_) => (Kind::NotStarted, "correct command and cwd of its entry"),
+            Self::Exited(_) => {
+                (Kind::Exited, "correct args and env of its entry; the server receives no other variables")
             }
+            Self::Address(_) => (Kind::InvalidAddress, "correct url of its entry"),
+            Self::Unreachable(_) => (Kind::Unreachable, "start the server, or correct host and port of url"),
+            Self::Redirected(_) => (Kind::Redirected, "if you trust the address that it redirects to, set url to it"),
             Self::Status { status: 401, .. } => (
                 Kind::Unauthorized,
-                "mend the key in headers or authorization; where a person has to log in, run `staffai mcp login` with its name, or add it with --login",
+                "correct the key in headers or authorization; if a login is required, run `staffai mcp login` with its name, or add it with --login",
             ),
             Self::Scope(_) => (Kind::Forbidden, "run `staffai mcp login` with its name and that --scope"),
             Self::Status { status: 403, .. } => {
-                (Kind::Forbidden, "the key is known but may not do this: ask for the right")
+                (Kind::Forbidden, "the key lacks the permission: request it from the server's operator")
             }
             Self::Status { status: 404 | 405 | 410, .. } => {
-                (Kind::NotFound, "mend the path of url, often /mcp or /sse")
+                (Kind::NotFound, "correct the path of url, often /mcp or /sse")
             }
             Self::Status { status: 429, .. } => (Kind::RateLimited, "wait"),
-            Self::Status { status: 500.., .. } => (Kind::Failed, "the server itself fails: see its log"),
+            Self::Status { status: 500.., .. } => (Kind::Failed, "the server failed: see its log"),
             Self::Lost(_) | Self::SessionLost => (Kind::NotMcp, "see the server's own log"),
             Self::Status { .. } | Self::Rpc { .. } | Self::Malformed(_) | Self::Versions(_) | Self::TooLarge(_) => {
-                (Kind::NotMcp, "mend url or command: what answers does not speak MCP in this way")
+                (Kind::NotMcp, "correct url or command: this server does not speak MCP in this way")
             }
-            Self::Crowded(_) => (Kind::Failed, "wait; it is tried again"),
-            Self::Timeout(_) => (Kind::Timeout, "see whether the server is up, and its own log"),
+            Self::Crowded(_) => (Kind::Failed, "wait for the next retry"),
+            Self::Timeout(_) => (Kind::Timeout, "check that the server is running, and see its log"),
             Self::SlowStart(_) => {
-                (Kind::Timeout, "run its command by hand to see what it waits for, or raise start_timeout of its entry")
+                (Kind::Timeout, "run its command by hand to see why it is slow, or raise start_timeout of its entry")
             }
         };
         ConnectError { kind, message: one_line(&self.to_string(), MESSAGE_MAX), fix: fix.to_owned() }
     }
 }
 
-/// A text from outside as one harmless line of at most so many bytes.
+/// Reduces foreign text to one harmless line of at most `most` bytes.
 pub(super) fn one_line(text: &str, most: usize) -> String {
     let mut line = String::with_capacity(text.len().min(most));
     for word in text.split(|c: char| c.is_whitespace() || c.is_control()).filter(|word| !word.is_empty()) {
@@ -173,12 +173,12 @@ pub(super) fn one_line(text: &str, most: usize) -> String {
     line
 }
 
-/// An address as it may be told: without a login, and without what stands behind its path.
+/// Returns an address without credentials, query and fragment.
 pub(super) fn place_of(url: &reqwest::Url) -> String {
     one_line(&format!("{}{}", url.origin().ascii_serialization(), url.path()), 200)
 }
 
-/// What an error comes down to, without the address in it.
+/// Returns the root cause of an error, without the address.
 pub(super) fn root_cause(error: &dyn std::error::Error) -> String {
     let mut cause = error;
     while let Some(deeper) = cause.source() {

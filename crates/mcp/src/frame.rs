@@ -1,6 +1,6 @@
-//! Messages off a wire, piece by piece, without ever holding more than the bound of one: of a larger message the head and the
-//! tail are kept, which is enough to tell whose answer it is and to show how it begins and ends. A message that finds no room beside
-//! others is cut the same way.
+//! Bounded reading of messages in pieces. Of an oversized message only head and tail are kept, which is enough to
+//! identify its request and to show its beginning and end. A message without room in the memory budget is truncated in
+//! the same way.
 
 use std::ops::Deref;
 
@@ -8,23 +8,23 @@ use tokio::time::{Instant, timeout_at};
 
 use super::room::{FREE_BYTES, Held, Room};
 
-/// The largest message that is read whole, in bytes.
+/// The largest message read whole, in bytes.
 pub(super) const MESSAGE_BYTES: usize = 8 * 1024 * 1024;
-/// The room of a message that is neither short nor large, in bytes.
+/// The memory reserved for a message of medium size, in bytes.
 const MEDIUM_BYTES: usize = 1024 * 1024;
-/// Bytes of a larger message that are kept of its head, and of its tail.
+/// The bytes kept of the head of an oversized message, and of its tail.
 pub(super) const EDGE_BYTES: usize = 64 * 1024;
 
 /// One message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// All of it.
+    /// The whole message.
     Whole(Message),
-    /// More than is read.
+    /// A message that exceeds the bound.
     Oversized(Oversized),
 }
 
-/// A whole message, and the room that it takes.
+/// A whole message and its reserved memory.
 #[derive(Debug, Default)]
 pub(super) struct Message {
     pub bytes: Vec<u8>,
@@ -53,7 +53,7 @@ impl PartialEq for Message {
 
 impl Eq for Message {}
 
-/// What is kept of a message that is too large.
+/// The kept parts of an oversized message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Oversized {
     /// Its first bytes.
@@ -62,31 +62,31 @@ pub(super) struct Oversized {
     pub tail: Vec<u8>,
     /// Its length in bytes.
     pub bytes: u64,
-    /// True if it was not too large by itself, but found no room beside others.
+    /// True if the message was not too large itself, but the memory budget was used up.
     pub crowded: bool,
 }
 
-/// Gathers the pieces of one message after the other.
+/// Assembles messages from pieces, one after another.
 #[derive(Debug, Default)]
 pub(super) struct Framer {
     head: Vec<u8>,
     tail: Vec<u8>,
     bytes: u64,
-    /// Only head and tail are kept from here on.
+    /// True if only head and tail are kept from here on.
     cut: bool,
     crowded: bool,
     held: Option<Held>,
 }
 
 impl Framer {
-    /// Goes on from a whole message, without its first bytes.
+    /// Continues from a whole message, without its first `skip` bytes.
     pub(super) fn begin(&mut self, message: Message, skip: usize) {
         let Message { mut bytes, held } = message;
         bytes.drain(..skip.min(bytes.len()));
         *self = Self { bytes: bytes.len() as u64, head: bytes, held, ..Self::default() };
     }
 
-    /// Makes sure that there is room for a next piece of so many bytes. Without it, only head and tail are kept.
+    /// Reserves memory for the next piece. Without memory, only head and tail are kept.
     pub(super) async fn prepare(&mut self, piece: usize, room: &Room) {
         let needed = self.head.len() + piece;
         if self.cut || needed <= FREE_BYTES || needed > MESSAGE_BYTES {
@@ -99,7 +99,7 @@ impl Framer {
         if needed <= has {
             return;
         }
-        // In two steps: large messages that hold parts of the room and wait for each other would all fail.
+        // Reserved in two steps: large messages that hold parts of the budget and wait for each other would all fail.
         let wanted = if needed <= MEDIUM_BYTES { MEDIUM_BYTES } else { MESSAGE_BYTES };
         match room.take(wanted - has).await {
             None => self.crowd(),
@@ -113,7 +113,7 @@ impl Framer {
         }
     }
 
-    /// Waits for what comes next, and gives up the room of the message when it is held for too long.
+    /// Waits for the next piece; releases the memory of the message if it was held for too long.
     pub(super) async fn next<T: Future>(&mut self, read: T) -> T::Output {
         let mut read = std::pin::pin!(read);
         if let Some(held) = &self.held {
@@ -130,7 +130,7 @@ impl Framer {
         self.cut_down();
     }
 
-    /// Keeps no more than head and tail.
+    /// Reduces the message to head and tail.
     fn cut_down(&mut self) {
         self.cut = true;
         self.held = None;
@@ -139,7 +139,7 @@ impl Framer {
         self.head.shrink_to_fit();
     }
 
-    /// Takes in the next piece of the message.
+    /// Appends the next piece of the message.
     pub(super) fn push(&mut self, piece: &[u8]) {
         self.bytes += piece.len() as u64;
         if !self.cut && self.head.len() + piece.len() <= MESSAGE_BYTES {
@@ -149,18 +149,18 @@ impl Framer {
         if !self.cut {
             self.cut_down();
         }
-        // Of a message that was cut before it began, this is the head.
+        // The head of a message that was truncated before its first piece.
         let room = EDGE_BYTES.saturating_sub(self.head.len()).min(piece.len());
         let (head, piece) = piece.split_at(if self.tail.is_empty() { room } else { 0 });
         self.head.extend_from_slice(head);
         self.tail.extend_from_slice(&piece[piece.len().saturating_sub(EDGE_BYTES)..]);
-        // Moved in large steps, so that many small pieces cost no more than linear time.
+        // Moved in large steps, so that many small pieces take linear time.
         if self.tail.len() > 4 * EDGE_BYTES {
             self.tail.drain(..self.tail.len() - EDGE_BYTES);
         }
     }
 
-    /// The message that was taken in.
+    /// Returns the assembled message.
     pub(super) fn finish(&mut self) -> Frame {
         let Self { head, mut tail, bytes, cut, crowded, held } = std::mem::take(self);
         if !cut {
@@ -171,14 +171,15 @@ impl Framer {
     }
 }
 
-/// Cuts a stream of bytes into lines.
+/// Splits a stream of bytes into lines.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     pub framer: Framer,
 }
 
 impl Lines {
-    /// Takes in the next bytes and hands each line that they end to `each`, without its end, empty lines too.
+    /// Processes the next bytes. Passes each completed line, without its line break and including empty ones, to
+    /// `each`.
     pub(super) fn push_all(&mut self, bytes: &[u8], mut each: impl FnMut(Frame)) {
         let mut rest = bytes;
         while let Some(end) = memchr::memchr(b'\n', rest) {
@@ -267,7 +268,7 @@ mod tests {
         last.finish();
         last.prepare(1024 * 1024, &room).await;
         last.push(&vec![b'y'; 1024 * 1024]);
-        // What drips for ever gives its room back.
+        // A message that never completes releases its memory.
         let never = last.next(std::future::pending::<()>());
         assert!(tokio::time::timeout(std::time::Duration::from_secs(70), never).await.is_err());
         assert!(last.crowded && last.held.is_none());
@@ -279,7 +280,7 @@ mod tests {
             512 * 1024,
             |size| vec![b'x'; size],
             |bytes| {
-                // Larger than what is kept of one message, in pieces as a slow server sends them.
+                // Larger than the kept part, in the small pieces of a slow server.
                 let mut framer = Framer { cut: true, ..Framer::default() };
                 bytes.chunks(16).for_each(|piece| framer.push(piece));
                 drop(framer.finish());

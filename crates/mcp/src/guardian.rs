@@ -1,6 +1,7 @@
-//! The guardian of a tool server: this program once more, as the parent of the server in a process group of its own. When the
-//! bot dies, in whatever way, or wants the server to end at once, the pipe for the server's standard error loses its reader; then
-//! the guardian ends all that the server started, also what left the group and what lost its parent.
+//! The guardian of a tool server: a second instance of this program, the parent of the server in a separate process
+//! group. When the bot dies in any way, or stops the server immediately, the pipe of the server's standard error loses
+//! its reader. The guardian then kills all processes that the server started, including those that left the group or
+//! lost their parent.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -12,22 +13,22 @@ use rustix::process::{Pid, Signal, WaitOptions, WaitStatus, kill_current_process
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::Instant;
 
-/// The hidden command that makes a process a guardian.
+/// The hidden subcommand of the guardian.
 pub const COMMAND: &str = "guard";
 
-/// How long ending what a server started may take: a server that starts processes faster than they can be ended is left to
-/// the end of its group.
+/// The timeout of killing the descendants. If a server forks faster than they can be killed, only its process group is
+/// killed.
 pub(super) const SWEEP_WITHIN: Duration = Duration::from_secs(1);
-/// The pause before looking again for processes that were told to end.
+/// The pause before the next search for descendants.
 const SWEEP_PAUSE: Duration = Duration::from_millis(2);
 
-/// Runs a server until it ends, or until nobody reads its standard error any more. Gives the code to exit with.
+/// Runs a server until it exits or its standard error has no reader. Returns the exit code.
 ///
 /// # Errors
 /// The server cannot be started.
 pub async fn run(program: &OsString, args: &[OsString]) -> io::Result<u8> {
     adopt();
-    // The whole group is told to end; the guardian stays until the server has.
+    // SIGTERM reaches the whole group; the guardian stays until the server has exited.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut ended = signal(SignalKind::child())?;
     let server = std::process::Command::new(program).args(args).spawn()?;
@@ -45,14 +46,14 @@ pub async fn run(program: &OsString, args: &[OsString]) -> io::Result<u8> {
     }
 }
 
-/// Makes this process the parent of all descendants that lose theirs.
+/// Makes this process the parent of all orphaned descendants.
 fn adopt() {
-    // Where the system cannot do so, the process group is all that is ended.
+    // If the system does not support this, only the process group is killed.
     #[cfg(target_os = "linux")]
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Blocks until the other end of standard error is closed, then ends everything and this process with it.
+/// Blocks until the other end of standard error is closed, then kills all descendants and this process.
 fn watch() {
     let stderr = rustix::stdio::stderr();
     loop {
@@ -64,11 +65,11 @@ fn watch() {
         }
     }
     sweep();
-    // It fails only when there is no group, which the caller made.
+    // Fails only without a group, which the caller created.
     let _ = kill_current_process_group(Signal::KILL);
 }
 
-/// Ends all descendants, and those that come to light when their parents end.
+/// Kills all descendants, including those found after their parents were killed.
 fn sweep() {
     let until = Instant::now() + SWEEP_WITHIN;
     loop {
@@ -77,7 +78,7 @@ fn sweep() {
             return;
         }
         for pid in running {
-            // It may have ended meanwhile, or belong to another user.
+            // The process may have exited, or belong to another user.
             let _ = kill_process(pid, Signal::KILL);
         }
         std::thread::sleep(SWEEP_PAUSE);
@@ -85,7 +86,7 @@ fn sweep() {
     }
 }
 
-/// Lets go of all children that have ended; the status of this one, if it was among them.
+/// Reaps all exited children; returns the status of `wanted` if it was among them.
 fn reaped(wanted: Option<Pid>) -> Option<WaitStatus> {
     let mut found = None;
     while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG) {
@@ -96,7 +97,6 @@ fn reaped(wanted: Option<Pid>) -> Option<WaitStatus> {
     found
 }
 
-/// Returns the running descendants of this process.
 fn descendants() -> Vec<Pid> {
     below(rustix::process::getpid())
 }
@@ -108,7 +108,7 @@ pub(super) fn below(root: Pid) -> Vec<Pid> {
     for entry in folder.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
         let about = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        // The name of the program stands in parentheses and may hold any character.
+        // The program name is in parentheses and may contain any character.
         let mut after = about.rsplit(") ").next().unwrap_or_default().split(' ');
         let (state, parent) = (after.next(), after.next().and_then(|parent| parent.parse().ok()));
         if let (Some(parent), true) = (parent, state != Some("Z")) {
@@ -125,6 +125,6 @@ pub(super) fn below(root: Pid) -> Vec<Pid> {
 }
 
 fn code(status: WaitStatus) -> u8 {
-    // The convention of shells for a death by a signal.
+    // The convention of shells for death by a signal.
     status.exit_status().and_then(|code| u8::try_from(code).ok()).unwrap_or(128 + 9)
 }

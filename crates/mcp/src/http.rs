@@ -1,5 +1,5 @@
-//! Requests to a server over HTTP: with its own credentials and to its own origin alone, within bounds, and with each way of
-//! failing told apart. rmcp's transport for streamable HTTP asks through here.
+//! Requests to an HTTP server: with its own credentials, only to its own origin, bounded, and with classified failures.
+//! rmcp's streamable HTTP transport sends its requests through this module.
 
 mod events;
 
@@ -33,29 +33,29 @@ use super::session::supported;
 use super::stdio::decoded;
 use ports::tools::Endpoint;
 
-/// How long a connection may take to stand, TLS included.
+/// The timeout of opening a connection, TLS included.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long an unused connection is kept.
+/// The idle timeout of a connection.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a server may take to say which revisions it speaks before it counts as one of the older generation.
+/// The timeout of the request for protocol revisions; afterwards the server counts as one of the older generation.
 const DISCOVER_WITHIN: Duration = Duration::from_secs(4);
-/// Redirects within the server's own origin that are followed.
+/// The most redirects followed within the server's own origin.
 const REDIRECTS_MAX: usize = 3;
-/// Bytes of an error's body that are read, and how long that may take.
+/// The bounds of reading an error body, in bytes and time.
 const ERROR_BYTES: usize = 8 * 1024;
 const ERROR_WITHIN: Duration = Duration::from_secs(2);
-/// The longest wait that a server can ask for.
+/// The longest accepted retry delay.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(60 * 60);
-/// The shortest pause before a stream is opened again, whatever a server says.
+/// The least pause before a stream is reopened, regardless of the server's value.
 const RETRY_LEAST_MS: u64 = 250;
-/// A shorter secret is found in ordinary words.
+/// The shortest redacted secret; a shorter one would match ordinary words.
 const SECRET_LEAST: usize = 6;
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 const BOTH: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
 
-/// The way to one server.
+/// The connection to one server.
 #[derive(Clone)]
 pub(super) struct HttpClient(Arc<Inner>);
 
@@ -66,25 +66,25 @@ struct Inner {
     secrets: Vec<SecretString>,
     login: Option<Arc<Login>>,
     exchanges: Arc<Exchanges>,
-    /// The headers of the session, as the last message bore them.
+    /// The session headers of the last message.
     session: Mutex<HeaderMap>,
 }
 
-/// What came in answer to a message.
+/// The response to a message.
 pub(super) enum Answer {
-    /// Nothing, as it should be.
+    /// No body, as expected.
     Accepted,
-    /// One body.
+    /// A whole body.
     Body(Vec<ServerJsonRpcMessage>),
     /// A stream of events.
     Stream(reqwest::Response),
 }
 
 impl HttpClient {
-    /// The way to this address.
+    /// Creates the client of this address.
     ///
     /// # Errors
-    /// The address is none, or it is not allowed, or TLS cannot be set up.
+    /// The address is invalid or not allowed, or TLS cannot be set up.
     pub(super) fn new(
         endpoint: &Endpoint,
         login: Option<Arc<Login>>,
@@ -117,18 +117,18 @@ impl HttpClient {
             .redirect(redirects)
             .referer(false)
             .retry(reqwest::retry::never());
-        // A proxy of the environment is for the way out of this machine; in the clear no certificates are needed.
+        // Proxies of the environment apply only to other machines; plain text needs no certificates.
         let builder = if here { builder.no_proxy() } else { builder };
         let builder = if url.scheme() == "http" { builder.tls_certs_only([]) } else { builder };
         let client = builder.build().map_err(|error| Failure::Unreachable(root_cause(&error)))?;
-        // A key is also echoed without the word in front of it.
+        // A server may echo a key without its scheme.
         let whole = endpoint.headers.values().map(ExposeSecret::expose_secret);
         let secrets = whole.flat_map(|value| value.split(' ').chain([value])).map(SecretString::from).collect();
         Ok(Self(Arc::new(Inner { client, url, headers, secrets, login, exchanges, session: Mutex::default() })))
     }
 
-    /// Sends a request with our credentials. One whose login the server refuses is sent once more with another token: it was not acted
-    /// upon.
+    /// Sends a request with the credentials. If the server rejects the login, the request is sent once more with
+    /// another token: it was not processed.
     async fn send(&self, request: reqwest::RequestBuilder) -> reqwest::Result<reqwest::Response> {
         let request = request.headers(self.0.headers.clone());
         let Some(login) = &self.0.login else { return request.send().await };
@@ -147,12 +147,12 @@ impl HttpClient {
         }
     }
 
-    /// The configured address.
+    /// Returns the configured address.
     pub(super) fn url(&self) -> &Url {
         &self.0.url
     }
 
-    /// Sends one message and tells its failure to whoever waits for its answer.
+    /// Sends one message and reports a failure to the caller of its request.
     pub(super) async fn post(
         &self,
         url: Url,
@@ -167,13 +167,13 @@ impl HttpClient {
         outcome
     }
 
-    /// Sends one message whose answer comes another way.
+    /// Sends one message whose answer arrives over another path.
     pub(super) async fn deliver(&self, url: Url, message: &ClientJsonRpcMessage) -> Result<(), Failure> {
         self.0.exchanges.outgoing(message);
         let request = self.0.client.post(url).header(ACCEPT, BOTH).json(message);
         let failure = match self.send(request).await {
             Ok(response) if response.status().is_success() => return Ok(()),
-            // The session is in the address.
+            // The session is part of the address.
             Ok(response) => self.refused(response, true).await,
             Err(error) => unreachable(&error),
         };
@@ -214,7 +214,7 @@ impl HttpClient {
         }
     }
 
-    /// Sends a reply to a request of the server. What the server makes of it changes nothing here.
+    /// Sends a reply to a request of the server; its response is ignored.
     pub(super) async fn reply_to(&self, url: Url, headers: HeaderMap, message: Vec<u8>) {
         let request = self.0.client.post(url).headers(headers).header(ACCEPT, BOTH);
         let request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json")).body(message);
@@ -235,7 +235,7 @@ impl HttpClient {
         }
     }
 
-    /// Reads the whole body of an answer to a request.
+    /// Reads the whole body of a response.
     async fn body(
         &self,
         mut response: reqwest::Response,
@@ -252,19 +252,19 @@ impl HttpClient {
         }
         let messages = decoded(&self.0.exchanges, framer.finish(), Some(id.clone()), self).await;
         if self.0.exchanges.waits(id) {
-            return Err(Failure::Malformed("its answer is none of the protocol".to_owned()));
+            return Err(Failure::Malformed("its answer violates the protocol".to_owned()));
         }
         Ok(messages)
     }
 
-    /// Why a request was refused.
+    /// Classifies a refused request.
     async fn refused(&self, mut response: reqwest::Response, in_session: bool) -> Failure {
         let status = response.status();
         if status.is_redirection() {
             let location = response.headers().get(LOCATION).and_then(|location| location.to_str().ok());
             let target = location.and_then(|location| response.url().join(location).ok());
             let target = target.as_ref().map(place_of);
-            return Failure::Redirected(target.unwrap_or_else(|| "an address that is none".to_owned()));
+            return Failure::Redirected(target.unwrap_or_else(|| "an invalid address".to_owned()));
         }
         if let Some(scope) = missing_scope(response.headers()).filter(|_| status == StatusCode::FORBIDDEN) {
             return Failure::Scope(scope);
@@ -281,10 +281,10 @@ impl HttpClient {
                 }
             }
         };
-        // Out of time is fine: the status is worth more than the words.
+        // On a timeout, the status is more important than the body.
         let _ = timeout(ERROR_WITHIN, read).await;
         let words = String::from_utf8_lossy(&body);
-        // Most say 404, as the protocol has it; some say 400, and which one it is only their words tell.
+        // Most servers send 404, as the protocol requires; some send 400, which only the text identifies.
         let lost = status == StatusCode::NOT_FOUND
             || (status == StatusCode::BAD_REQUEST && words.to_ascii_lowercase().contains("session"));
         if in_session && lost {
@@ -296,7 +296,7 @@ impl HttpClient {
         Failure::Status { status: status.as_u16(), retry_after, detail: self.clean(&words) }
     }
 
-    /// The beginning of words from outside, without our credentials should they be echoed.
+    /// Returns the beginning of foreign text, with echoed credentials redacted.
     fn clean(&self, words: &str) -> String {
         let mut words = words.to_owned();
         let login = self.0.login.as_ref().map(|login| login.secrets()).unwrap_or_default();
@@ -313,8 +313,8 @@ impl HttpClient {
         one_line(&words, super::failure::MESSAGE_MAX / 2)
     }
 
-    /// The events of a stream, read here before rmcp gets to see them. `id` is the request that they are the answer to; `discovers`: it
-    /// is the question for revisions.
+    /// Reads the events of a stream before rmcp sees them. `id` is the answered request; `discovers` marks the request
+    /// for revisions.
     fn events(
         &self,
         response: reqwest::Response,
@@ -335,7 +335,7 @@ impl HttpClient {
                     if exchanges.inquiries.is_shut() {
                         return None;
                     }
-                    // Without an id of an event the rest of the answer can never come.
+                    // Without an event id, the rest of the answer cannot be resumed.
                     if let Some(id) = id.as_ref().filter(|id| !resumable && exchanges.waits(id)) {
                         exchanges.fail(Some(id), &Failure::Lost("its answer broke off".to_owned()));
                         let error = serde_json::json!({"code": -32_000, "message": "the answer broke off"});
@@ -386,7 +386,7 @@ impl StreamableHttpClient for HttpClient {
         let post = self.post(self.0.url.clone(), &message, headers);
         let outcome = match id_of(&message).filter(|_| is_discovery(&message)) {
             None => post.await,
-            // Servers of the older generation refuse this in all ways there are, silence among them.
+            // Servers of the older generation reject this in many ways, including silence.
             Some(id) => match timeout(DISCOVER_WITHIN, post).await {
                 Ok(Err(Failure::Status { status, .. })) if !matches!(status, 401 | 403 | 429) => {
                     return Ok(StreamableHttpPostResponse::Json(not_discoverable(id.clone()), None));
@@ -429,7 +429,7 @@ impl StreamableHttpClient for HttpClient {
     ) -> Result<(), StreamableHttpError<Failure>> {
         let headers = headers(Some(&session_id), None, custom);
         let request = self.0.client.delete(self.0.url.clone()).headers(headers);
-        // Many servers keep no sessions, or none that can be ended; there is nothing to do about that.
+        // Many servers have no sessions, or none that can be ended; the failure is ignored.
         let _ = self.send(request).await;
         Ok(())
     }
@@ -445,7 +445,7 @@ impl StreamableHttpClient for HttpClient {
         let headers = headers(session_id.as_deref(), last_event_id.as_deref(), custom);
         match self.open(self.0.url.clone(), headers).await {
             Ok(response) => Ok(self.events(response, None, false)),
-            // Asking again would change nothing.
+            // A retry would not help.
             Err(Failure::Status { status: 400..=499, .. } | Failure::SessionLost | Failure::Malformed(_)) => {
                 Err(StreamableHttpError::ServerDoesNotSupportSse)
             }
@@ -465,7 +465,7 @@ fn headers(session: Option<&str>, last_event: Option<&str>, custom: HashMap<Head
     headers
 }
 
-/// The media type of a body, without its parameters.
+/// Returns the media type of a body, without parameters.
 fn media_type(response: &reqwest::Response) -> String {
     let header = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     header.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
@@ -478,7 +478,7 @@ fn unreachable(error: &reqwest::Error) -> Failure {
     Failure::Lost(root_cause(error))
 }
 
-/// The revisions that a refusal names, when it is about those.
+/// Returns the revisions named by a refusal, if it is about revisions.
 fn versions_in(body: &str) -> Option<Vec<String>> {
     let body: serde_json::Value = serde_json::from_str(body).ok()?;
     let error = body.get("error")?;

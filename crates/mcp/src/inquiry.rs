@@ -1,5 +1,6 @@
-//! Requests that a server sends to us. Only `ping` is offered. Every request is answered or refused here, before rmcp sees it, with a
-//! bounded number of replies under way. A server that sends more than its rate, or that does not take the replies, is disconnected.
+//! Requests from a server to this client. Only `ping` is supported. Every request is answered or refused here, before
+//! rmcp sees it, with a bounded number of pending replies. A server that exceeds its rate or does not accept the
+//! replies is disconnected.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,22 +14,22 @@ use tokio::time::{Instant, timeout};
 
 use super::bucket::Bucket;
 
-/// Requests of one server that are answered in a row, before its rate counts.
+/// The burst size of one server's requests.
 const BURST: f64 = 64.0;
-/// Requests of one server a second.
+/// The rate of one server's requests per second.
 const A_SECOND: f64 = 20.0;
-/// Replies to one server that are under way at once.
+/// The most concurrent replies to one server.
 const REPLIES_MAX: usize = 8;
-/// Replies to one server that wait for those.
+/// The most queued replies to one server.
 const WAITING_MAX: usize = 64;
 /// The timeout of one reply.
 const REPLY_WITHIN: Duration = Duration::from_secs(10);
-/// The longest id of a request that is answered, in bytes.
+/// The longest id of an answered request, in bytes.
 const ID_BYTES: usize = 256;
 
-/// The way that replies take.
+/// The path of replies.
 pub(super) trait ReplyPath: Clone + Send + Sync + 'static {
-    /// Sends one message. Ends when it is sent or cannot be.
+    /// Sends one message. Returns once it is sent or has failed.
     fn reply(&self, message: Vec<u8>) -> impl Future<Output = ()> + Send;
 }
 
@@ -37,7 +38,7 @@ pub(super) struct Inquiries {
     waiting: Mutex<VecDeque<Vec<u8>>>,
     places: Arc<Semaphore>,
     rate: Mutex<Bucket>,
-    /// The reason why the server is disconnected.
+    /// The reason for disconnecting the server.
     shut: watch::Sender<Option<String>>,
 }
 
@@ -54,13 +55,13 @@ impl Default for Inquiries {
 }
 
 impl Inquiries {
-    /// Takes in one request: its reply waits to be sent, unless the server is disconnected for it.
+    /// Processes one request: queues its reply, or disconnects the server.
     pub(super) fn ask(&self, method: &str, id: &RawValue) {
         if self.is_shut() {
             return;
         }
         if !self.rate.lock().take(1.0, Instant::now()) {
-            self.shut(format!("it sent more than {A_SECOND} requests a second to us and was disconnected"));
+            self.shut(format!("it sent more than {A_SECOND} requests a second and was disconnected"));
             return;
         }
         if id.get().len() > ID_BYTES {
@@ -75,7 +76,7 @@ impl Inquiries {
         let mut waiting = self.waiting.lock();
         if waiting.len() == WAITING_MAX {
             drop(waiting);
-            self.shut(format!("it took none of {WAITING_MAX} replies to its requests and was disconnected"));
+            self.shut(format!("it accepted none of {WAITING_MAX} replies to its requests and was disconnected"));
             return;
         }
         waiting.push_back(reply.to_string().into_bytes());
@@ -86,14 +87,14 @@ impl Inquiries {
         self.shut.borrow().is_some()
     }
 
-    /// Waits until the server is to be disconnected; the reason.
+    /// Waits until the server must be disconnected; returns the reason.
     pub(super) async fn until_shut(&self) -> String {
         let mut shut = self.shut.subscribe();
         let reason = shut.wait_for(Option::is_some).await;
         reason.ok().and_then(|reason| reason.clone()).unwrap_or_default()
     }
 
-    /// The reason why the server was disconnected.
+    /// Returns the reason for disconnecting, if any.
     pub(super) fn reason(&self) -> Option<String> {
         self.shut.borrow().clone()
     }
@@ -109,7 +110,7 @@ impl Inquiries {
     }
 }
 
-/// Sends the replies that wait, in tasks of a bounded number.
+/// Sends the queued replies in a bounded number of tasks.
 pub(super) fn answer<E>(exchanges: &Arc<E>, path: &impl ReplyPath)
 where
     E: AsRef<Inquiries> + Send + Sync + 'static,
@@ -122,12 +123,12 @@ where
         tokio::spawn(async move {
             let mut reply = Some(first);
             while let Some(message) = reply {
-                // A server that does not take it in time gets no reply to this request.
+                // A server that is too slow gets no reply to this request.
                 let _ = timeout(REPLY_WITHIN, path.reply(message)).await;
                 reply = E::as_ref(&exchanges).next();
             }
             drop(place);
-            // A reply that came since found all places taken.
+            // A reply queued in the meantime found all tasks busy.
             answer(&exchanges, &path);
         });
     }
@@ -195,7 +196,7 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         let sent: serde_json::Value = serde_json::from_str(&path.sent.lock()[0]).unwrap();
         assert_eq!((&sent["id"], &sent["error"]["code"]), (&json!("s1"), &json!(-32_601)));
-        assert_eq!(path.sent.lock().len(), 1, "an id without end is not sent back");
+        assert_eq!(path.sent.lock().len(), 1, "an oversized id is not echoed");
     }
 
     #[tokio::test(start_paused = true)]
@@ -222,13 +223,13 @@ mod tests {
         let (exchanges, path) = (exchanges(), Slow::default());
         for n in 0..=REPLIES_MAX + WAITING_MAX {
             if n == WAITING_MAX / 2 {
-                // It keeps within its rate.
+                // The server keeps within its rate.
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             ask(&exchanges, "ping", "1");
             answer(&exchanges, &path);
         }
-        assert!(exchanges.inquiries.reason().unwrap().contains("took none of 64 replies"));
+        assert!(exchanges.inquiries.reason().unwrap().contains("accepted none of 64 replies"));
         assert!(exchanges.inquiries.waiting.lock().is_empty());
     }
 }

@@ -1,5 +1,5 @@
-//! HTTP with SSE, the transport of the protocol's first revision: one stream of events for all that the server says, and an
-//! address, named in the first event, for all that we say.
+//! HTTP with SSE, the transport of the first protocol revision: one event stream from the server, and an address in the
+//! first event for messages to it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,15 +19,15 @@ use super::http::{Events, HttpClient};
 use super::inquiry::ReplyPath;
 use super::stdio::decoded;
 
-/// Messages that wait to be taken.
+/// The most queued incoming messages.
 const WAITING: usize = 256;
-/// How long the acknowledgement of one message may take; answers come over the stream.
+/// The timeout of acknowledging one message; answers arrive over the stream.
 const POST_WITHIN: Duration = Duration::from_secs(60);
 
 /// The connection to one server.
 pub(super) struct Legacy {
     client: HttpClient,
-    /// Where our messages go.
+    /// The address of messages to the server.
     target: Url,
     incoming: mpsc::Receiver<ServerJsonRpcMessage>,
     _reading: DropGuard,
@@ -37,7 +37,7 @@ impl Legacy {
     /// Opens the stream and waits for the address.
     ///
     /// # Errors
-    /// There is no such stream, or the address is on another origin.
+    /// There is no such stream, or the address has another origin.
     pub(super) async fn open(client: HttpClient, exchanges: Arc<Exchanges>) -> Result<Self, Failure> {
         let response = client.open(client.url().clone(), HeaderMap::new()).await?;
         let mut events = Events::new(response, Arc::clone(&exchanges));
@@ -72,7 +72,7 @@ impl Legacy {
     }
 }
 
-/// The way of replies to the server.
+/// The path of replies to the server.
 #[derive(Clone)]
 struct Replies {
     client: HttpClient,

@@ -1,5 +1,5 @@
-//! What servers write that is not quite JSON, or not quite one message: noise around messages, several of them on a line, bytes
-//! that are no UTF-8, halves of characters, and pieces of texts that are too large to be read whole.
+//! Repairs almost valid messages: noise around messages, several messages on a line, invalid UTF-8, unpaired
+//! surrogates, and pieces of oversized texts.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::de::{Deserializer as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-/// The most places of one line at which a message is looked for.
+/// The most positions in one line at which a message is searched.
 const STARTS_MAX: usize = 8;
 /// The most messages of one line.
 const OBJECTS_MAX: usize = 1_000;
 
-/// The JSON objects that stand in a line, whatever stands around them.
+/// Returns the JSON objects in a line, regardless of the text around them.
 pub(super) fn objects(line: &[u8]) -> Vec<&RawValue> {
     let (mut found, mut rest) = (Vec::new(), line);
     for _ in 0..STARTS_MAX {
@@ -25,13 +25,13 @@ pub(super) fn objects(line: &[u8]) -> Vec<&RawValue> {
             }
             found.push(object);
         }
-        // What cannot be read from here on may still hold a message behind the next brace.
+        // Unreadable text may still be followed by a message after the next brace.
         rest = &rest[reader.byte_offset().max(1)..];
     }
     found
 }
 
-/// The first elements of a list, at most `MOST`; empty when it is none. Millions of further ones cost no memory.
+/// Returns the first `MOST` elements of a list; empty if it is not a list. Further elements take no memory.
 pub(super) fn bounded<const MOST: usize>(list: &[u8]) -> Vec<&RawValue> {
     struct First<const MOST: usize>;
     impl<'de, const MOST: usize> Visitor<'de> for First<MOST> {
@@ -54,14 +54,14 @@ pub(super) fn bounded<const MOST: usize>(list: &[u8]) -> Vec<&RawValue> {
     serde_json::Deserializer::from_slice(list).deserialize_seq(First::<MOST>).unwrap_or_default()
 }
 
-/// The same bytes as the JSON that they were meant to be; none when they need no mending.
+/// Returns the repaired JSON, or `None` if the bytes need no repair.
 pub(super) fn mended(bytes: &[u8]) -> Option<Vec<u8>> {
     let text = std::str::from_utf8(bytes).is_err().then(|| String::from_utf8_lossy(bytes).into_owned().into_bytes());
     let whole = text.as_deref().unwrap_or(bytes);
     without_halves(whole).or(text)
 }
 
-/// Escapes of halves of surrogate pairs, which a text that was cut between them ends with, made to the replacement character.
+/// Replaces escapes of unpaired surrogates, the result of cutting a text between them, by the replacement character.
 fn without_halves(bytes: &[u8]) -> Option<Vec<u8>> {
     let mut mended: Option<Vec<u8>> = None;
     let mut at = 0;
@@ -83,7 +83,6 @@ fn without_halves(bytes: &[u8]) -> Option<Vec<u8>> {
     mended
 }
 
-/// What a backslash begins.
 enum Escape {
     High,
     Low,
@@ -102,8 +101,8 @@ impl Escape {
     }
 }
 
-/// What a server of the older generation says of itself, as the protocol has it: what is missing is filled in, and what is
-/// empty may be written as a list. None when it says nothing that could be read.
+/// Completes the introduction of an older server: adds missing fields and accepts an empty list for an empty object.
+/// Returns `None` if it is unreadable.
 pub(super) fn introduction(result: &RawValue) -> Option<Value> {
     let Value::Object(said) = serde_json::from_str(result.get()).ok()? else { return None };
     let version = said.get("protocolVersion").and_then(Value::as_str).unwrap_or("2024-11-05");
@@ -126,7 +125,7 @@ pub(super) fn introduction(result: &RawValue) -> Option<Value> {
     Some(json!({"protocolVersion": version, "capabilities": features, "serverInfo": info}))
 }
 
-/// The escapes of a JSON text taken out of a piece of one, as far as they are whole.
+/// Decodes the complete JSON escapes in a piece of a text.
 pub(super) fn unescaped(piece: &str) -> String {
     let mut text = String::with_capacity(piece.len());
     let mut rest = piece;
@@ -152,7 +151,7 @@ pub(super) fn unescaped(piece: &str) -> String {
     text
 }
 
-/// Takes the character that the hexadecimal digits of one escape, or of two that belong together, stand for; the rest behind it.
+/// Decodes one hexadecimal escape, or two of a surrogate pair; returns the rest of the text.
 fn characters<'a>(text: &mut String, rest: &'a str) -> &'a str {
     let digits = |piece: &str| u16::from_str_radix(piece.get(..4)?, 16).ok();
     let Some(first) = digits(rest) else { return if rest.len() < 4 { "" } else { rest } };

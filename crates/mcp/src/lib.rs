@@ -1,24 +1,24 @@
-//! Tool servers over the Model Context Protocol. The library rmcp does the lifecycle of the protocol's two generations; what
-//! comes over the wires is read here, within bounds, before it gets to see it.
+//! Tool servers over the Model Context Protocol. The library rmcp handles the lifecycle of both protocol generations;
+//! incoming data is read here first, within bounds.
 //!
 //! | file | does |
 //! |---|---|
-//! | `connection.rs` | one server: lists, calls, a lost session begun again |
-//! | `eras.rs` | which generation of the protocol a server speaks |
+//! | `connection.rs` | one server: lists, calls, renewal of a lost session |
+//! | `eras.rs` | the protocol generation of a server |
 //! | `session.rs` | one session: handshake, requests with deadlines and cancellation |
-//! | `exchange.rs` | the requests under way, and what of the traffic belongs to them |
-//! | `inquiry.rs` | requests that a server sends to us, refused within a rate |
-//! | `content.rs`, `listing.rs` | answers to calls and lists, read leniently and within bounds |
-//! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` cuts their bytes into messages |
-//! | `room.rs` | the memory of all replies under way |
+//! | `exchange.rs` | pending requests and the traffic that belongs to them |
+//! | `inquiry.rs` | requests from a server, rate-limited |
+//! | `content.rs`, `listing.rs` | lenient, bounded reading of results and lists |
+//! | `stdio.rs`, `http.rs`, `legacy.rs` | the transports; `frame.rs` splits their bytes into messages |
+//! | `room.rs` | the memory budget of pending replies |
 //! | `param_headers.rs` | headers that tools name for their arguments |
-//! | `lenient.rs` | what servers write that is not quite JSON |
-//! | `process.rs`, `guardian.rs` | child processes and their end; `starting.rs` bounds their start |
-//! | `oauth.rs` | logins at servers that want one |
+//! | `lenient.rs` | repair of almost valid JSON |
+//! | `process.rs`, `guardian.rs` | child processes and their termination; `starting.rs` bounds their start |
+//! | `oauth.rs` | logins |
 //! | `config.rs` | the file of servers, and the list of addresses |
 //! | `nats.rs` | processes that announce their tools over NATS |
 //! | `utility.rs` | resources and prompts as tools |
-//! | `failure.rs` | what goes wrong, and what it is called outside |
+//! | `failure.rs` | failures and their translation to the port's errors |
 
 mod address;
 mod bucket;
@@ -64,8 +64,7 @@ use self::starting::Child;
 use ports::tools::{ConnectError, ServerEntry, Transport};
 use ports::{ToolServer, ToolServers};
 
-/// Whether an entry could be tried at all: its program is there, or its address is one that is allowed. Nothing is started and nobody
-/// is asked.
+/// Checks an entry without starting or contacting anything: its program exists, or its address is allowed.
 ///
 /// # Errors
 /// See [`ConnectError`].
@@ -81,35 +80,35 @@ pub fn possible(entry: &ServerEntry) -> Result<(), ConnectError> {
 /// Connects to servers of the Model Context Protocol.
 #[derive(Clone, Default)]
 pub struct McpServers {
-    /// This program, which guards child processes when it is run with `guardian::COMMAND`; without it a child may outlive a
-    /// bot that was killed.
+    /// The executable of this program, which guards child processes when run with `guardian::COMMAND`. Without it,
+    /// children may outlive a killed bot.
     pub guardian: Option<PathBuf>,
-    /// Where logins are kept; none uses none.
+    /// The store of logins, if used.
     pub logins: Option<Logins>,
-    /// Processes that announce themselves; none where no NATS is configured.
+    /// Processes that announce themselves; `None` without a configured NATS.
     pub providers: Option<Arc<NatsProviders>>,
-    /// The memory of replies under way, shared by all servers.
+    /// The memory budget of pending replies, shared by all servers.
     pub replies: Replies,
-    /// The generations of the protocol that servers were found to speak.
+    /// The detected protocol generations of servers.
     pub generations: Generations,
 }
 
-/// The generations of the protocol that servers were found to speak.
+/// The detected protocol generations of servers.
 #[derive(Clone, Default)]
 pub struct Generations(Eras);
 
-/// The memory of replies under way.
+/// The memory budget of pending replies.
 #[derive(Clone, Default)]
 pub struct Replies(Room);
 
 impl McpServers {
-    /// Children are guarded by this program, whatever became of its file since its start.
+    /// Uses the running executable as the guardian, even if its file was replaced or deleted.
     #[must_use]
     pub fn guarded() -> Self {
         Self { guardian: Some(PathBuf::from("/proc/self/exe")), ..Self::default() }
     }
 
-    /// The same with logins.
+    /// Adds a store of logins.
     #[must_use]
     pub fn with_logins(self, logins: Logins) -> Self {
         Self { logins: Some(logins), ..self }

@@ -1,4 +1,4 @@
-//! The answers to `tools/list`, tool by tool: one that cannot be read is left out with a line that says why.
+//! Reads answers to `tools/list`. An unreadable tool is skipped with a warning.
 
 use std::borrow::Cow;
 
@@ -16,16 +16,16 @@ pub(super) const TOOLS_MAX: usize = 10_000;
 pub(super) const LIST_BYTES: usize = domain::tool::bounds::OF_SOURCE.bytes;
 /// The longest description of one tool with its schema, in bytes.
 const TOOL_BYTES: usize = 256 * 1024;
-/// The longest own name of a tool, in bytes.
+/// The longest name of a tool, in bytes.
 const NAME_BYTES: usize = 256;
-/// The longest mark of a further page, in bytes. The marks of all pages are kept until the list is read.
+/// The longest cursor, in bytes. The cursors of all pages are kept until the list is read.
 const CURSOR_BYTES: usize = 4096;
-/// The most warnings that are told one by one.
+/// The most warnings reported individually.
 const WARNINGS_MAX: usize = 20;
-/// The longest warning, in bytes: errors of the JSON reader repeat the value.
+/// The longest warning, in bytes: errors of the JSON parser contain the value.
 const WARNING_BYTES: usize = 300;
 
-/// The most values in all tools of one server: each takes many times its text once it is read.
+/// The most JSON values in all tools of one server; a parsed value takes many times the memory of its text.
 pub(super) const NODES_MAX: usize = 250_000;
 
 /// One page of a list.
@@ -33,20 +33,20 @@ pub(super) const NODES_MAX: usize = 250_000;
 pub(super) struct Page {
     /// The tools.
     pub tools: Vec<Tool>,
-    /// Where the next page begins; none on the last one.
+    /// The cursor of the next page; `None` on the last one.
     pub next: Option<String>,
-    /// Tools that could not be read, one line each.
+    /// Unreadable tools, one line each.
     pub warnings: Vec<String>,
-    /// Bytes of the page.
+    /// The bytes of the page.
     pub bytes: usize,
-    /// Values in its tools, as far as it was read.
+    /// The JSON values in its tools, as far as read.
     pub nodes: usize,
 }
 
-/// Reads one page, of which `Format B` is a bare list.
+/// Reads one page; `Format B` is a bare list.
 ///
 /// # Errors
-/// A sentence about what it is instead.
+/// A sentence about the actual content.
 pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, String> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -61,37 +61,37 @@ pub(super) fn page(server: &ServerName, result: &RawValue) -> Result<Page, Strin
         (result, None)
     } else {
         let paged: Paged<'_> =
-            serde_json::from_str(text).map_err(|error| format!("the list of tools cannot be read: {error}"))?;
+            serde_json::from_str(text).map_err(|error| format!("the list of tools is unreadable: {error}"))?;
         (paged.tools, paged.next_cursor.filter(|next| !next.is_empty()).map(Cow::into_owned))
     };
     let mut page = Page { bytes: text.len(), ..Page::default() };
     match next {
         Some(next) if next.len() > CURSOR_BYTES => warn(&mut page.warnings, || {
-            format!("{server} marks its next page with more than {CURSOR_BYTES} bytes; further pages are left out")
+            format!("{server} has a cursor of more than {CURSOR_BYTES} bytes; further pages are omitted")
         }),
         next => page.next = next,
     }
     if !tools.get().starts_with('[') {
-        return Err("the list of tools is none".to_owned());
+        return Err("the answer is not a list of tools".to_owned());
     }
-    // One more, so that a list that is too long is told of.
+    // One more than the limit, so that an excess is reported.
     for (index, raw) in bounded::<{ TOOLS_MAX + 1 }>(tools.get().as_bytes()).into_iter().enumerate() {
         page.nodes += nodes_in(raw);
         if page.nodes > NODES_MAX {
             warn(&mut page.warnings, || {
-                format!("the tools of {server} hold more than {NODES_MAX} values; the rest is left out")
+                format!("the tools of {server} contain more than {NODES_MAX} values; the rest is omitted")
             });
             break;
         }
         match tool(server, raw) {
             Ok(tool) => page.tools.push(tool),
-            Err(why) => warn(&mut page.warnings, || format!("tool {} of {server} is left out: {why}", index + 1)),
+            Err(why) => warn(&mut page.warnings, || format!("tool {} of {server} is omitted: {why}", index + 1)),
         }
     }
     Ok(page)
 }
 
-/// True if a list is empty: the list of this name in an answer without a further page.
+/// True if the list of this name is empty and the answer has no further page.
 pub(super) fn is_empty(result: &RawValue, name: &str) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
@@ -120,13 +120,13 @@ pub(super) fn is_empty(result: &RawValue, name: &str) -> bool {
     nothing(list) && nothing(lists.next_cursor)
 }
 
-/// At least as many as there are values in a JSON text: each but the first stands behind one of these signs.
+/// Returns an upper bound of the number of values in a JSON text: each but the first follows one of these characters.
 fn nodes_in(raw: &RawValue) -> usize {
     let text = raw.get().as_bytes();
     memchr::memchr3_iter(b',', b'[', b'{', text).count() + memchr::memchr_iter(b':', text).count()
 }
 
-/// Adds a warning, unless there are too many of them.
+/// Adds a warning, up to the limit.
 pub(super) fn warn(warnings: &mut Vec<String>, warning: impl FnOnce() -> String) {
     if warnings.len() < WARNINGS_MAX {
         let mut text = warning();
@@ -154,7 +154,7 @@ struct WireTool<'a> {
 
 fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
     if raw.get().len() > TOOL_BYTES {
-        return Err(format!("its {} bytes are more than {TOOL_BYTES}", raw.get().len()));
+        return Err(format!("its {} bytes exceed {TOOL_BYTES}", raw.get().len()));
     }
     let WireTool { name, title, description, input_schema, annotations } =
         serde_json::from_str(raw.get()).map_err(|error| error.to_string())?;
@@ -164,7 +164,7 @@ fn tool(server: &ServerName, raw: &RawValue) -> Result<Tool, String> {
     let input_schema = match input_schema {
         Value::Null => json!({"type": "object", "properties": {}}),
         Value::Object(_) => input_schema,
-        _ => return Err(format!("the schema of {name} is no object")),
+        _ => return Err(format!("the schema of {name} is not an object")),
     };
     let hint = |key: &str| annotations.get(key).and_then(Value::as_bool);
     let text = |value: Value| match value {
@@ -240,7 +240,7 @@ mod tests {
         let page = page.unwrap();
         assert_eq!(names(&page), ["a", "d"]);
         assert_eq!(page.warnings.len(), 4, "{:?}", page.warnings);
-        assert!(page.warnings[0].starts_with("tool 2 of s is left out: missing field `name`"), "{:?}", page.warnings);
+        assert!(page.warnings[0].starts_with("tool 2 of s is omitted: missing field `name`"), "{:?}", page.warnings);
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         let schema = format!(r#"{{"type":"object","x":[{}0]}}"#, "[],".repeat(60_000));
         let tools = vec![format!(r#"{{"name":"a","inputSchema":{schema}}}"#); 20].join(",");
         let page = read(&format!("[{tools}]")).unwrap();
-        assert_eq!(page.tools.len(), 2, "250,000 values are read");
+        assert_eq!(page.tools.len(), 2, "up to 250,000 values are read");
         assert!(page.warnings[0].contains("more than 250000 values"), "{:?}", page.warnings);
     }
 

@@ -1,19 +1,19 @@
-//! Tools of other processes, over NATS. A process announces what it provides, and from then on is one more tool server: it has an
-//! actor, a breaker, pins and rights like any other. The subjects and payloads are those of `wire.rs`.
+//! Tools of other processes, over NATS. A process that announces its tools becomes a tool server with its own actor,
+//! circuit breaker, pins and rights. `wire.rs` has the subjects and payloads.
 //!
 //! ```text
 //!   provider                                  NATS                                    this program
-//!     │ <──────────────────────────── staffai.tools.discover ────────────────────────────── │  at its start
+//!     │ <──────────────────────────── staffai.tools.discover ────────────────────────────── │  at startup
 //!     │ ── staffai.tools.announce {provider, instance, tools} ─────────────────────────────▶ │
-//!     │ ── staffai.tools.heartbeat {provider, instance} ── every 5 s ──────────────────────▶ │  silent for 15 s: gone
+//!     │ ── staffai.tools.heartbeat {provider, instance} ── every 5 s ──────────────────────▶ │  removed after 15 s without
 //!     │ <── staffai.tools.call.<provider> {call, tool, arguments, deadline_ms} ─ request ─── │
 //!     │ ── the result, to the inbox of the request ────────────────────────────────────────▶ │
-//!     │ <── staffai.tools.cancel.<provider> {call} ── when nobody waits any more ─────────── │
+//!     │ <── staffai.tools.cancel.<provider> {call} ── when the caller gave up ────────────── │
 //!     │ ── staffai.tools.withdraw {provider, instance} ────────────────────────────────────▶ │
 //! ```
 //!
-//! Several instances of one provider share its calls as a queue group. Who may publish on these subjects is decided by the accounts
-//! and permissions of the NATS server; what a provider says of side effects is not believed.
+//! Instances of one provider share its calls as a queue group. The accounts and permissions of the NATS server decide
+//! which clients may publish on these subjects. A provider's own statements about side effects are not trusted.
 
 mod provider;
 mod roster;
@@ -37,14 +37,14 @@ use nats::{self, Current, LOST, Session};
 use ports::tools::{ConnectError, ServerEntry, Transport};
 use ports::{AnnouncedSink, ToolProviders, ToolServer};
 
-/// How often it is looked whether providers are still there.
+/// The interval of checking for providers without heartbeats.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// The least time between two questions who is there, and between two lines about what cannot be used.
+/// The least time between two discovery requests, and between two log lines about unusable announcements.
 const PAUSE: Duration = Duration::from_secs(1);
-/// A longer payload is read on a thread for blocking work.
+/// The size in bytes above which a payload is parsed on a blocking thread.
 const READ_HERE: usize = 32 * 1024;
 
-/// Reads a payload of so many bytes where that holds nobody up.
+/// Parses a payload of `bytes` bytes without blocking other tasks.
 async fn read<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> Result<T, String> + Send + 'static,
@@ -63,13 +63,13 @@ pub struct NatsProviders {
 }
 
 impl NatsProviders {
-    /// The providers at this address, which may hold a login. Nothing is connected yet.
+    /// Creates the providers at this address, which may contain credentials. Does not connect yet.
     #[must_use]
     pub fn new(url: SecretString) -> Self {
         Self { url, roster: Arc::default(), session: Mutex::new(None) }
     }
 
-    /// The tool server of a provider that was announced.
+    /// Returns the tool server of an announced provider.
     pub(super) fn connect(&self, entry: &ServerEntry) -> Result<Arc<dyn ToolServer>, ConnectError> {
         let session = self.session.lock().clone().filter(|session| !session.lost.is_cancelled());
         let unreachable = |why: &str| Failure::Unreachable(why.to_owned()).of_connect();
@@ -79,7 +79,7 @@ impl NatsProviders {
         Ok(Arc::new(Provider::new(entry.name.clone(), session, Arc::clone(&self.roster), known)))
     }
 
-    /// Connects, asks who is there, and listens until the connection is lost.
+    /// Connects, sends a discovery request, and listens until the connection is lost.
     async fn session(&self, announced: &AnnouncedSink) -> Result<(), String> {
         let session = nats::connect(&self.url).await?;
         let client = &session.client;
@@ -122,7 +122,8 @@ impl NatsProviders {
             Ok(Heard::Alive(instance)) => {
                 let known = self.roster.lock().alive(&instance, Instant::now());
                 if !known && asked.is_due() {
-                    // Its announcement was lost, or is older than we are. If this is lost too, its next sign of life asks again.
+                    // The announcement was lost, or sent before this program started. If this request is lost too, the
+                    // next heartbeat triggers another.
                     let _ = client.publish(wire::DISCOVER, "{}".into()).await;
                 }
                 Ok(false)
@@ -135,7 +136,7 @@ impl NatsProviders {
             Ok(true) => self.tell(announced),
             Err(why) if odd.is_due() => {
                 let reason = one_line(&why, MESSAGE_MAX);
-                tracing::warn!(event = "providers.odd", reason, "what a process announced is not used");
+                tracing::warn!(event = "providers.odd", reason, "the announcement of a process is ignored");
             }
             Ok(false) | Err(_) => {}
         }
@@ -147,7 +148,7 @@ impl NatsProviders {
     }
 }
 
-/// Keeps what many may cause from being done more often than once in a [`PAUSE`].
+/// Limits an action that many messages can trigger to once per [`PAUSE`].
 #[derive(Default)]
 struct Pace(Option<Instant>);
 

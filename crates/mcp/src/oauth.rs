@@ -1,15 +1,16 @@
-//! Logins at servers that want OAuth 2.1, as the authorization part of the Model Context Protocol has it (revision 2025-11-25).
+//! OAuth 2.1 logins at tool servers, according to the authorization part of the Model Context Protocol (revision
+//! 2025-11-25).
 //!
-//! A person logs in once with `staffai mcp login`; what that gives is kept in a file of its own for each server, which its owner alone may
-//! read. From then on each request carries the access token, which is exchanged for a new one shortly before it runs out, and once more
-//! when the server refuses it all the same. Tokens go to the server that they were asked for and to no other.
+//! The operator logs in once with `staffai mcp login`; the tokens are stored in one file for each server, readable only
+//! by its owner. Each request then carries the access token. It is renewed shortly before it expires, and once more if
+//! the server rejects it. Tokens are sent only to the server that they were issued for.
 //!
 //! | file | does |
 //! |---|---|
 //! | `discovery.rs` | finds the authorization server: RFC 9728, RFC 8414, `OpenID` Connect Discovery |
 //! | `flow.rs` | a login: registration (RFC 7591), PKCE (RFC 7636), resource (RFC 8707), issuer (RFC 9207) |
-//! | `callback.rs` | hears the browser come back, on this machine alone |
-//! | `request.rs`, `reach.rs` | requests to authorization servers, within bounds and to no address inside |
+//! | `callback.rs` | receives the browser's redirect, on this machine only |
+//! | `request.rs`, `reach.rs` | requests to authorization servers, bounded and never to internal addresses |
 //! | `tokens.rs` | the file of a login |
 
 mod callback;
@@ -35,18 +36,18 @@ use domain::ids::Timestamp;
 use domain::tool::ServerName;
 use ports::Clock;
 
-/// How long before its end an access token is exchanged for a new one.
+/// The time before expiry at which an access token is renewed.
 const RENEWED_BEFORE: Duration = Duration::from_secs(60);
 
-/// The longest list of scopes that a refusal may name, in bytes.
+/// The longest list of scopes read from a refusal, in bytes.
 const SCOPE_BYTES: usize = 500;
 
-/// Where logins are kept.
+/// The store of logins.
 #[derive(Clone)]
 pub struct Logins {
     /// The folder of their files.
     pub dir: PathBuf,
-    /// Wall-clock time, for the end of tokens.
+    /// Wall-clock time, for the expiry of tokens.
     pub clock: Arc<dyn Clock>,
 }
 
@@ -57,24 +58,24 @@ impl std::fmt::Debug for Logins {
 }
 
 impl Logins {
-    /// Logins in a folder below the data directory.
+    /// Creates the store in a folder below the data directory.
     #[must_use]
     pub fn below(data: &Path, clock: Arc<dyn Clock>) -> Self {
         Self { dir: data.join("mcp-logins"), clock }
     }
 
-    /// The file of a server.
+    /// Returns the file of a server.
     fn file(&self, server: &ServerName) -> PathBuf {
-        // A name may hold what a path must not.
+        // A name may contain characters that are invalid in a path.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         let name: String = server.as_str().chars().map(|c| if plain(c) { c } else { '_' }).collect();
         self.dir.join(format!("{name}.json"))
     }
 
-    /// The login at a server, if there is one for this address.
+    /// Returns the login at a server, if there is one for this address.
     ///
     /// # Errors
-    /// Its file cannot be read, or others may read it.
+    /// Its file is unreadable, or other users may read it.
     pub(super) fn of(&self, server: &ServerName, url: &Url) -> Result<Option<Arc<Login>>, Failure> {
         let file = self.file(server);
         let Some(tokens) = tokens::read(&file).map_err(Failure::Address)? else { return Ok(None) };
@@ -100,8 +101,7 @@ pub(super) struct Login {
 }
 
 impl Login {
-    /// The header that lets a request in. A token that is about to run out is exchanged first; when that fails the old one is as good
-    /// as any.
+    /// Returns the authorization header. Renews a token that is about to expire; if that fails, the old one is used.
     pub(super) async fn header(&self) -> Option<HeaderValue> {
         let ends = self.tokens.read().ends;
         let soon = Timestamp(self.clock.now().0 + domain::ids::millis(RENEWED_BEFORE));
@@ -112,7 +112,7 @@ impl Login {
         bearer(&self.access())
     }
 
-    /// The server refused this header: another one, if there is any.
+    /// Returns another header after the server rejected this one, if there is any.
     pub(super) async fn after_refusal(&self, refused: Option<&HeaderValue>) -> Option<HeaderValue> {
         let known = self.access();
         if bearer(&known).as_ref() == refused {
@@ -121,7 +121,7 @@ impl Login {
         bearer(&self.access()).filter(|header| Some(header) != refused)
     }
 
-    /// All that must not be echoed.
+    /// Returns all values to be redacted.
     pub(super) fn secrets(&self) -> Vec<SecretString> {
         let tokens = self.tokens.read();
         [Some(&tokens.access), tokens.refresh.as_ref(), tokens.client_secret.as_ref()]
@@ -135,12 +135,12 @@ impl Login {
         self.tokens.read().access.clone()
     }
 
-    /// Exchanges the refresh token, unless somebody else did so since `known` was read.
+    /// Renews the tokens, unless another caller did so since `known` was read.
     async fn renew(&self, known: &SecretString) {
         let _renewing = self.renewing.lock().await;
-        // A refresh token counts once: of several processes, only one may use it.
+        // A refresh token is valid once: only one process may use it.
         let _alone = tokens::alone(&self.file).await;
-        // Another process, or a new login, may have been first.
+        // Another process or a new login may have renewed it.
         let mut tokens = self.tokens.read().clone();
         if let Ok(Some(stored)) = tokens::read(&self.file)
             && stored.resource == tokens.resource
@@ -154,7 +154,7 @@ impl Login {
         match flow::renewed(&tokens, self.clock.now()).await {
             Ok(renewed) => {
                 if let Err(mistake) = tokens::write(&self.file, &renewed) {
-                    tracing::warn!(event = "mcp.login", mistake, "a renewed login cannot be kept");
+                    tracing::warn!(event = "mcp.login", mistake, "a renewed login cannot be stored");
                 }
                 *self.tokens.write() = renewed;
             }
@@ -163,7 +163,7 @@ impl Login {
     }
 }
 
-/// The scopes that a refusal names as missing (RFC 6750, 3.1), without what may not stand in one.
+/// Returns the missing scopes named by a refusal (RFC 6750, 3.1), without invalid characters.
 pub(super) fn missing_scope(headers: &HeaderMap) -> Option<String> {
     let challenge = headers.get(WWW_AUTHENTICATE)?.to_str().ok()?;
     let insufficient = discovery::parameter(challenge, "error").as_deref() == Some("insufficient_scope");

@@ -1,27 +1,28 @@
-//! The headers that a tool names for its arguments (`x-mcp-header`, revision 2026-07-28). A tool whose names cannot be headers is left out,
-//! as the protocol demands over HTTP: what stands between would read other arguments than the server.
+//! The headers that a tool names for its arguments (`x-mcp-header`, revision 2026-07-28). A tool with invalid header
+//! names is omitted, as the protocol requires over HTTP: an intermediary would otherwise read other arguments than the
+//! server.
 
 use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-/// The key of a property that names its header.
+/// The schema key that names a property's header.
 pub(super) const KEY: &str = "x-mcp-header";
 
-/// Returns what is wrong with the headers that a schema names; none when nothing is.
+/// Returns the mistake in the headers that a schema names, if any.
 pub(super) fn mistake(schema: &Value) -> Option<&'static str> {
     let Value::Object(root) = schema else { return None };
     if root.contains_key(KEY) {
-        return Some("the schema itself names a header, and only a property may");
+        return Some("the schema itself names a header, but only a property may");
     }
     object(root, true, &mut HashSet::new()).err()
 }
 
-/// `chained`: it is the root or a property that is reached through `properties` alone.
+/// Checks a schema. `chained` is true for the root and for properties reached through `properties` alone.
 fn object(schema: &Map<String, Value>, chained: bool, seen: &mut HashSet<String>) -> Result<(), &'static str> {
     for (key, value) in schema {
         match (key.as_str(), value) {
-            (KEY, _) if !chained => return Err("a header is named by what is no property of the arguments"),
+            (KEY, _) if !chained => return Err("a header is named outside of the properties of the arguments"),
             (KEY, name) => named(schema.get("type"), name, seen)?,
             // Data, not schemas.
             ("default" | "const" | "enum" | "examples", _) => {}
@@ -56,13 +57,13 @@ fn named(kind: Option<&Value>, name: &Value, seen: &mut HashSet<String>) -> Resu
     // A token of RFC 9110, 5.6.2.
     let sign = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let name = name.as_str().filter(|name| !name.is_empty() && name.chars().all(sign));
-    let name = name.ok_or("a property names what cannot be a header")?;
+    let name = name.ok_or("a property names an invalid header")?;
     if !seen.insert(name.to_ascii_lowercase()) {
         return Err("two properties name the same header");
     }
     match kind.and_then(Value::as_str) {
         Some("string" | "integer" | "boolean") => Ok(()),
-        _ => Err("a property that names a header is neither text, a whole number nor a flag"),
+        _ => Err("a property that names a header is neither a string, an integer nor a boolean"),
     }
 }
 

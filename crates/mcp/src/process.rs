@@ -1,5 +1,5 @@
-//! Child processes of tool servers: found, started in a process group of their own with a clean environment, and ended with the
-//! whole group, whatever way this process ends.
+//! Child processes of tool servers: found, started in separate process groups with a clean environment, and killed with
+//! the whole group, however this process ends.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -20,15 +20,15 @@ use super::failure::{Failure, one_line};
 use super::guardian::SWEEP_WITHIN;
 use ports::tools::Command;
 
-/// How long a server may take to end by itself once its input is closed.
+/// The timeout of a server's exit after its input is closed.
 const CLOSE_WITHIN: Duration = Duration::from_millis(1_500);
-/// How long it may take to end once it is told to.
+/// The timeout of a server's exit after SIGTERM.
 const TERMINATE_WITHIN: Duration = Duration::from_secs(1);
-/// How long a guardian may take beyond what ending the server takes, before its group is ended.
+/// The extra time of a guardian to kill the server, before its group is killed.
 const GUARDIAN_WITHIN: Duration = Duration::from_millis(500);
-/// Bytes of its last words on standard error that are kept.
+/// The bytes of standard error that are kept.
 const WORDS_BYTES: usize = 2_000;
-/// How long its last words are waited for once it ended.
+/// The timeout of reading the last output after the exit.
 const WORDS_WITHIN: Duration = Duration::from_millis(100);
 
 /// A running child with its pipes.
@@ -38,7 +38,7 @@ pub(super) struct Process {
     pub life: Life,
 }
 
-/// What is known of a child, and the way to end it. Dropping the last one ends the whole group at once.
+/// The state of a child, and the handle to kill it. Dropping the last clone kills the whole group.
 #[derive(Clone)]
 pub(super) struct Life {
     ended: watch::Receiver<Option<String>>,
@@ -47,18 +47,18 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Waits until the child has ended; its status and last words.
+    /// Waits until the child has exited; returns its status and last output.
     pub(super) async fn ended(&mut self) -> String {
         let ended = self.ended.wait_for(Option::is_some).await;
-        ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(|| "it was ended".to_owned())
+        ended.ok().and_then(|ended| ended.clone()).unwrap_or_else(|| "it was terminated".to_owned())
     }
 
-    /// Ends the server and all that it started at once.
+    /// Kills the server and all its descendants.
     pub(super) fn kill(&self) {
         self.end.cancel();
     }
 
-    /// Waits for the child, whose input was closed, to end; then tells it to, then ends the group.
+    /// Waits for the child, whose input was closed, to exit; then terminates it, then kills the group.
     pub(super) async fn close(&mut self, group: Group) {
         if timeout(CLOSE_WITHIN, self.ended()).await.is_ok() {
             return;
@@ -71,19 +71,18 @@ impl Life {
     }
 }
 
-/// A process group.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Group(pub(super) Pid);
 
 impl Group {
     fn signal(self, signal: Signal) {
-        // A group that is gone needs no signal.
+        // A group that has ended needs no signal.
         let _ = kill_process_group(self.0, signal);
     }
 }
 
-/// Ends a group when it is dropped, also when that is because the whole runtime goes. A guardian that lives is left alone: it
-/// ends more than the group once nobody reads what it is told through.
+/// Kills a group when dropped, even if the whole runtime is dropped. A running guardian is not killed: it kills more
+/// than the group once its pipe has no reader.
 struct EndGroup {
     group: Group,
     guarded: bool,
@@ -97,10 +96,10 @@ impl Drop for EndGroup {
     }
 }
 
-/// Starts a server, under a guardian where there is one.
+/// Starts a server, under a guardian if there is one.
 ///
 /// # Errors
-/// There is no such program, or it cannot be started.
+/// The program does not exist, or cannot be started.
 pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Process, Group), Failure> {
     let program = find(command)?;
     let args = command.args.iter().map(ExposeSecret::expose_secret);
@@ -129,7 +128,7 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     let pid = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let pipes = (pid, child.stdin.take(), child.stdout.take(), child.stderr.take());
     let (Some(pid), Some(stdin), Some(stdout), Some(stderr)) = pipes else {
-        return Err(not_started(&"it ended at once"));
+        return Err(not_started(&"it exited at once"));
     };
     let words: Arc<Mutex<Vec<u8>>> = Arc::default();
     let heard = tokio::spawn(hear(stderr, Arc::clone(&words)));
@@ -152,8 +151,8 @@ pub(super) fn start(command: &Command, guardian: Option<&Path>) -> Result<(Proce
     Ok((Process { stdin, stdout, life }, group))
 }
 
-/// What last words may not show: values of the environment, and arguments but for paths and names of packages, which is what a mistake
-/// is mostly about.
+/// Returns the values to be redacted from the last output: those of the environment, and arguments other than paths and
+/// package names, which most mistakes are about.
 fn secrets(command: &Command) -> Vec<SecretString> {
     let hidden = |arg: &&SecretString| {
         let arg = arg.expose_secret();
@@ -163,10 +162,10 @@ fn secrets(command: &Command) -> Vec<SecretString> {
     command.env.values().chain(command.args.iter().filter(hidden)).cloned().collect()
 }
 
-/// A shorter value is found in ordinary words, such as the language of an environment.
+/// The shortest redacted value; a shorter one, such as a language code, would match ordinary words.
 const SECRET_LEAST: usize = 6;
 
-/// What is kept of what a server said: the first line that tells of an error, and the end, where the reason usually is.
+/// Returns the kept part of the output: the first line with an error, and the end, which usually has the reason.
 fn last_words(words: &str) -> String {
     const HALF: usize = super::failure::MESSAGE_MAX / 4;
     let line = one_line(words, WORDS_BYTES);
@@ -174,7 +173,7 @@ fn last_words(words: &str) -> String {
         return line;
     }
     let end = &line[line.ceil_char_boundary(line.len() - HALF)..];
-    // Runtimes write where it happened behind what happened.
+    // Runtimes print the location after the error.
     let reason = words.lines().map(str::trim).find(|line| line.to_ascii_lowercase().contains("error"));
     match reason.map(|reason| one_line(reason, HALF)).filter(|reason| !end.contains(reason.as_str())) {
         Some(reason) => format!("{reason} [...] {end}"),
@@ -182,7 +181,7 @@ fn last_words(words: &str) -> String {
     }
 }
 
-/// Waits for the end of a child, which comes at once when `end` is cancelled.
+/// Waits for the exit of a child; kills it if `end` is cancelled.
 async fn wait(mut child: Child, mut end_group: EndGroup, end: CancellationToken, heard: &JoinHandle<()>) -> String {
     let ended = tokio::select! {
         status = child.wait() => Some(status),
@@ -191,7 +190,7 @@ async fn wait(mut child: Child, mut end_group: EndGroup, end: CancellationToken,
     let status = match ended {
         Some(status) => status,
         None if end_group.guarded => {
-            // A guardian whose words nobody reads ends everything.
+            // A guardian whose pipe has no reader kills all processes.
             heard.abort();
             let ended = timeout(SWEEP_WITHIN + GUARDIAN_WITHIN, child.wait()).await;
             end_group.group.signal(Signal::KILL);
@@ -205,7 +204,7 @@ async fn wait(mut child: Child, mut end_group: EndGroup, end: CancellationToken,
             child.wait().await
         }
     };
-    // What the child left behind in its group ends with it.
+    // Processes that the child left in its group are killed.
     end_group.guarded = false;
     drop(end_group);
     status.map_or_else(|error| error.to_string(), described)
@@ -226,10 +225,10 @@ async fn hear(mut stream: impl AsyncRead + Unpin, words: Arc<Mutex<Vec<u8>>>) {
     }
 }
 
-/// The file of a program: a path as it is, a name as the child's own `PATH` finds it.
+/// Returns the file of a program: a path as it is, a name by the child's own `PATH`.
 ///
 /// # Errors
-/// There is no such program, or no folder that it shall work in.
+/// The program or its working directory does not exist.
 pub(super) fn find(command: &Command) -> Result<PathBuf, Failure> {
     if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
         return Err(Failure::NotStarted(format!("its cwd {} is no folder", cwd.display())));
@@ -254,7 +253,7 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Failure> {
     found.filter(|_| !command.program.is_empty()).ok_or_else(missing)
 }
 
-/// Whether a file may be run; none when there is no file.
+/// True if a file is executable; `None` if there is no file.
 fn runnable(path: &Path) -> Option<bool> {
     use std::os::unix::fs::PermissionsExt;
     let about = std::fs::metadata(path).ok()?;

@@ -1,5 +1,6 @@
-//! The memory of replies under way. One budget in bytes is shared by all servers: a message takes its room before it is gathered and
-//! gives it back when it is read. A message that finds no room within its time is passed over, and its call fails.
+//! The memory budget of pending replies, in bytes, shared by all servers. A message reserves memory before it is
+//! assembled and releases it when it is read. A message that gets no memory before its timeout is dropped, and its call
+//! fails.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,22 +8,22 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, timeout};
 
-/// The bytes of all messages under way.
+/// The bytes of all pending messages.
 const ALL_BYTES: usize = 32 * 1024 * 1024;
-/// The bytes of all messages of one connection.
+/// The bytes of the pending messages of one connection.
 const OWN_BYTES: usize = 16 * 1024 * 1024;
-/// A message takes room from so many bytes on.
+/// The size in bytes from which a message reserves memory.
 pub(super) const FREE_BYTES: usize = 128 * 1024;
-/// The timeout of a message's wait for room.
+/// The timeout of waiting for memory.
 const ROOM_WITHIN: Duration = Duration::from_secs(10);
-/// The longest time that a message may hold room before it is whole.
+/// The longest time for which an incomplete message may hold memory.
 const WHOLE_WITHIN: Duration = Duration::from_secs(60);
-/// Large messages that are read at once, each with a few copies of what is in it.
+/// The most large messages parsed at once, each with a few copies of its contents.
 const READ_AT_ONCE: usize = 2;
 /// The unit of the budget, in bytes.
 const UNIT: usize = 1024;
 
-/// The room of one connection.
+/// The budget of one connection.
 #[derive(Debug, Clone)]
 pub(super) struct Room {
     all: Arc<Semaphore>,
@@ -30,11 +31,11 @@ pub(super) struct Room {
     reading: Arc<Semaphore>,
 }
 
-/// Room that is taken; given back when this is dropped.
+/// Reserved memory, released on drop.
 #[derive(Debug)]
 pub(super) struct Held {
     permits: [OwnedSemaphorePermit; 2],
-    /// When it has to be given back.
+    /// The time by which it must be released.
     pub until: Instant,
 }
 
@@ -46,17 +47,18 @@ impl Default for Room {
 }
 
 impl Room {
-    /// The room of a further connection within the same budget.
+    /// Returns the budget of a further connection within the same total.
     pub(super) fn of_connection(&self) -> Self {
         let own = Arc::new(Semaphore::new(OWN_BYTES / UNIT));
         Self { all: Arc::clone(&self.all), own, reading: Arc::clone(&self.reading) }
     }
 
-    /// Takes room for so many bytes; none when there is none in time.
+    /// Reserves memory for `bytes` bytes; `None` after the timeout.
     pub(super) async fn take(&self, bytes: usize) -> Option<Held> {
         let units = u32::try_from(bytes.div_ceil(UNIT)).ok()?;
         let taken = async {
-            // Its own part comes first: one that uses that up takes no place in the queue of all.
+            // The connection's own part comes first: a connection that used it up must not occupy the queue of the
+            // total.
             let own = Arc::clone(&self.own).acquire_many_owned(units).await.ok()?;
             let all = Arc::clone(&self.all).acquire_many_owned(units).await.ok()?;
             Some(Held { permits: [own, all], until: Instant::now() + WHOLE_WITHIN })
@@ -64,21 +66,21 @@ impl Room {
         timeout(ROOM_WITHIN, taken).await.ok().flatten()
     }
 
-    /// Waits until a large message may be read.
+    /// Waits until a large message may be parsed.
     pub(super) async fn reading(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.reading).acquire_owned().await.ok()
     }
 }
 
 impl Held {
-    /// Adds room to this; it has to be given back no later.
+    /// Adds reserved memory; the earlier release time counts.
     pub(super) fn add(&mut self, more: Self) {
         let [own, all] = more.permits;
         self.permits[0].merge(own);
         self.permits[1].merge(all);
     }
 
-    /// Bytes.
+    /// Returns the reserved bytes.
     pub(super) fn bytes(&self) -> usize {
         self.permits[0].num_permits() * UNIT
     }
@@ -96,10 +98,10 @@ mod tests {
         let (second, third) = (first.of_connection(), first.of_connection());
         let mut held = vec![first.take(8 * MIB).await.unwrap(), first.take(8 * MIB).await.unwrap()];
         let begun = Instant::now();
-        assert!(first.take(MIB).await.is_none(), "a connection has its part");
+        assert!(first.take(MIB).await.is_none(), "a connection has its own limit");
         assert_eq!(begun.elapsed(), ROOM_WITHIN);
         held.push(second.take(16 * MIB).await.unwrap());
-        assert!(third.take(1).await.is_none(), "and all of them have one budget");
+        assert!(third.take(1).await.is_none(), "all connections share one budget");
         held.remove(0);
         let mut last = third.take(6 * MIB).await.unwrap();
         last.add(third.take(2 * MIB).await.unwrap());

@@ -1,4 +1,5 @@
-//! One session with a server: its handshake, and requests within deadlines. What is not waited for any more is cancelled.
+//! One session with a server: its handshake, and requests with deadlines. Abandoned requests are cancelled at the
+//! server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,43 +24,43 @@ use super::process::Life;
 use domain::tool::TraceParent;
 use ports::tools::ServerInfo;
 
-/// How long a notice of cancellation may take.
+/// The timeout of sending a cancellation.
 const CANCEL_WITHIN: Duration = Duration::from_secs(2);
-/// How long a server may take to acknowledge that we listen for changes.
+/// The timeout of the acknowledgement of a subscription to changes.
 const LISTEN_WITHIN: Duration = Duration::from_secs(2);
-/// The pause before we listen again after a server ended that.
+/// The pause before subscribing again after the server ended a subscription.
 const LISTEN_AGAIN: Duration = Duration::from_secs(10);
-/// The most revisions that a server names.
+/// The most revisions read from a server.
 const VERSIONS_MAX: usize = 20;
-/// The longest name of a server that is kept, in bytes.
+/// The longest kept server name, in bytes.
 const NAME_BYTES: usize = 80;
 
-/// A session that was begun.
+/// A running session.
 pub(super) struct Session {
     peer: Peer<RoleClient>,
     exchanges: Arc<Exchanges>,
     ended: watch::Receiver<Option<String>>,
     end: DropGuard,
-    /// What the server said of itself.
+    /// The server's introduction.
     pub info: ServerInfo,
-    /// What it has besides tools.
+    /// The server's features besides tools.
     pub features: Features,
-    /// It speaks a revision without a handshake, whose sign of life is another request.
+    /// True if it uses a revision without a handshake, which has another request in place of the ping.
     pub modern: bool,
 }
 
-/// What a server has.
+/// The features of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a fact that stands by itself")]
+#[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Features {
     pub tools: bool,
     pub resources: bool,
-    /// Forms of addresses of resources.
+    /// Resource templates.
     pub templates: bool,
     pub prompts: bool,
 }
 
-/// What we say of ourselves. Requests of servers never come this far: see `inquiry.rs`.
+/// The client's introduction. Requests of servers never reach it: see `inquiry.rs`.
 struct Handler(ProtocolVersion);
 
 impl ClientHandler for Handler {
@@ -71,27 +72,27 @@ impl ClientHandler for Handler {
     }
 }
 
-/// The handshake that a transport needs.
+/// The handshake of a transport.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Handshake {
-    /// The server is asked which generation it speaks.
+    /// The server is asked for its generation.
     Either,
-    /// That of the older generation, with this revision or the latest one.
+    /// The older generation, with this revision or its latest one.
     Older(Option<ProtocolVersion>),
-    /// That of the newer generation.
+    /// The newer generation.
     Newer,
 }
 
 impl Handshake {
-    /// That of the older generation, with its latest revision.
+    /// The older generation with its latest revision.
     pub(super) const OLDER: Self = Self::Older(None);
 }
 
 impl Session {
-    /// Does the handshake. `life` is the child's, where there is one.
+    /// Performs the handshake. `life` is the child process, if any.
     ///
     /// # Errors
-    /// The server refuses, or ends, or speaks something else.
+    /// The server refuses, exits, or violates the protocol.
     pub(super) async fn begin<T: Transport<RoleClient> + 'static>(
         transport: T,
         handshake: Handshake,
@@ -159,18 +160,18 @@ impl Session {
         Ok(Self { peer, exchanges, ended, end: end.drop_guard(), info, features, modern })
     }
 
-    /// Waits for the end of the session; the reason in words.
+    /// Waits for the end of the session; returns the reason.
     pub(super) async fn ended(&self) -> String {
         let mut ended = self.ended.clone();
         let ended = ended.wait_for(Option::is_some).await;
         ended.ok().and_then(|why| why.clone()).unwrap_or_else(|| "the connection was closed".to_owned())
     }
 
-    /// Ends the session and waits until it has.
+    /// Ends the session and waits for its end.
     pub(super) async fn close(&self, within: Duration) {
-        // The token behind the guard is the session's own.
+        // The token behind the guard belongs to the session.
         self.cancel();
-        // A transport that does not end in time ends with its process group, which is dropped with it.
+        // A transport that does not end in time is dropped together with its process group.
         let _ = timeout(within, self.ended()).await;
     }
 
@@ -178,7 +179,7 @@ impl Session {
         self.end.token().cancel();
     }
 
-    /// One request, cancelled when it takes too long or when the future is dropped.
+    /// Sends one request; cancels it after the timeout or if the future is dropped.
     ///
     /// # Errors
     /// There is no answer.
@@ -236,10 +237,10 @@ impl Session {
         Failure::Lost(self.ended.borrow().clone().unwrap_or_else(|| "the connection was closed".to_owned()))
     }
 
-    /// Asks for a sign of life; a refusal is one.
+    /// Pings the server; an error answer also counts as a sign of life.
     ///
     /// # Errors
-    /// There is none.
+    /// There is no answer.
     pub(super) async fn ping(&self, awaited: Awaited, within: Duration) -> Result<(), Failure> {
         let method = if self.modern { "server/discover" } else { "ping" };
         match self.request(method, None, awaited, None, within).await {
@@ -249,7 +250,7 @@ impl Session {
     }
 }
 
-/// A request that is waited for. Dropped before its answer came, it is cancelled at the server.
+/// A pending request. If it is dropped before its answer, it is cancelled at the server.
 struct Waiting<'s> {
     session: &'s Session,
     id: Option<RequestId>,
@@ -259,13 +260,13 @@ impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(id) = self.id.take() else { return };
         self.session.exchanges.forget(&id);
-        // When the runtime goes, so does the connection.
+        // When the runtime ends, the connection ends too.
         let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
         let peer = self.session.peer.clone();
         runtime.spawn(async move {
-            let reason = Some("nobody waits for it any more".to_owned());
+            let reason = Some("the caller stopped waiting".to_owned());
             let params = CancelledNotificationParam::new(Some(id), reason);
-            // A server that takes no notice is told no louder.
+            // A cancellation that fails is not repeated.
             let _ = timeout(CANCEL_WITHIN, peer.notify_cancelled(params)).await;
         });
     }
@@ -291,7 +292,8 @@ fn described(peer: &Peer<RoleClient>) -> (ServerInfo, Features) {
     (info, features)
 }
 
-/// Listens for changes of a server of the newer generation, again and again until the session ends. False when it refuses.
+/// Keeps a subscription to changes at a server of the newer generation until the session ends. Returns false if the
+/// server refuses.
 async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: CancellationToken) -> bool {
     let filter = || SubscriptionFilter::builder().tools_list_changed().build();
     let Ok(Ok(mut first)) = timeout(LISTEN_WITHIN, peer.listen(filter())).await else { return false };
@@ -299,7 +301,7 @@ async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: Cancel
     tokio::spawn(async move {
         let listening = async move {
             loop {
-                // Notices themselves are counted where they come in; here only the end is waited for.
+                // Notifications are counted on arrival; only the end is awaited here.
                 while let Ok(Some(_)) = first.next().await {}
                 loop {
                     tokio::time::sleep(LISTEN_AGAIN).await;
@@ -308,7 +310,7 @@ async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: Cancel
                         break;
                     }
                 }
-                // What changed meanwhile was told to nobody.
+                // Changes in the meantime were not reported.
                 exchanges.changed();
             }
         };
@@ -320,7 +322,7 @@ async fn listen(peer: &Peer<RoleClient>, exchanges: &Arc<Exchanges>, end: Cancel
     true
 }
 
-/// Why a handshake failed.
+/// Classifies the failure of a handshake.
 async fn not_begun(error: ClientInitializeError, exchanges: &Exchanges, life: Option<Life>) -> Failure {
     match error {
         ClientInitializeError::LegacyFallbackFailed { fallback, .. } => {
@@ -342,11 +344,11 @@ async fn not_begun(error: ClientInitializeError, exchanges: &Exchanges, life: Op
             }
             exchanges.last_failure().unwrap_or_else(|| Failure::Lost("it closed the connection".to_owned()))
         }
-        _ => Failure::Malformed("its handshake is none of the protocol".to_owned()),
+        _ => Failure::Malformed("its handshake violates the protocol".to_owned()),
     }
 }
 
-/// The revisions that an error names (`data.supported`).
+/// Returns the revisions that an error names (`data.supported`).
 pub(super) fn supported(data: Option<&Value>) -> Vec<String> {
     let list = data.and_then(|data| data.get("supported")).and_then(Value::as_array);
     named(list.into_iter().flatten().filter_map(Value::as_str))

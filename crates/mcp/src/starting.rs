@@ -1,5 +1,5 @@
-//! The start of a process, which may install the server first: bounded by its timeout, and by a multiple of that while the processes make
-//! progress. An installer that is killed in its work may leave a broken cache behind.
+//! The start of a process, which may install the server first. It is bounded by its timeout, which is extended while
+//! the processes make progress: killing an installer may leave a corrupt cache.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -14,42 +14,42 @@ use super::guardian::below;
 use super::process::Group;
 use ports::tools::START_LONGEST;
 
-/// The longest time between two looks at what the processes do.
+/// The longest interval between two progress checks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// The least looks within the timeout.
+/// The least number of checks within the timeout.
 const LOOKS: u32 = 8;
-/// Looks without progress after which a start that is over its timeout is given up.
+/// The number of checks without progress after which an overdue start is aborted.
 const QUIET_LOOKS: u32 = 3;
-/// Processor time between two looks that counts as progress, in ticks of 10 ms.
+/// Processor time between two checks that counts as progress, in ticks of 10 ms.
 const TICKS: u64 = 3;
-/// Bytes read and written between two looks that count as progress.
+/// Bytes read and written between two checks that count as progress.
 const BYTES: u64 = 4 * 1024;
 
-/// The process that is being started.
+/// The process being started.
 #[derive(Clone, Default)]
 pub(super) struct Child(Arc<Mutex<Option<Pid>>>);
 
 impl Child {
-    /// Records the process that was started last.
+    /// Records the most recently started process.
     pub(super) fn begins(&self, group: Group) {
         *self.0.lock() = Some(group.0);
     }
 
-    /// Reads what the process and its descendants did so far.
+    /// Reads the work of the process and its descendants.
     async fn work(&self) -> Option<Work> {
         let root = (*self.0.lock())?;
         tokio::task::spawn_blocking(move || Work::below(root)).await.ok()
     }
 }
 
-/// What a process and its descendants did so far.
+/// The work of a process and its descendants.
 #[derive(Debug, Clone, Copy, Default)]
 struct Work {
-    /// Processor time, also of children that ended.
+    /// Processor time, including children that exited.
     ticks: u64,
     /// Bytes read and written.
     bytes: u64,
-    /// The sum of the ids of the processes, which tells sets of processes apart.
+    /// The sum of the process ids, which distinguishes sets of processes.
     ids: u64,
 }
 
@@ -59,7 +59,7 @@ impl Work {
         for pid in std::iter::once(root).chain(below(root)) {
             let pid = pid.as_raw_nonzero();
             let read = |file: &str| std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default();
-            // utime, stime, cutime and cstime stand 11 fields behind the name, which may hold any character.
+            // utime, stime, cutime and cstime are 11 fields after the name, which may contain any character.
             let stat = read("stat");
             let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ').skip(11).take(4);
             work.ticks += fields.filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
@@ -71,7 +71,7 @@ impl Work {
         work
     }
 
-    /// True if the processes did something between the two looks. The bytes of a process that ended are gone.
+    /// True if there was progress between two checks. The bytes of a process that exited are lost.
     const fn is_progress(self, before: Self) -> bool {
         self.ids != before.ids
             || self.ticks >= before.ticks.saturating_add(TICKS)
@@ -79,11 +79,11 @@ impl Work {
     }
 }
 
-/// Begins a session with a process within its timeout. While the processes make progress, the timeout is extended up to
+/// Starts a session with a process within its timeout. While the processes make progress, the timeout is extended up to
 /// [`START_LONGEST`] times.
 ///
 /// # Errors
-/// There is no session, or none in time.
+/// The session could not be started, or not in time.
 pub(super) async fn within<S>(
     timeout: Duration,
     child: &Child,
@@ -93,7 +93,7 @@ pub(super) async fn within<S>(
     let every = (timeout / LOOKS).min(LOOK_EVERY);
     let (due, last) = (begun + timeout, begun + timeout * START_LONGEST);
     let mut begin = pin!(begin);
-    // What happened long before the timeout does not matter.
+    // Progress long before the timeout is irrelevant.
     let mut next = due - every * (QUIET_LOOKS + 1);
     let (mut before, mut moved) = (None, begun);
     loop {
@@ -118,7 +118,7 @@ pub(super) async fn within<S>(
 mod tests {
     use super::*;
 
-    /// Never begins.
+    /// Never completes.
     async fn never() -> Result<(), Failure> {
         std::future::pending().await
     }

@@ -1,5 +1,5 @@
-//! A server as a child process: a message a line on its standard input and output. Reading and writing are tasks of their own,
-//! so that neither a server that stops reading nor one that floods us stops the other direction.
+//! A server as a child process, with one message per line on its standard input and output. Reading and writing are
+//! separate tasks, so that a server that stops reading or floods the client cannot block the other direction.
 
 use std::io;
 use std::pin::Pin;
@@ -20,30 +20,30 @@ use super::frame::{Frame, Lines};
 use super::inquiry::{self, ReplyPath};
 use super::process::{Group, Life, Process};
 
-/// How long one message may take to be written before the server counts as one that stopped reading.
+/// The timeout of writing one message, after which the server counts as stalled.
 const WRITE_WITHIN: Duration = Duration::from_secs(10);
-/// How long a server, its start included, may take to say which revisions it speaks before it counts as one of the older
-/// generation. One of the newer that is taken for one of the older refuses, so this leaves a slow start its time.
+/// The timeout of the request for protocol revisions, start included; afterwards the server counts as one of the older
+/// generation. A newer server refuses the older handshake, so this mistake only costs a slow start time.
 pub(super) const DISCOVER_WITHIN: Duration = Duration::from_secs(8);
-/// How long the last messages of a child that has ended are waited for.
+/// The timeout of reading the last messages of a child that has exited.
 const LAST_WITHIN: Duration = Duration::from_millis(200);
-/// Messages that wait to be written, and that wait to be taken.
+/// The capacity of the queues of outgoing and of incoming messages.
 const WAITING: usize = 256;
-/// Bytes that are read at once.
+/// The bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// A larger message is read on a thread where nothing else waits.
+/// The size in bytes above which a message is parsed on a blocking thread.
 const LARGE_BYTES: usize = 128 * 1024;
 
-/// One message that waits to be written.
+/// A queued message.
 struct Outgoing {
-    /// The request that it is.
+    /// The id, if it is a request.
     id: Option<RequestId>,
     line: Vec<u8>,
-    /// Dropped when the line is written or given up.
+    /// Dropped when the line is written or abandoned.
     _written: Option<oneshot::Sender<()>>,
 }
 
-/// The way of replies to the child.
+/// The path of replies to the child.
 #[derive(Clone)]
 struct Replies(mpsc::WeakSender<Outgoing>);
 
@@ -54,7 +54,7 @@ impl ReplyPath for Replies {
         let (written, done) = oneshot::channel();
         if outgoing.send(Outgoing { id: None, line, _written: Some(written) }).await.is_ok() {
             drop(outgoing);
-            // Only its end counts.
+            // Only its end matters.
             let _ = done.await;
         }
     }
@@ -71,7 +71,7 @@ pub(super) struct Stdio {
 }
 
 impl Stdio {
-    /// Begins to read and to write.
+    /// Starts the tasks that read and write.
     pub(super) fn new((process, group): (Process, Group), exchanges: Arc<Exchanges>) -> Self {
         let Process { stdin, stdout, life } = process;
         let (outgoing, lines) = mpsc::channel(WAITING);
@@ -96,7 +96,7 @@ impl Transport<RoleClient> for Stdio {
                 if exchanges.waits(&id) {
                     exchanges.forget(&id);
                     if let Some(early) = early.upgrade() {
-                        // A connection that is gone needs no answer.
+                        // A lost connection needs no answer.
                         let _ = early.send(not_discoverable(id)).await;
                     }
                 }
@@ -117,7 +117,7 @@ impl Transport<RoleClient> for Stdio {
             message = self.incoming.recv() => return message,
             _ = self.life.ended() => {}
         }
-        // Its last messages may still be in the pipe; something that left its group may hold that open.
+        // Its last messages may still be in the pipe, which a process outside of its group may hold open.
         timeout(LAST_WITHIN, self.incoming.recv()).await.ok().flatten()
     }
 
@@ -180,7 +180,7 @@ async fn read(
     }
 }
 
-/// Reads the next bytes. A message that is not whole in time gives up its room.
+/// Reads the next bytes. An incomplete message releases its memory after its time.
 async fn next(lines: &mut Lines, stdout: &mut ChildStdout, piece: &mut [u8]) -> io::Result<usize> {
     let read = std::future::poll_fn(|context| {
         let mut buffer = ReadBuf::new(piece);
@@ -189,7 +189,7 @@ async fn next(lines: &mut Lines, stdout: &mut ChildStdout, piece: &mut [u8]) -> 
     lines.framer.next(read).await
 }
 
-/// Reads one message, a large one on a thread of its own. Replies to requests in it take `path`.
+/// Parses one message, a large one on a blocking thread. Replies to its requests are sent over `path`.
 pub(super) async fn decoded(
     exchanges: &Arc<Exchanges>,
     frame: Frame,

@@ -1,21 +1,22 @@
-//! What a server sends without being asked: notices, comments, blank lines, and words that are no messages. All of it has a rate;
-//! a server that goes beyond it is disconnected.
+//! Unsolicited data of a server: notifications, comments, blank lines, and text that is not a message. All of it is
+//! rate-limited; a server that exceeds a rate is disconnected.
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use super::bucket::Bucket;
 
-/// Seconds for which a server may send more than its rate in one go.
+/// The burst, in seconds of the rate.
 const BURST_SECONDS: f64 = 10.0;
-/// Messages of one server a second.
+/// The messages of one server per second.
 const MESSAGES: f64 = 2_000.0;
-/// Lines that are no messages and count as one: comments, blank lines, the names and ids of events.
+/// The number of lines without a message that count as one message: comments, blank lines, names and ids of events.
 const LINES_A_MESSAGE: f64 = 4.0;
-/// Bytes of one server a second while no request of ours waits for its answer. While one waits, its deadline is the bound.
+/// The bytes of one server per second while no request is pending. The deadline of a pending request is the bound
+/// otherwise.
 const BYTES: f64 = 8.0 * 1024.0 * 1024.0;
 
-/// What one server has sent.
+/// The counters of one server.
 pub(super) struct Unasked(Mutex<Rates>);
 
 struct Rates {
@@ -31,11 +32,11 @@ impl Default for Unasked {
 }
 
 impl Unasked {
-    /// Counts bytes, and lines that are no messages.
+    /// Counts bytes, and lines that are not messages.
     ///
     /// # Errors
     /// The reason to disconnect the server.
-    #[expect(clippy::cast_precision_loss, reason = "a piece of a stream is far below the bound of exact numbers")]
+    #[expect(clippy::cast_precision_loss, reason = "a piece of a stream is far below 2^52 bytes")]
     pub(super) fn bytes(&self, bytes: usize, lines: usize) -> Result<(), String> {
         let (mut rates, now) = (self.0.lock(), Instant::now());
         if !rates.bytes.take(bytes as f64, now) {
@@ -53,7 +54,7 @@ impl Unasked {
         if self.0.lock().messages.take(1.0, Instant::now()) { Ok(()) } else { Err(too_many()) }
     }
 
-    /// The message that was counted last answers a request of ours.
+    /// Records that the last counted message answers a request.
     pub(super) fn was_asked(&self) {
         self.0.lock().messages.give_back(1.0);
     }

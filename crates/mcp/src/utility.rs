@@ -1,4 +1,4 @@
-//! Resources and prompts of a server as tools, so that a model can use them.
+//! Resources and prompts of a server as tools for the model.
 
 use serde_json::{Map, Value, json};
 
@@ -7,7 +7,7 @@ use super::session::Features;
 use domain::completion::WrittenJson;
 use domain::tool::{Annotations, ResultLimits, ServerName, Source, Tool, ToolKind};
 
-/// A tool that is made from something else that a server has.
+/// A tool made from another feature of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Utility {
     ListResources,
@@ -21,7 +21,7 @@ impl Utility {
     const ALL: [Self; 5] =
         [Self::ListResources, Self::ListResourceTemplates, Self::ReadResource, Self::ListPrompts, Self::GetPrompt];
 
-    /// Those that a server of these features has, unless a tool of its own has the name.
+    /// Returns the utilities of a server with these features, except those whose name is one of its own tools.
     pub(super) fn of(features: Features, own: impl Fn(&str) -> bool) -> Vec<Self> {
         let has = |utility: &Self| match utility {
             Self::ListResources => features.resources,
@@ -32,7 +32,7 @@ impl Utility {
         Self::ALL.into_iter().filter(|utility| has(utility) && !own(utility.name())).collect()
     }
 
-    /// Its name as a tool.
+    /// Its tool name.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ListResources => "list_resources",
@@ -43,7 +43,7 @@ impl Utility {
         }
     }
 
-    /// The request that it makes.
+    /// The MCP method that it calls.
     pub(super) const fn method(self) -> &'static str {
         match self {
             Self::ListResources => "resources/list",
@@ -54,7 +54,7 @@ impl Utility {
         }
     }
 
-    /// The parameters of that request.
+    /// Returns the parameters of its request.
     pub(super) fn params(self, arguments: &Map<String, Value>) -> Value {
         let of = |keys: &[&str]| {
             let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), arguments.get(*key)?.clone())));
@@ -67,7 +67,7 @@ impl Utility {
         }
     }
 
-    /// How the answer is read.
+    /// Returns the expected kind of answer.
     pub(super) const fn want(self, limits: ResultLimits) -> Want {
         match self {
             Self::ListResources | Self::ListResourceTemplates | Self::ListPrompts => Want::Data(limits),
@@ -76,7 +76,7 @@ impl Utility {
         }
     }
 
-    /// It as a tool. All of them only read.
+    /// Returns its tool definition. All utilities are read-only.
     pub(super) fn tool(self, server: &ServerName) -> Tool {
         let cursor = json!({"type": "string", "description": "Where the next page begins, as the page before says."});
         let (description, properties, required) = match self {

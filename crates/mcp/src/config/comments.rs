@@ -1,9 +1,9 @@
-//! JSON as people write it for editors: with comments, and commas behind the last item.
+//! JSON with comments and trailing commas, as in editor configurations.
 
 use std::borrow::Cow;
 
-/// The text without comments (`//` to the end of the line, `/* */`) and without commas before a closing bracket. Blanks take their place, so
-/// that lines and columns in messages stay right.
+/// Replaces comments (`//` to the end of the line, `/* */`) and commas before a closing bracket by blanks, so that
+/// lines and columns in messages stay correct.
 pub(super) fn without_comments(text: &str) -> Cow<'_, str> {
     let bytes = text.as_bytes();
     let mut plain: Option<Vec<u8>> = None;
@@ -11,7 +11,7 @@ pub(super) fn without_comments(text: &str) -> Cow<'_, str> {
         let plain = plain.get_or_insert_with(|| bytes.to_vec());
         plain[from..to].iter_mut().filter(|byte| !matches!(byte, b'\n' | b'\r')).for_each(|byte| *byte = b' ');
     };
-    // The last comma with nothing but blanks and comments behind it.
+    // The last comma followed only by blanks and comments.
     let mut comma = None;
     let mut at = 0;
     while at < bytes.len() {
@@ -46,11 +46,11 @@ pub(super) fn without_comments(text: &str) -> Cow<'_, str> {
         }
         at += 1;
     }
-    // Only whole comments and commas were replaced, so it is text as before.
+    // Only whole comments and commas were replaced, so the text is still valid UTF-8.
     plain.and_then(|plain| String::from_utf8(plain).ok()).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
-/// Where a text in quotes is over.
+/// Returns the end of a quoted string.
 fn end_of_text(bytes: &[u8], begin: usize) -> usize {
     let mut at = begin + 1;
     while at < bytes.len() {

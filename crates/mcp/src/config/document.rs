@@ -1,4 +1,4 @@
-//! The file of servers as it is written, for a command that adds to it: everything else in it stays as it is.
+//! The text of the file of servers, for a command that adds an entry: everything else in the file is preserved.
 
 use std::fmt;
 
@@ -10,33 +10,34 @@ use serde_json::value::RawValue;
 use super::File;
 use super::comments::without_comments;
 
-/// The key under which servers are written.
+/// The key of the servers.
 const SERVERS: &str = "mcpServers";
 
-/// A file of servers. Its keys keep their order and their text.
+/// A file of servers. Keys keep their order and text.
 #[derive(Debug)]
 pub struct Document {
     keys: Ordered,
     servers: Ordered,
-    /// Where the servers stand.
+    /// The position of the servers.
     at: Option<usize>,
 }
 
-/// Keys in their order, each with its text.
+/// Keys in order, each with its text.
 #[derive(Debug, Default)]
 struct Ordered(Vec<(String, Box<RawValue>)>);
 
 impl Document {
-    /// Reads a file; an empty one is a file without servers.
+    /// Parses a file; an empty one has no servers.
     ///
     /// # Errors
-    /// It is no file of tool servers.
+    /// It is not a file of tool servers.
     pub fn parse(file: File<'_>) -> Result<Self, String> {
         let text = file.text.trim_start_matches('\u{feff}');
         if text.trim().is_empty() {
             return Ok(Self { keys: Ordered::default(), servers: Ordered::default(), at: None });
         }
-        let wrong = |why: serde_json::Error| format!("{}: is no file of tool servers: {why}; mend it first", file.path);
+        let wrong =
+            |why: serde_json::Error| format!("{}: is not a file of tool servers: {why}; correct it first", file.path);
         if serde_json::from_str::<Ordered>(text).is_err()
             && serde_json::from_str::<Ordered>(&without_comments(text)).is_ok()
         {
@@ -48,13 +49,13 @@ impl Document {
         Ok(Self { keys, servers: servers.unwrap_or_default(), at })
     }
 
-    /// Whether there is an entry of this name.
+    /// True if there is an entry of this name.
     #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.servers.0.iter().any(|(known, _)| known == name)
     }
 
-    /// The text of the file with one more entry, which takes the place of one of its name.
+    /// Returns the file's text with this entry added or replaced.
     #[must_use]
     pub fn with(&self, name: &str, entry: &Value) -> String {
         let mut entries: Vec<(&str, String)> =
@@ -75,9 +76,9 @@ impl Document {
     }
 }
 
-/// An entry as it stands in the file.
+/// Returns an entry in the indentation of the file.
 fn indented(entry: &Value) -> String {
-    // A value without maps of other keys than text is always written.
+    // Serialising a value whose keys are strings never fails.
     let text = serde_json::to_string_pretty(entry).unwrap_or_default();
     text.replace('\n', "\n    ")
 }

@@ -1,4 +1,4 @@
-//! One entry of the file.
+//! Parses one entry of the file.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,26 +12,26 @@ use domain::near;
 use domain::tool::{ServerName, ToolKind};
 use ports::tools::{Command, Endpoint, HttpProtocol, ServerEntry, Transport};
 
-/// The longest time that a call may take.
+/// The longest timeout of a call.
 const TIMEOUT_MAX: Duration = Duration::from_secs(3_600);
-/// Variables of our own environment that every child gets.
+/// Variables of this process that every child inherits.
 const INHERITED: [&str; 4] = ["PATH", "HOME", "LANG", "TMPDIR"];
-/// What a child finds programs in when we have no such list ourselves.
+/// The search path of a child if this process has none.
 const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
-/// Parts of names of variables and options that hold secrets.
+/// Substrings of names of variables and options that hold secrets.
 const SECRET_WORDS: [&str; 7] = ["key", "token", "secret", "password", "passwd", "credential", "auth"];
 
 const COMMAND: &str = "command";
 const ADDRESSES: [&str; 4] = ["url", "server_url", "serverUrl", HTTP_URL];
-/// The address of a server over streamable HTTP, where `url` is that of one over SSE.
+/// The address of a server over streamable HTTP in entries whose `url` means one over SSE.
 const HTTP_URL: &str = "httpUrl";
-/// Lists of the only tools that are offered, as other programs call them.
+/// Allow lists of tools, with the names used by other programs.
 const ALLOWS: [&str; 6] = ["allowed_tools", "includeTools", "include_tools", "enabledTools", "enabled_tools", "tools"];
-/// Lists of tools that are not offered.
+/// Deny lists of tools.
 const DENIES: [&str; 4] = ["excludeTools", "exclude_tools", "disabledTools", "disabled_tools"];
-/// From so many on a number is milliseconds where the entry is written as programs write it that count in them.
+/// The least number read as milliseconds in entries of programs that use that unit.
 const MILLISECONDS_FROM: u64 = 1_000;
-/// The time that the start of a process may take.
+/// The timeout of starting the process.
 const START_TIMEOUT: &str = "start_timeout";
 const TYPES: [&str; 2] = ["type", "transport"];
 const KNOWN: [&str; 16] = [
@@ -53,21 +53,21 @@ const KNOWN: [&str; 16] = [
     "category",
 ];
 const SWITCHES: [&str; 2] = ["enabled", "disabled"];
-/// Keys that allow less than there is without them.
+/// Keys whose absence would grant more.
 const RESTRICTS: [&str; 4] = ["require_approval", "side_effects", "enabled", "disabled"];
 
-/// What an entry comes to.
+/// The result of parsing an entry.
 pub(super) struct Draft {
-    /// Makes the entry under a name; none when it is switched off; a mistake with its fix.
+    /// Builds the named entry; `None` if disabled; or the mistake with its remedy.
     pub entry: Result<Option<Build>, String>,
-    /// What is odd about it.
+    /// Warnings about it.
     pub warnings: Vec<String>,
 }
 
 type Build = Box<dyn FnOnce(ServerName) -> ServerEntry>;
 
 impl Draft {
-    /// Reads one entry.
+    /// Parses one entry.
     pub(super) fn read(value: &Value, variables: &mut Variables<'_>) -> Self {
         let Value::Object(map) = value else {
             let mistake = r#"must be an object; write {"command": "...", "args": []} or {"url": "https://..."}"#;
@@ -79,10 +79,10 @@ impl Draft {
     }
 }
 
-/// An address with its variables filled in.
+/// Expands the variables in an address.
 ///
 /// # Errors
-/// It is none, with the fix.
+/// The address is invalid; the message has the remedy.
 pub(super) fn address(written: &str, variables: &mut Variables<'_>) -> Result<String, String> {
     let url = variables.expand(written.trim())?;
     let web = url.split_once("://").filter(|(scheme, _)| matches!(*scheme, "http" | "https"));
@@ -95,7 +95,7 @@ pub(super) fn address(written: &str, variables: &mut Variables<'_>) -> Result<St
     }
     if let Some((login, _)) = host.rsplit_once('@') {
         variables.hide(login);
-        return Err("the address has a login in it; put it into headers as Authorization".to_owned());
+        return Err("the address contains credentials; put them into headers as Authorization".to_owned());
     }
     Ok(url)
 }
@@ -135,13 +135,12 @@ impl Fields<'_, '_> {
         })))
     }
 
-    /// Warns of keys that are not known. One that was meant to restrict the server is a mistake: left alone, more would be allowed
-    /// than was meant.
+    /// Warns about unknown keys. A misspelled restricting key is an error: ignoring it would allow more than intended.
     fn unknown(&mut self) -> Result<(), String> {
         let known = || KNOWN.into_iter().chain(ADDRESSES).chain(TYPES).chain(SWITCHES).chain(ALLOWS).chain(DENIES);
         let (mut others, mut slips) = (Vec::new(), Vec::new());
         for key in self.map.keys().filter(|key| known().all(|known| known != key.as_str())) {
-            // Other programs write their keys in other cases.
+            // Other programs use other cases for their keys.
             let plainly = snake_case(key);
             match near::nearest(&plainly, known()) {
                 Some(meant) if RESTRICTS.contains(&meant) || ALLOWS.contains(&meant) || DENIES.contains(&meant) => {
@@ -189,7 +188,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// The program, and arguments that stand in one list with it.
+    /// Returns the program, and the arguments given in the same list.
     fn program(&self) -> Result<Option<(String, Vec<String>)>, String> {
         if !self.map.get(COMMAND).is_some_and(Value::is_array) {
             return Ok(self.text(COMMAND)?.map(|program| (program, Vec::new())));
@@ -199,7 +198,7 @@ impl Fields<'_, '_> {
         Ok(Some((program, words.collect())))
     }
 
-    /// The names of the only tools that are offered (empty: all), and of those that are not.
+    /// Returns the allowed tools (empty: all) and the denied ones.
     fn tools(&self) -> Result<(Vec<String>, Vec<String>), String> {
         let mut allowed: Option<Vec<String>> = None;
         let mut denied = Vec::new();
@@ -210,13 +209,13 @@ impl Fields<'_, '_> {
             }
             let names = self.names(key)?;
             if names.is_empty() && key == "tools" && self.map.get(key).is_some_and(Value::is_array) {
-                return Err(r#"tools is empty, so nothing would be offered; write ["*"] for all, or "enabled": false"#
+                return Err(r#"tools is empty, so no tool would be offered; write ["*"] for all, or "enabled": false"#
                     .to_owned());
             }
             if names.is_empty() || names.iter().any(|name| name == "*") {
                 continue;
             }
-            // Two lists allow what both do.
+            // Two allow lists are intersected.
             let before = allowed.take();
             let both =
                 names.into_iter().filter(|name| before.as_ref().is_none_or(|before| before.contains(name))).collect();
@@ -233,7 +232,7 @@ impl Fields<'_, '_> {
         }
     }
 
-    /// A list of names of tools. A pattern would be taken for a name that no tool has, so it is a mistake.
+    /// Reads a list of tool names. A pattern is an error, because it would match no tool as a name.
     fn names(&self, key: &str) -> Result<Vec<String>, String> {
         let names = self.texts(key)?;
         match names.iter().find(|name| name.contains('*') && (*name != "*" || DENIES.contains(&key))) {
@@ -251,7 +250,7 @@ impl Fields<'_, '_> {
         let mut names_secret = false;
         for arg in words.into_iter().chain(self.texts("args")?) {
             let value = self.variables.expand(&arg)?;
-            // `--api-key X` and `--api-key=X`.
+            // Matches `--api-key X` and `--api-key=X`.
             if names_secret {
                 self.variables.hide(&value);
             } else if let Some((_, value)) = value.split_once('=').filter(|(name, _)| is_secret(name)) {
@@ -269,7 +268,7 @@ impl Fields<'_, '_> {
         env.entry("PATH".to_owned()).or_insert_with(|| PATH.into());
         for (name, value) in self.pairs("env")?.into_iter().chain(self.pairs("environment")?) {
             if name.is_empty() || name.contains(['=', '\0']) || value.contains('\0') {
-                return Err(format!("env: {} is no name of a variable", plain(&name)));
+                return Err(format!("env: {} is not a valid variable name", plain(&name)));
             }
             let written = value.contains("${");
             let value = self.variables.expand(&value)?;
@@ -280,7 +279,7 @@ impl Fields<'_, '_> {
         }
         let cwd = self.text("cwd")?.map(|cwd| self.variables.expand(&cwd)).transpose()?.map(PathBuf::from);
         for key in ["headers", "authorization", "allow_http"].iter().filter(|key| self.map.contains_key(**key)) {
-            self.warnings.push(format!("{key} goes with a url and is left alone"));
+            self.warnings.push(format!("{key} is only valid with a url and is ignored"));
         }
         Ok(Command { program, args, env, cwd })
     }
@@ -291,7 +290,7 @@ impl Fields<'_, '_> {
         for (name, value) in self.pairs("headers")? {
             let value = self.variables.expand(&value)?;
             if http::HeaderName::try_from(&name).is_err() || http::HeaderValue::try_from(&value).is_err() {
-                return Err(format!("headers: {} is no header that can be sent", plain(&name)));
+                return Err(format!("headers: {} is not a valid header", plain(&name)));
             }
             self.hide_credential(&value);
             headers.insert(name, value.into());
@@ -308,13 +307,13 @@ impl Fields<'_, '_> {
         for key in
             ["args", "env", "environment", "cwd", START_TIMEOUT].iter().filter(|key| self.map.contains_key(**key))
         {
-            self.warnings.push(format!("{key} goes with a command and is left alone"));
+            self.warnings.push(format!("{key} is only valid with a command and is ignored"));
         }
         let allow_http = self.flag("allow_http")?.unwrap_or_default();
         Ok(Endpoint { url, protocol, headers, allow_http })
     }
 
-    /// The value of a header, and what stands behind its scheme.
+    /// Hides the value of a header, and the credential after its scheme.
     fn hide_credential(&mut self, value: &str) {
         self.variables.hide(value);
         if let Some((_, credential)) = value.split_once(' ') {
@@ -332,7 +331,7 @@ impl Fields<'_, '_> {
             },
             Some(_) => {
                 self.warnings.push(
-                    "require_approval by tool is not known: each call is asked about; write [[tools.rules]] instead"
+                    "require_approval by tool is not supported: every call requires approval; write [[tools.rules]] instead"
                         .to_owned(),
                 );
                 Ok(true)
@@ -355,8 +354,8 @@ impl Fields<'_, '_> {
         Ok(Some(timeout))
     }
 
-    /// A number without a unit: seconds. Programs that write `httpUrl`, `type: "local"` or `type: "remote"` count in milliseconds, and so does
-    /// whatever would be longer than an hour.
+    /// Reads a number without a unit as seconds. Entries with `httpUrl`, `type: "local"` or `type: "remote"` use
+    /// milliseconds, as do numbers that would exceed an hour in seconds.
     fn spoken(&mut self, key: &str, number: u64) -> Duration {
         let kind = self.map.get("type").and_then(Value::as_str);
         let in_milliseconds = self.map.contains_key(HTTP_URL) || matches!(kind, Some("local" | "remote"));
@@ -426,7 +425,7 @@ impl Fields<'_, '_> {
     }
 }
 
-/// The tools that an object of switches leaves out: `{"name": false}` or `{"name": {"enabled": false}}`.
+/// Returns the tools that an object of switches disables: `{"name": false}` or `{"name": {"enabled": false}}`.
 fn switched_off(key: &str, switches: &Map<String, Value>) -> Result<Vec<String>, String> {
     let mut off = Vec::new();
     for (name, switch) in switches {
@@ -448,7 +447,7 @@ fn switched_off(key: &str, switches: &Map<String, Value>) -> Result<Vec<String>,
     Ok(off)
 }
 
-/// A text, or a number or flag as one.
+/// Returns a string, or a number or boolean as one.
 fn scalar(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),
@@ -463,7 +462,7 @@ fn is_secret(name: &str) -> bool {
     SECRET_WORDS.iter().any(|word| name.contains(word))
 }
 
-/// A key with `_` between its words, as in `require_approval` for `requireApproval`.
+/// Converts a key to snake case, such as `requireApproval` to `require_approval`.
 fn snake_case(key: &str) -> String {
     let mut snake = String::with_capacity(key.len() + 2);
     for c in key.chars() {
@@ -476,7 +475,7 @@ fn snake_case(key: &str) -> String {
     snake
 }
 
-/// A word from the file as it may stand in a line.
+/// Makes a word of the file safe for a log line.
 fn plain(text: &str) -> String {
     text.chars().filter(|c| !c.is_control()).take(80).collect()
 }

@@ -18,14 +18,14 @@ fn of(text: &str) -> Configured {
     read(Some(File { path: "mcp.json", text }), &[], &lookup).unwrap()
 }
 
-/// The one server of a file with this entry.
+/// Returns the only server of a file with this entry.
 fn one(entry: &str) -> ServerEntry {
     let Configured { servers, .. } = of(&format!(r#"{{"mcpServers": {{"x": {entry}}}}}"#));
     assert!(servers.off.is_empty(), "{:?}", servers.off);
     servers.entries[0].clone()
 }
 
-/// Why the server of this entry is off.
+/// Returns why the server of this entry is disabled.
 fn mistake(entry: &str) -> String {
     let Configured { servers, .. } = of(&format!(r#"{{"mcpServers": {{"x": {entry}}}}}"#));
     assert!(servers.entries.is_empty(), "{entry}");
@@ -63,7 +63,7 @@ fn the_example_of_the_contract_is_read() {
     let time = command(&servers.entries[1]);
     assert_eq!(servers.entries[1].timeout, Some(std::time::Duration::from_secs(20)));
     let env: Vec<(&str, &str)> = time.env.iter().map(|(name, value)| (&**name, value.expose_secret())).collect();
-    assert_eq!(env, [("HOME", "/home/bot"), ("PATH", "/bin"), ("TZ", "UTC")], "nothing else of ours reaches a child");
+    assert_eq!(env, [("HOME", "/home/bot"), ("PATH", "/bin"), ("TZ", "UTC")], "a child inherits no other variable");
     assert!(secrets.iter().any(|secret| secret.expose_secret() == "tk-123456"));
     assert!(!secrets.iter().any(|secret| secret.expose_secret() == "/home/bot"));
 }
@@ -86,7 +86,7 @@ fn keys_of_other_programs_are_read_or_warned_of() {
     let Configured { servers, .. } = of(r#"{"mcpServers": {"x": {"command": "x", "disabled": true}}}"#);
     assert_eq!(servers.off[0].mistake, None);
     let asks = one(r#"{"command": "x", "require_approval": {"never": {"tool_names": ["a"]}}}"#);
-    assert!(asks.always_ask, "what is not understood asks more, not less");
+    assert!(asks.always_ask, "an unknown value requires approval");
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn restrictions_of_other_programs_mean_what_they_mean_there() {
         assert_eq!(listed(entry), expected, "{entry}");
     }
     for (entry, says) in [
-        (r#"{"command": "x", "tools": []}"#, "nothing would be offered"),
+        (r#"{"command": "x", "tools": []}"#, "no tool would be offered"),
         (r#"{"command": "x", "excludeTools": ["delete_*"]}"#, "name each tool"),
         (r#"{"command": "x", "excludeTools": ["*"]}"#, "name each tool"),
         (r#"{"command": "x", "includeTools": ["a"], "tools": ["b"]}"#, "no tool in common"),
@@ -191,8 +191,8 @@ fn each_usual_mistake_is_one_line_with_its_fix_and_switches_off_one_server() {
         (r#"{"command": "x", "type": "websocket"}"#, "type websocket is none of stdio"),
         (r#"{"command": "x", "type": "http"}"#, "goes with type stdio"),
         (r#"{"url": "tenor.example/mcp"}"#, "must begin with https://"),
-        (r#"{"url": "https://me:secret@tenor.example/mcp"}"#, "has a login in it"),
-        (r#"{"url": "https://a.example", "headers": {"A b": "c"}}"#, "headers: A b is no header"),
+        (r#"{"url": "https://me:secret@tenor.example/mcp"}"#, "contains credentials"),
+        (r#"{"url": "https://a.example", "headers": {"A b": "c"}}"#, "headers: A b is not a valid header"),
         (r#"{"url": "https://a.example", "require_approval": "sometimes"}"#, "always or never"),
         (r#"{"url": "https://a.example", "kind": "a video"}"#, "kind must be search"),
         (r#"{"url": "https://a.example", "enabled": "no"}"#, "enabled must be true or false"),

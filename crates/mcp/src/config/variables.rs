@@ -1,20 +1,20 @@
-//! `${NAME}` and `${NAME:-default}` in the values of entries.
+//! Expands `${NAME}` and `${NAME:-default}` in values of entries.
 
 use secrecy::{ExposeSecret, SecretString};
 
 use super::Lookup;
 
-/// Variables that hold nothing secret, and may stand in a log.
+/// Variables without secrets, which may appear in logs.
 const PLAIN: [&str; 9] = ["HOME", "PATH", "USER", "LANG", "TMPDIR", "TZ", "PWD", "HOSTNAME", "SHELL"];
-/// A shorter secret would be found in ordinary words.
+/// The shortest redacted secret; a shorter one would match ordinary words.
 const SECRET_LEAST: usize = 6;
 /// The longest value, in bytes.
 const VALUE_BYTES: usize = 64 * 1024;
 
-/// Looks variables up, and keeps what must never be shown.
+/// Looks up variables and collects values that must be redacted.
 pub(super) struct Variables<'a> {
     lookup: Lookup<'a>,
-    /// The secrets that were met.
+    /// The collected secrets.
     pub secrets: Vec<SecretString>,
 }
 
@@ -23,22 +23,22 @@ impl<'a> Variables<'a> {
         Self { lookup, secrets: Vec::new() }
     }
 
-    /// The value of one variable; none when it is not set.
+    /// Returns the value of a variable, if set.
     pub(super) fn get(&self, name: &str) -> Option<SecretString> {
         (self.lookup)(name)
     }
 
-    /// Something that must never be shown.
+    /// Adds a value to be redacted.
     pub(super) fn hide(&mut self, secret: &str) {
         if secret.len() >= SECRET_LEAST {
             self.secrets.push(SecretString::from(secret));
         }
     }
 
-    /// A text with its variables filled in.
+    /// Expands the variables in a text.
     ///
     /// # Errors
-    /// A variable is not set, or a brace is not closed; the value itself is not told.
+    /// A variable is not set, or a brace is not closed; the message does not contain the value.
     pub(super) fn expand(&mut self, text: &str) -> Result<String, String> {
         let mut out = String::with_capacity(text.len());
         let mut rest = text;
@@ -49,7 +49,7 @@ impl<'a> Variables<'a> {
                 Some((name, default)) => (name, Some(default)),
                 None => (inside, None),
             };
-            // Some programs write ${env:NAME}.
+            // Some programs write `${env:NAME}`.
             let name = name.strip_prefix("env:").unwrap_or(name);
             match ((self.lookup)(name), default) {
                 (Some(value), _) => {

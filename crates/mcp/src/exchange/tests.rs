@@ -81,7 +81,7 @@ fn errors_carry_code_and_words() {
     let failure = call.take().unwrap().unwrap_err();
     assert_eq!(failure, Failure::Rpc { code: -32602, message: "no such tool".into() });
     let call = rig.call(2);
-    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 1, "it can only be meant for the one call");
+    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","error":"boom"}"#), 1, "it can only belong to the single call");
     assert_eq!(call.take().unwrap().unwrap_err(), Failure::Rpc { code: 0, message: "\"boom\"".into() });
 }
 
@@ -145,7 +145,7 @@ fn an_answer_without_room_is_an_error_of_its_call() {
     let failure = call.take().unwrap().unwrap_err();
     assert_eq!(failure, Failure::Crowded(8_000_000));
     let error = failure.of_call(&ServerName::new("s"));
-    assert!(error.message.contains("no room for its reply of 8000000 bytes"), "{error}");
+    assert!(error.message.contains("no memory for its reply of 8000000 bytes"), "{error}");
 }
 
 #[test]
@@ -153,7 +153,11 @@ fn the_rest_is_left_to_the_library() {
     let rig = Rig::new();
     rig.send(1, ClientRequest::PingRequest(PingRequest::default()));
     assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#), 1);
-    assert_eq!(rig.receive(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#), 0, "what a server asks is answered here");
+    assert_eq!(
+        rig.receive(r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#),
+        0,
+        "requests of the server are answered here"
+    );
     assert_eq!(
         rig.receive(r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":1}}"#),
         0
@@ -226,7 +230,7 @@ proptest! {
         for bytes in noise {
             rig.exchanges.incoming(Frame::Whole(bytes.into()), None);
         }
-        // Noise that happens to be an answer of its own to the only call is one.
+        // Noise may happen to be a valid error answer to the only call.
         if let Some(early) = call.take() {
             prop_assert!(early.is_err());
             return Ok(());

@@ -1,4 +1,4 @@
-//! Server-sent events, read within bounds.
+//! Bounded reading of server-sent events.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -7,19 +7,19 @@ use super::{Frame, Framer};
 use crate::exchange::Exchanges;
 use crate::frame::{Lines, Message};
 
-/// The longest name or id of an event that is kept, in bytes.
+/// The longest kept name or id of an event, in bytes.
 const FIELD_BYTES: usize = 1_024;
 
 /// One event.
 #[derive(Debug, Default)]
 pub struct Event {
-    /// Its name; none for a message.
+    /// Its name; `None` for a message.
     pub name: Option<String>,
     /// Its data.
     pub data: Option<Frame>,
     /// Its id.
     pub id: Option<String>,
-    /// The pause that the server wants before the next try, in milliseconds.
+    /// The server's reconnection time, in milliseconds.
     pub retry: Option<u64>,
 }
 
@@ -32,18 +32,19 @@ pub struct Events {
 }
 
 impl Events {
-    /// Begins to read.
+    /// Creates the reader of a response.
     pub fn new(response: reqwest::Response, exchanges: Arc<Exchanges>) -> Self {
         Self { response, lines: Lines::default(), reader: Reader::default(), exchanges }
     }
 
-    /// The next event; none when the stream is over, or when the server sends too much and is disconnected.
+    /// Returns the next event. Returns `None` at the end of the stream, or if the server sent too much and is
+    /// disconnected.
     pub async fn next(&mut self) -> Option<Event> {
         loop {
             if let Some(event) = self.reader.ready.pop_front() {
                 return Some(event);
             }
-            // Of a line, or of the lines of one event: one of them is large.
+            // A line or the lines of one event: only one of the two is large.
             let read = self.reader.data.next(self.lines.framer.next(self.response.chunk()));
             let piece = read.await.ok().flatten()?;
             self.lines.framer.prepare(piece.len(), &self.exchanges.room).await;
@@ -67,7 +68,7 @@ struct Reader {
     data: Framer,
     has_data: bool,
     ready: VecDeque<Event>,
-    /// Lines that are no data: comments, blank lines, other fields.
+    /// Lines without data: comments, blank lines, other fields.
     others: usize,
     /// Lines of data.
     data_lines: usize,
@@ -92,7 +93,7 @@ impl Reader {
                 }
             }
             Frame::Oversized(mut line) => {
-                // Only data is ever that long.
+                // Only data lines are that long.
                 line.head = line.head.strip_prefix(b"data:").map(<[u8]>::to_vec).unwrap_or_default();
                 self.event.data = Some(Frame::Oversized(line));
             }

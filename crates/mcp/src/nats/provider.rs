@@ -22,7 +22,7 @@ use nats::{LOST, Session};
 use ports::tools::{Listing, ServerInfo};
 use ports::{ProgressSink, ToolServer};
 
-/// The calls of one provider, over one connection.
+/// The calls of one provider over one connection.
 pub(super) struct Provider {
     name: ServerName,
     session: Session,
@@ -32,7 +32,7 @@ pub(super) struct Provider {
     calls: AtomicU64,
 }
 
-/// Tells the provider that nobody waits for a call, when that is dropped before its end.
+/// Sends the provider a cancellation if the call is dropped before its end.
 struct Cancelled {
     client: Client,
     subject: String,
@@ -45,7 +45,7 @@ impl Drop for Cancelled {
         let Ok(payload) = serde_json::to_vec(&Cancel { id: &call }) else { return };
         let (client, subject) = (self.client.clone(), std::mem::take(&mut self.subject));
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
-            // A provider that does not hear it works for nobody until its own deadline.
+            // A provider that does not receive it works until its own deadline.
             runtime.spawn(async move { drop(client.publish(subject, payload.into()).await) });
         }
     }
@@ -82,15 +82,15 @@ impl Provider {
         };
         let payload = serde_json::to_vec(&asked)
             .map_err(|error| self.failed(CallErrorKind::InvalidArguments, &error.to_string()))?;
-        // An inbox of its own is given up with the call, whether an answer came or not.
+        // A separate inbox is closed with the call, whether an answer arrived or not.
         let sent = Request::new().payload(payload.into()).inbox(client.new_inbox()).timeout(None);
         let answer = client.send_request(wire::calls(&self.name), sent).await;
         let answer = answer.map_err(|error| match error.kind() {
             RequestErrorKind::NoResponders => {
-                self.failed(CallErrorKind::Unavailable, "no process takes its calls; nothing was sent")
+                self.failed(CallErrorKind::Unavailable, "no process accepts its calls; nothing was sent")
             }
             RequestErrorKind::MaxPayloadExceeded => {
-                self.failed(CallErrorKind::InvalidArguments, "the arguments are larger than NATS carries")
+                self.failed(CallErrorKind::InvalidArguments, "the arguments exceed the payload limit of NATS")
             }
             RequestErrorKind::TimedOut => self.failed(CallErrorKind::Timeout, "no answer in time"),
             RequestErrorKind::InvalidSubject | RequestErrorKind::Other => {
@@ -131,7 +131,7 @@ impl ToolServer for Provider {
                 Err(_) => return Err(self.failed(CallErrorKind::Timeout, "no answer in time")),
             },
             () = self.session.lost.cancelled() => {
-                Err(self.failed(CallErrorKind::Lost, &format!("{LOST}; whether the call ran is unknown")))
+                Err(self.failed(CallErrorKind::Lost, &format!("{LOST}; the call may have run")))
             }
         };
         cancelled.call = None;
@@ -139,7 +139,7 @@ impl ToolServer for Provider {
     }
 
     async fn ping(&self) -> Result<(), CallError> {
-        // Its heartbeats are listened for, and the connection has pings of its own.
+        // The roster tracks heartbeats, and the connection has its own pings.
         Ok(())
     }
 

@@ -1,4 +1,4 @@
-//! Who provides tools at present.
+//! The current providers of tools.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -10,13 +10,13 @@ use super::wire::{Announcement, Instance};
 use domain::tool::{ServerName, Tool};
 use ports::tools::Listing;
 
-/// The most providers; further ones are not taken.
+/// The most providers; further ones are refused.
 const PROVIDERS_MAX: usize = 64;
 /// The most instances of one provider.
 const INSTANCES_MAX: usize = 64;
 /// The most bytes of the tools of all providers.
 const BYTES_MAX: usize = 8 * 1024 * 1024;
-/// An instance that gave no sign of life for so long is gone.
+/// The time without a heartbeat after which an instance is removed.
 const LIVES_FOR: Duration = Duration::from_secs(15);
 
 /// All providers.
@@ -24,21 +24,21 @@ const LIVES_FOR: Duration = Duration::from_secs(15);
 pub(super) struct Roster(BTreeMap<ServerName, Known>);
 
 struct Known {
-    /// When each instance was heard last.
+    /// The time of each instance's last message.
     instances: HashMap<String, Instant>,
     tools: Listing,
     /// The bytes of the list.
     bytes: usize,
-    /// Counts changes of the list. Its end is that of the provider.
+    /// Counts changes of the list; closed when the provider is removed.
     changes: watch::Sender<u64>,
 }
 
 impl Roster {
-    /// Takes what a process offers; the last word of all instances of a provider counts. True when there is another set of
-    /// providers.
+    /// Records an announcement; the latest of all instances of a provider counts. Returns true if the set of providers
+    /// changed.
     ///
     /// # Errors
-    /// There is no room for it: what was offered before stays.
+    /// The bounds are exceeded: the earlier list stays.
     pub(super) fn announced(&mut self, announcement: Announcement, now: Instant) -> Result<bool, String> {
         let Announcement { by: Instance { provider, instance }, tools } = announcement;
         let is_new = !self.0.contains_key(&provider);
@@ -47,9 +47,8 @@ impl Roster {
         }
         let others: usize = self.0.iter().filter(|(name, _)| **name != provider).map(|(_, known)| known.bytes).sum();
         let bytes = tools.tools.iter().map(Tool::bytes).sum();
-        let overfull = (others.saturating_add(bytes) > BYTES_MAX).then(|| {
-            format!("{provider}: the tools of all providers take more than {BYTES_MAX} bytes; let them offer fewer")
-        });
+        let overfull = (others.saturating_add(bytes) > BYTES_MAX)
+            .then(|| format!("{provider}: the tools of all providers take more than {BYTES_MAX} bytes; offer fewer"));
         if is_new && let Some(why) = overfull {
             return Err(why);
         }
@@ -62,7 +61,7 @@ impl Roster {
         if known.instances.len() < INSTANCES_MAX || known.instances.contains_key(&instance) {
             known.instances.insert(instance, now);
         }
-        // A process that offers too much lives all the same.
+        // The heartbeat of a process that offers too much still counts.
         if let Some(why) = overfull {
             return Err(why);
         }
@@ -74,13 +73,13 @@ impl Roster {
         Ok(is_new)
     }
 
-    /// A sign of life. False when nothing is known of this process.
+    /// Records a heartbeat. Returns false if the instance is unknown.
     pub(super) fn alive(&mut self, by: &Instance, now: Instant) -> bool {
         let known = self.0.get_mut(&by.provider).and_then(|known| known.instances.get_mut(&by.instance));
         known.map(|seen| *seen = now).is_some()
     }
 
-    /// A process ends. True when it was the last one of its provider.
+    /// Removes an instance. Returns true if it was the last one of its provider.
     pub(super) fn withdrawn(&mut self, by: &Instance) -> bool {
         if let Some(known) = self.0.get_mut(&by.provider) {
             known.instances.remove(&by.instance);
@@ -88,7 +87,7 @@ impl Roster {
         self.forget_empty()
     }
 
-    /// Forgets processes that are silent. True when there is another set of providers.
+    /// Removes instances without heartbeats. Returns true if the set of providers changed.
     pub(super) fn forget_silent(&mut self, now: Instant) -> bool {
         for known in self.0.values_mut() {
             known.instances.retain(|_, seen| now.saturating_duration_since(*seen) < LIVES_FOR);
@@ -96,7 +95,7 @@ impl Roster {
         self.forget_empty()
     }
 
-    /// Nobody could be heard for a while: all have time to give a sign of life.
+    /// Restarts the time of all instances, because no message could be received for a while.
     pub(super) fn all_alive(&mut self, now: Instant) {
         for seen in self.0.values_mut().flat_map(|known| known.instances.values_mut()) {
             *seen = now;
@@ -109,17 +108,16 @@ impl Roster {
         self.0.len() != before
     }
 
-    /// All providers.
     pub(super) fn names(&self) -> Vec<ServerName> {
         self.0.keys().cloned().collect()
     }
 
-    /// Follows the list of a provider.
+    /// Subscribes to changes of a provider's list.
     pub(super) fn known(&self, provider: &ServerName) -> Option<watch::Receiver<u64>> {
         self.0.get(provider).map(|known| known.changes.subscribe())
     }
 
-    /// The tools of a provider.
+    /// Returns the tools of a provider.
     pub(super) fn tools(&self, provider: &ServerName) -> Option<Listing> {
         self.0.get(provider).map(|known| known.tools.clone())
     }
@@ -155,7 +153,7 @@ mod tests {
         assert!(!roster.withdrawn(&instance("desk", "1")));
         assert!(roster.withdrawn(&instance("desk", "2")));
         assert!(roster.names().is_empty() && roster.tools(&ServerName::new("desk")).is_none());
-        assert!(!roster.alive(&instance("desk", "2"), start), "it has to announce itself again");
+        assert!(!roster.alive(&instance("desk", "2"), start), "it must announce itself again");
     }
 
     #[tokio::test(start_paused = true)]
@@ -168,7 +166,7 @@ mod tests {
         assert!(roster.forget_silent(start + LIVES_FOR));
         assert_eq!(roster.names(), [ServerName::new("till")]);
         roster.all_alive(start + LIVES_FOR * 3);
-        assert!(!roster.forget_silent(start + LIVES_FOR * 3), "nobody could be heard meanwhile");
+        assert!(!roster.forget_silent(start + LIVES_FOR * 3), "no message could be received in the meantime");
     }
 
     #[tokio::test(start_paused = true)]
@@ -184,7 +182,7 @@ mod tests {
         assert_eq!(&*roster.tools(&name).unwrap().tools[0].name, "b");
         roster.withdrawn(&instance("desk", "1"));
         roster.withdrawn(&instance("desk", "2"));
-        assert!(changes.has_changed().is_err(), "the end of the provider is the end of its changes");
+        assert!(changes.has_changed().is_err(), "removing the provider closes its changes");
     }
 
     #[tokio::test(start_paused = true)]

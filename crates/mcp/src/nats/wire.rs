@@ -1,4 +1,4 @@
-//! What goes over NATS. Payloads are JSON; tools and results have the form that MCP gives them.
+//! The NATS subjects and payloads. Payloads are JSON; tools and results have their MCP format.
 
 use std::borrow::Cow;
 
@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use crate::listing::{self, Page};
 use domain::tool::ServerName;
 
-/// All that providers say of themselves.
+/// The subjects of all messages from providers.
 pub(super) const HEARD: &str = "staffai.tools.*";
-/// Asks all providers to announce themselves.
+/// The request to all providers to announce themselves.
 pub(super) const DISCOVER: &str = "staffai.tools.discover";
 const ANNOUNCE: &str = "staffai.tools.announce";
 const HEARTBEAT: &str = "staffai.tools.heartbeat";
@@ -25,12 +25,12 @@ const ANNOUNCEMENT_MAX: usize = 1024 * 1024;
 /// The most tools of one provider.
 const TOOLS_MAX: usize = 500;
 
-/// Where the calls of a provider are asked.
+/// Returns the subject of a provider's calls.
 pub(super) fn calls(provider: &ServerName) -> String {
     format!("staffai.tools.call.{provider}")
 }
 
-/// Where a provider is told that nobody waits for a call any more.
+/// Returns the subject of a provider's cancellations.
 pub(super) fn cancels(provider: &ServerName) -> String {
     format!("staffai.tools.cancel.{provider}")
 }
@@ -39,20 +39,20 @@ pub(super) fn cancels(provider: &ServerName) -> String {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) struct Call<'a> {
-    /// Names it in a cancellation.
+    /// The call id, used in a cancellation.
     #[serde(rename = "call")]
     pub id: &'a str,
     /// The tool's own name.
     pub tool: &'a str,
     pub arguments: &'a Map<String, Value>,
-    /// Milliseconds after which nobody waits any more.
+    /// Milliseconds until the caller's deadline.
     pub deadline_ms: u64,
-    /// The span that it belongs to, in the form of W3C Trace Context.
+    /// The parent span, in W3C Trace Context format.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<&'a str>,
 }
 
-/// The end of a call that nobody waits for.
+/// The cancellation of a call.
 #[derive(Debug, Serialize)]
 pub(super) struct Cancel<'a> {
     #[serde(rename = "call")]
@@ -66,23 +66,23 @@ pub(super) struct Instance {
     pub instance: String,
 }
 
-/// What a process offers.
+/// The tools of a process.
 #[derive(Debug)]
 pub(super) struct Announcement {
     pub by: Instance,
     pub tools: Page,
 }
 
-/// What was heard.
+/// A parsed message.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// These tools there are.
+    /// A list of tools.
     Announced(Box<Announcement>),
-    /// A sign of life.
+    /// A heartbeat.
     Alive(Instance),
     /// The process ends.
     Withdrawn(Instance),
-    /// Nothing of a provider: our own question.
+    /// Not from a provider: this program's own discovery request.
     Other,
 }
 
@@ -96,10 +96,10 @@ struct Wire<'a> {
     tools: Option<&'a RawValue>,
 }
 
-/// Reads a message.
+/// Parses a message.
 ///
 /// # Errors
-/// A sentence about what is wrong with it, and what would be right.
+/// A sentence with the mistake and its remedy.
 pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
     if !matches!(subject, ANNOUNCE | HEARTBEAT | WITHDRAW) {
         return Ok(Heard::Other);
@@ -115,7 +115,7 @@ pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
         if name.is_empty() || name.len() > NAME_MAX || !name.chars().all(usable) {
             return Err(format!("{subject}: {key} must be 1 to {NAME_MAX} letters, digits, - or _"));
         }
-        // Two of them stand between a server and its tool.
+        // A double underscore separates a server and its tool.
         if name.contains("__") {
             return Err(format!("{subject}: {key} may not have two _ in a row"));
         }
@@ -129,7 +129,7 @@ pub(super) fn heard(subject: &str, payload: &[u8]) -> Result<Heard, String> {
             let tools = tools.ok_or_else(|| format!("{subject}: tools is missing; write a list of tools"))?;
             let tools = listing::page(&by.provider, tools).map_err(|error| format!("{subject}: {error}"))?;
             if tools.tools.len() > TOOLS_MAX {
-                return Err(format!("{subject}: these are more than {TOOLS_MAX} tools; offer fewer"));
+                return Err(format!("{subject}: it has more than {TOOLS_MAX} tools; offer fewer"));
             }
             Ok(Heard::Announced(Box::new(Announcement { by, tools })))
         }
@@ -150,7 +150,7 @@ mod tests {
         let Ok(Heard::Announced(announced)) = read(ANNOUNCE, text) else { panic!("an announcement") };
         assert_eq!(announced.by, Instance { provider: ServerName::new("desk"), instance: "7".to_owned() });
         assert_eq!(announced.tools.tools.len(), 1);
-        assert_eq!(announced.tools.warnings.len(), 1, "the one that cannot be read is named");
+        assert_eq!(announced.tools.warnings.len(), 1, "the unreadable one is named");
     }
 
     #[test]

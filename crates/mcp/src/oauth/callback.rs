@@ -1,4 +1,4 @@
-//! Hears a browser come back from a login, on a port of this machine alone. Nothing that comes is shown again.
+//! Receives the browser's redirect after a login, on a local port. Received data is never displayed.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::time::timeout;
 
-/// The path that the browser is sent to.
+/// The path of the redirect.
 pub(super) const PATH: &str = "/callback";
-/// The longest head of a request that is read, in bytes.
+/// The longest request head, in bytes.
 const HEAD_BYTES: usize = 16 * 1024;
-/// How long one connection may take to say what it wants.
+/// The timeout of one connection.
 const HEARD_WITHIN: Duration = Duration::from_secs(5);
 
-/// What the browser brought along.
+/// The parameters of the redirect.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Brought {
     pub code: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Brought {
     pub error: Option<String>,
 }
 
-/// Waits for the browser. What does not bear this state is refused, and it is waited on: it is not our login.
+/// Waits for the browser. A request without this state belongs to another login: it is refused and the wait continues.
 pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result<Brought> {
     loop {
         let (mut stream, _) = listener.accept().await?;
@@ -30,7 +30,7 @@ pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result
         let brought = head.as_deref().and_then(|head| brought(head, state));
         let (status, words) = match &brought {
             Some(brought) if brought.error.is_none() => {
-                ("200 OK", "staffai has heard of your login. You can close this page.")
+                ("200 OK", "staffai has received your login. You can close this page.")
             }
             Some(_) => ("200 OK", "The login was refused. You can close this page."),
             None => ("404 Not Found", "There is nothing here."),
@@ -39,7 +39,7 @@ pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result
             "HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{words}",
             words.len()
         );
-        // Whoever does not wait for the answer has said what there was to say.
+        // A client that does not read the response has already sent everything.
         let _ = timeout(HEARD_WITHIN, stream.write_all(answer.as_bytes())).await;
         let _ = timeout(HEARD_WITHIN, stream.shutdown()).await;
         if let Some(brought) = brought {
@@ -48,7 +48,7 @@ pub(super) async fn hear(listener: &TcpListener, state: &str) -> std::io::Result
     }
 }
 
-/// The head of a request; none when it is too long or breaks off.
+/// Reads the head of a request; `None` if it is too long or incomplete.
 async fn head(stream: &mut TcpStream) -> Option<String> {
     let mut head = Vec::new();
     let mut piece = [0; 1024];
@@ -62,7 +62,7 @@ async fn head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-/// What a request for our path brings that bears our state.
+/// Returns the parameters of a request to the redirect path with the expected state.
 fn brought(head: &str, state: &str) -> Option<Brought> {
     let target = head.strip_prefix("GET ")?.split(' ').next()?;
     let url = Url::parse("http://callback/").ok()?.join(target).ok()?;

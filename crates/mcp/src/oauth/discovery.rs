@@ -1,4 +1,4 @@
-//! Finds out where to log in: the server says who its authorization server is (RFC 9728), and that one says where its endpoints are
+//! Discovers the endpoints of a login: the server names its authorization server (RFC 9728), which names its endpoints
 //! (RFC 8414, or `OpenID` Connect Discovery 1.0).
 
 use reqwest::Url;
@@ -7,55 +7,56 @@ use serde_json::{Value, json};
 use super::reach::Reach;
 use super::request::{self, safe};
 
-/// The scope that some authorities want for a refresh token.
+/// The scope that some authorization servers require for a refresh token.
 pub(super) const OFFLINE: &str = "offline_access";
-/// The most places that are asked for one document.
+/// The most addresses tried for one document.
 const SOURCES_MAX: usize = 4;
 
-/// Where to log in, and for what.
+/// The endpoints and scopes of a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Authority {
-    /// Its own name, which its answers have to bear.
+    /// The issuer, which its responses must contain.
     pub issuer: String,
-    /// Where a person logs in.
+    /// The authorization endpoint for the browser.
     pub authorize: Url,
-    /// Where codes and refresh tokens are exchanged.
+    /// The token endpoint.
     pub token: Url,
-    /// Where clients make themselves known; none when they cannot.
+    /// The registration endpoint, if supported.
     pub register: Option<Url>,
-    /// It names itself in the answer to a login (RFC 9207).
+    /// True if it names itself in the response to a login (RFC 9207).
     pub names_itself: bool,
-    /// What is to be asked for; empty leaves it to the authority.
+    /// The scopes to request; if empty, the authorization server decides.
     pub scopes: Vec<String>,
-    /// The client authentication methods at `token`; empty if it does not name them.
+    /// The client authentication methods at `token`; empty if not published.
     pub methods: Vec<String>,
-    /// The server as it names itself (RFC 9728), for RFC 8707.
+    /// The server's own resource identifier (RFC 9728), for RFC 8707.
     pub resource: Option<String>,
 }
 
-/// Decides about origins that an authorization server names for its endpoints besides its own.
+/// Decides about origins of endpoints besides the authorization server's own.
 pub struct Trust<'a> {
-    /// Origins that the operator named before.
+    /// Origins that the operator confirmed in advance.
     pub origins: &'a [String],
-    /// Asks the operator: the authorization server, the key of the endpoint, its origin.
+    /// Asks the operator, with the authorization server, the key of the endpoint, and its origin.
     pub ask: &'a (dyn Fn(&str, &str, &str) -> bool + Send + Sync),
 }
 
 impl Trust<'_> {
-    /// Only the authorization server's own origin.
+    /// Accepts only the authorization server's own origin.
     pub const NONE: Trust<'static> = Trust { origins: &[], ask: &|_, _, _| false };
 }
 
-/// Finds the authority of a server, and where its login may send requests. `clear` lets addresses be unencrypted, as its entry has it.
+/// Discovers the authorization server of a server, and the addresses that its login may contact. `clear` allows
+/// unencrypted addresses, as configured in its entry.
 ///
 /// # Errors
-/// In words, what is missing.
+/// A sentence about what is missing.
 pub(super) async fn discover(server: &Url, clear: bool, trust: &Trust<'_>) -> Result<(Authority, Reach), String> {
     let (challenge, zone) = request::challenge(server).await?;
     let mut reach = Reach { zone, confirmed: trust.origins.to_vec() };
     let named = challenge.as_deref().and_then(|header| parameter(header, "resource_metadata"));
     let found = resource_document(server, named.as_deref(), (clear, &reach)).await?;
-    // Servers of the first revision are their own authority, and need not describe it.
+    // A server of the first revision is its own authorization server and may not publish a document.
     let own = server.origin().ascii_serialization();
     let first = found.is_none();
     let resource = found.unwrap_or_else(|| json!({"authorization_servers": [own]}));
@@ -66,7 +67,7 @@ pub(super) async fn discover(server: &Url, clear: bool, trust: &Trust<'_>) -> Re
     let document = match authority_document(&issuer, (clear, &reach)).await? {
         Some(document) => document,
         None if first => first_revision(&issuer),
-        None => return Err(format!("the authorization server {issuer} says nothing of itself (RFC 8414)")),
+        None => return Err(format!("the authorization server {issuer} publishes no metadata (RFC 8414)")),
     };
     if !texts(&document["code_challenge_methods_supported"]).iter().any(|method| method == "S256") {
         return Err(format!(
@@ -97,7 +98,8 @@ pub(super) async fn discover(server: &Url, clear: bool, trust: &Trust<'_>) -> Re
     Ok((authority, reach))
 }
 
-/// Lets an endpoint be on its authorization server's origin, or on one that the operator confirms. That is then reached wherever it is.
+/// Accepts an endpoint on its authorization server's origin, or on an origin that the operator confirms, which may then
+/// be in any network.
 fn confirm(
     (issuer, key): (&str, &str),
     endpoint: &Url,
@@ -118,8 +120,8 @@ fn confirm(
     ))
 }
 
-/// The scopes of a login: those that the server asks for, else all that it knows, and `offline_access` where that is needed for a
-/// refresh token.
+/// Returns the scopes of a login: those that the server requires, else all supported ones, and `offline_access` if
+/// needed for a refresh token.
 fn scopes(asked: Option<&str>, resource: &Value, authority: &Value) -> Vec<String> {
     let mut scopes: Vec<String> = match asked {
         Some(scopes) => scopes.split_whitespace().map(str::to_owned).collect(),
@@ -132,7 +134,7 @@ fn scopes(asked: Option<&str>, resource: &Value, authority: &Value) -> Vec<Strin
     scopes
 }
 
-/// The endpoints of an authority that does not describe itself, as the first revision has them.
+/// Returns the endpoints defined by the first revision, for an authorization server without metadata.
 fn first_revision(issuer: &str) -> Value {
     let at = |path: &str| format!("{}{path}", issuer.trim_end_matches('/'));
     json!({
@@ -141,7 +143,7 @@ fn first_revision(issuer: &str) -> Value {
     })
 }
 
-/// What the server says of itself.
+/// Fetches the server's resource metadata.
 async fn resource_document(
     server: &Url,
     named: Option<&str>,
@@ -177,7 +179,7 @@ async fn resource_document(
     Ok(None)
 }
 
-/// What the authorization server says of itself, under its own name.
+/// Fetches the metadata of the authorization server and checks its issuer.
 async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Result<Option<Value>, String> {
     let url = safe(issuer, clear)?;
     let path = url.path().trim_end_matches('/');
@@ -191,7 +193,9 @@ async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Res
         if let (200, Some(document)) = (answer.status, answer.body) {
             let plain = |text: &str| text.trim_end_matches('/').to_owned();
             if document["issuer"].as_str().map(plain) != Some(plain(issuer)) {
-                return Err(format!("what is found at {issuer} is another authorization server's (RFC 8414, 3.3)"));
+                return Err(format!(
+                    "the metadata at {issuer} belongs to another authorization server (RFC 8414, 3.3)"
+                ));
             }
             return Ok(Some(document));
         }
@@ -199,7 +203,7 @@ async fn authority_document(issuer: &str, (clear, reach): (bool, &Reach)) -> Res
     Ok(None)
 }
 
-/// A parameter of a challenge (RFC 9110, 11.2), quoted or not.
+/// Returns a parameter of a challenge (RFC 9110, 11.2), quoted or not.
 pub(super) fn parameter(challenge: &str, name: &str) -> Option<String> {
     let mut rest = challenge;
     loop {

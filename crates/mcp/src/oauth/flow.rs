@@ -1,4 +1,4 @@
-//! A login of a person, and its renewal.
+//! Interactive logins and their renewal.
 
 use std::time::Duration;
 
@@ -25,45 +25,45 @@ use domain::ids::{self, Timestamp};
 use domain::tool::ServerName;
 use ports::tools::Endpoint;
 
-/// The name that people read where they log in.
+/// The client name shown on the login page.
 const CLIENT_NAME: &str = "staffai";
 /// Client authentication methods of a token endpoint (RFC 7591): none, in a header, in the form.
 const PUBLIC: &str = "none";
 const BASIC: &str = "client_secret_basic";
 const POST: &str = "client_secret_post";
 
-/// What a form writes as a code. Its other signs are decoded by few servers.
+/// The characters that a form encodes by percent sign. Few servers decode its other escapes.
 const FORM: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'*').remove(b'~');
 
-/// Bits that nobody can guess, one use each.
+/// Random bits, each used once.
 pub struct Chance {
-    /// For the proof that whoever began a login ends it (PKCE).
+    /// Proves that the same client began and finished a login (PKCE).
     pub verifier: [u8; 32],
-    /// For the proof that an answer belongs to our question.
+    /// Proves that a response belongs to this request.
     pub state: [u8; 16],
 }
 
-/// How we are known to an authorization server that knows us already.
+/// A client that is already registered at the authorization server.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// Our id there.
+    /// The client id.
     pub id: String,
-    /// Our secret there, if it gave one.
+    /// The client secret, if any.
     pub secret: Option<SecretString>,
-    /// The port of this machine that the browser comes back to, as it is registered there.
+    /// The local port of its registered redirect address.
     pub port: u16,
 }
 
-/// The client's own identity at a token endpoint.
+/// The client's identity at a token endpoint.
 #[derive(Debug, Clone)]
 struct Identity {
     id: String,
     secret: Option<SecretString>,
-    /// The secret goes into a header, not into the form.
+    /// True if the secret is sent in a header instead of the form.
     basic: bool,
 }
 
-/// A login that waits for its person.
+/// A login that waits for the operator.
 pub struct Begun {
     url: Url,
     listener: TcpListener,
@@ -76,16 +76,16 @@ pub struct Begun {
     resource: String,
 }
 
-/// A login that was made.
+/// A completed login.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Made {
-    /// It can be renewed without a person.
+    /// True if it can be renewed without interaction.
     pub renewable: bool,
-    /// The seconds until its first token runs out, where that was told.
+    /// The seconds until its first token expires, if known.
     pub lasts: Option<u64>,
 }
 
-/// The server as tokens are asked for it (RFC 8707): its address without what can differ for the same server.
+/// Returns the resource identifier of a server (RFC 8707): its address without parts that may vary.
 pub(super) fn resource(url: &Url) -> String {
     let mut url = url.clone();
     url.set_fragment(None);
@@ -93,11 +93,11 @@ pub(super) fn resource(url: &Url) -> String {
     url.as_str().trim_end_matches('/').to_owned()
 }
 
-/// Finds the authorization server of this server, makes us known to it, and gives the login that a person has to do. `scopes` are asked for
-/// besides those that the server names.
+/// Discovers the authorization server of this server, registers the client, and returns the login to be done. `scopes`
+/// are requested in addition to the server's own.
 ///
 /// # Errors
-/// In words, what is missing.
+/// A sentence about what is missing.
 pub async fn begin(
     endpoint: &Endpoint,
     chance: &Chance,
@@ -116,7 +116,7 @@ pub async fn begin(
     let redirect = format!("http://127.0.0.1:{port}{}", callback::PATH);
     let identity = match known {
         Some(Client { id, secret, .. }) => {
-            // Without a word about it, the header is what each authorization server takes (RFC 8414, 2).
+            // Without published methods, every authorization server accepts the header (RFC 8414, 2).
             let basic = authority.methods.is_empty() || authority.methods.iter().any(|method| method == BASIC);
             Identity { id, secret, basic }
         }
@@ -136,7 +136,7 @@ pub async fn begin(
         if !authority.scopes.is_empty() {
             query.append_pair("scope", &authority.scopes.join(" "));
         }
-        // A person has to agree to a refresh token (OpenID Connect Core, 11).
+        // A refresh token requires the user's consent (OpenID Connect Core, 11).
         if authority.scopes.iter().any(|scope| scope == OFFLINE) {
             query.append_pair("prompt", "consent");
         }
@@ -145,11 +145,11 @@ pub async fn begin(
     Ok(Begun { url, listener, authority, reach, identity, redirect, verifier, state, resource })
 }
 
-/// Makes us known (RFC 7591): our id, and a secret if it gives one.
+/// Registers the client (RFC 7591); returns its id, and its secret, if any.
 async fn register(authority: &Authority, redirect: &str, reach: &Reach) -> Result<Identity, String> {
     let Some(endpoint) = &authority.register else {
         return Err(format!(
-            "{} registers no clients: register one there with the redirect address http://127.0.0.1:PORT{}, and run this again with \
+            "{} does not support client registration: register one there with the redirect address http://127.0.0.1:PORT{}, and run this again with \
              --client-id and --port",
             authority.issuer,
             callback::PATH
@@ -165,13 +165,13 @@ async fn register(authority: &Authority, redirect: &str, reach: &Reach) -> Resul
         "response_types": ["code"],
         "token_endpoint_auth_method": wanted,
     });
-    // What is not known is left out: a null is refused by strict servers.
+    // Unknown fields are omitted, because strict servers reject null.
     if !authority.scopes.is_empty() {
         document["scope"] = authority.scopes.join(" ").into();
     }
     let answer = request::json(endpoint, &document, reach).await?;
     let (200 | 201, Some(id)) = (answer.status, answer.text("client_id")) else {
-        return Err(format!("{} does not register us: {}", authority.issuer, answer.refusal()));
+        return Err(format!("{} refused the registration: {}", authority.issuer, answer.refusal()));
     };
     let given = answer.text("token_endpoint_auth_method").unwrap_or(wanted);
     let secret = answer.text("client_secret").filter(|_| given != PUBLIC).map(SecretString::from);
@@ -183,7 +183,7 @@ impl Identity {
     async fn send(&self, endpoint: &Url, mut fields: Vec<(&str, &str)>, reach: &Reach) -> Result<Answer, String> {
         let secret = self.secret.as_ref().map(ExposeSecret::expose_secret);
         let header = secret.filter(|_| self.basic).map(|secret| basic(&self.id, secret)).transpose()?;
-        // The Python SDK looks the client up by the form, also where the secret stands in the header.
+        // The Python SDK identifies the client by the form, even if the secret is in the header.
         fields.push(("client_id", &self.id));
         if header.is_none() {
             fields.extend(secret.map(|secret| ("client_secret", secret)));
@@ -192,7 +192,7 @@ impl Identity {
     }
 }
 
-/// The header of a client with a secret (RFC 6749, 2.3.1): both are written as in a form first.
+/// Returns the header of a client with a secret (RFC 6749, 2.3.1); both parts are form-encoded first.
 fn basic(id: &str, secret: &str) -> Result<HeaderValue, String> {
     let plain = |text: &str| utf8_percent_encode(text, FORM).to_string();
     let both = STANDARD.encode(format!("{}:{}", plain(id), plain(secret)));
@@ -202,29 +202,30 @@ fn basic(id: &str, secret: &str) -> Result<HeaderValue, String> {
 }
 
 impl Begun {
-    /// Where the person logs in.
+    /// Returns the address of the login page.
     #[must_use]
     pub fn url(&self) -> &str {
         self.url.as_str()
     }
 
-    /// Waits at most `within` for the person, and keeps what the login gives.
+    /// Waits at most `within` for the operator and stores the tokens.
     ///
     /// # Errors
-    /// In words, why there is no login.
+    /// A sentence with the reason.
     pub async fn finish(self, logins: &Logins, server: &ServerName, within: Duration) -> Result<Made, String> {
         let heard = timeout(within, callback::hear(&self.listener, self.state.expose_secret())).await;
-        let heard = heard.map_err(|_| format!("nobody logged in within {} minutes", within.as_secs() / 60))?;
+        let heard =
+            heard.map_err(|_| format!("the login was not completed within {} minutes", within.as_secs() / 60))?;
         let Brought { code, issuer, error } = heard.map_err(|error| error.to_string())?;
         let Authority { issuer: own, token, names_itself, .. } = &self.authority;
         if let Some(error) = error {
             return Err(format!("{own} refused the login: {}", crate::failure::one_line(&error, 100)));
         }
-        // Another authorization server may have sent the browser here (RFC 9207).
+        // Another authorization server may have sent the redirect (RFC 9207).
         if issuer.as_ref().is_some_and(|issuer| issuer != own) || (issuer.is_none() && *names_itself) {
-            return Err("the answer to the login is not from the authorization server that was asked".to_owned());
+            return Err("the answer to the login is not from the expected authorization server".to_owned());
         }
-        let code = code.ok_or("the answer to the login brings no code")?;
+        let code = code.ok_or("the answer to the login contains no code")?;
         let published = self.authority.resource.clone();
         let fields = vec![
             ("grant_type", "authorization_code"),
@@ -255,14 +256,14 @@ impl Begun {
     }
 }
 
-/// What a token endpoint gave.
+/// The tokens from a token endpoint.
 struct Given {
     access: SecretString,
     refresh: Option<SecretString>,
     ends: Option<Timestamp>,
 }
 
-/// Reads the answer of a token endpoint (RFC 6749, 5.1); none when it is a refusal.
+/// Reads the response of a token endpoint (RFC 6749, 5.1); `None` if it is a refusal.
 fn given(answer: &Answer, now: Timestamp) -> Option<Given> {
     let bearer = answer.text("token_type").is_none_or(|kind| kind.eq_ignore_ascii_case("bearer"));
     let access = answer.text("access_token").filter(|_| answer.status == 200 && bearer)?;
@@ -275,13 +276,13 @@ fn given(answer: &Answer, now: Timestamp) -> Option<Given> {
     Some(Given { access: access.into(), refresh: answer.text("refresh_token").map(SecretString::from), ends })
 }
 
-/// Exchanges the refresh token for other tokens.
+/// Exchanges the refresh token for new tokens.
 ///
 /// # Errors
-/// In words, why that is not possible.
+/// A sentence with the reason.
 pub(super) async fn renewed(tokens: &Tokens, now: Timestamp) -> Result<Tokens, String> {
     let refresh = tokens.refresh.as_ref().ok_or("it cannot be renewed; run `staffai mcp login` again")?;
-    // The address was found safe when the login was made; it may be unencrypted where the server's entry allowed that.
+    // The address was checked at the login; it may be unencrypted if the server's entry allowed that.
     let endpoint = safe(&tokens.token_endpoint, true)?;
     let fields = vec![
         ("grant_type", "refresh_token"),

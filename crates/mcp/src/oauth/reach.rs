@@ -1,5 +1,6 @@
-//! Where the requests of a login may go. The addresses of a server's metadata come from outside, so they must not lead into this machine
-//! or its network, unless the server itself is there or the operator confirmed the origin. Names are checked as they are dialled.
+//! The addresses that a login may contact. A server's metadata contains addresses from outside; they must not lead into
+//! this machine or its network, unless the server itself is there or the operator confirmed the origin. Names are
+//! checked when they are dialled.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -17,10 +18,10 @@ use domain::network::is_public;
 
 /// The timeout of a name lookup.
 const LOOKUP_WITHIN: Duration = Duration::from_secs(5);
-/// The most addresses of one name that are tried.
+/// The most addresses tried for one name.
 const ADDRESSES_MAX: usize = 8;
 
-/// The part of the network that an address belongs to.
+/// The network zone of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Zone {
@@ -30,7 +31,7 @@ pub(super) enum Zone {
     Private,
     /// This machine.
     Loopback,
-    /// Anything else: link-local, multicast, reserved.
+    /// Other addresses: link-local, multicast, reserved.
     Special,
 }
 
@@ -50,17 +51,17 @@ impl Zone {
     }
 }
 
-/// The addresses that requests may go to.
+/// The addresses that requests may contact.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reach {
-    /// The zone of the server that the login is for.
+    /// The zone of the tool server.
     pub zone: Zone,
-    /// Origins that the operator confirmed, wherever they are.
+    /// Origins that the operator confirmed, in any zone.
     pub confirmed: Vec<String>,
 }
 
 impl Reach {
-    /// The rule for requests to this address.
+    /// Returns the rule for requests to this address.
     ///
     /// # Errors
     /// The address is not allowed.
@@ -80,7 +81,7 @@ impl Reach {
     }
 }
 
-/// The zone of a server by its name servers, for a login that was stored without one.
+/// Returns the zone of a server by name lookup, for a login that was stored without one.
 pub(super) async fn zone_of(url: &Url) -> Zone {
     if let Some(address) = literal(url) {
         return Zone::of(address);
@@ -94,22 +95,22 @@ pub(super) async fn zone_of(url: &Url) -> Zone {
 /// The addresses that a name may resolve to.
 #[derive(Clone)]
 pub(super) enum Rule {
-    /// Anything: the operator confirmed it.
+    /// Any: the operator confirmed the origin.
     Any,
-    /// What the login reaches.
+    /// Those that the login may contact.
     Keep(Reach),
-    /// Anything in one zone, which is noted: the server that the login is for.
+    /// Any in a single zone, which is recorded: the tool server itself.
     Find(Arc<Mutex<Option<Zone>>>),
 }
 
 impl Rule {
-    /// The rule for the server itself; its zone is noted when it is dialled.
+    /// Returns the rule for the tool server; its zone is recorded when it is dialled.
     pub(super) fn find(url: &Url) -> (Self, Arc<Mutex<Option<Zone>>>) {
         let found = Arc::new(Mutex::new(literal(url).map(Zone::of)));
         (Self::Find(Arc::clone(&found)), found)
     }
 
-    /// Finds addresses for the connections of a client that asks this one address.
+    /// Returns the resolver for a client of this one address.
     pub(super) fn resolver(self, url: &Url) -> Arc<impl Resolve + use<>> {
         let origin = url.origin().ascii_serialization();
         Arc::new(Resolver { rule: self, host: url.host_str().unwrap_or_default().to_owned(), origin })
@@ -118,7 +119,7 @@ impl Rule {
     fn judge(&self, zones: &[Zone], origin: &str) -> Result<(), String> {
         match self {
             Self::Any => Ok(()),
-            // One that may not be dialled among others refuses them all: no honest name is public and internal at once.
+            // One forbidden address rejects the name: no honest name is public and internal at once.
             Self::Keep(reach) if zones.iter().all(|zone| reach.permits(*zone)) => Ok(()),
             Self::Keep(_) => Err(internal(origin)),
             Self::Find(found) => {
@@ -138,7 +139,7 @@ struct Resolver {
 
 impl Resolve for Resolver {
     fn resolve(&self, name: Name) -> Resolving {
-        // Another name is that of the operator's own proxy: redirects are not followed.
+        // Another name belongs to the operator's proxy: redirects are not followed.
         let rule = if name.as_str() == self.host { self.rule.clone() } else { Rule::Any };
         let (name, origin) = (name.as_str().to_owned(), self.origin.clone());
         Box::pin(async move {

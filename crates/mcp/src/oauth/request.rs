@@ -1,4 +1,5 @@
-//! Requests to authorization servers: no redirects, bodies and times bounded, and no word of theirs that could hold a secret.
+//! Requests to authorization servers: no redirects, bounded bodies and times, and no text in errors that could contain
+//! a secret.
 
 use std::time::Duration;
 
@@ -14,17 +15,17 @@ use super::reach::{Reach, Rule, Zone};
 use crate::address::is_here;
 use crate::failure::{one_line, root_cause};
 
-/// How long one request may take.
+/// The timeout of one request.
 const WITHIN: Duration = Duration::from_secs(10);
-/// The largest body that is read, in bytes.
+/// The largest body, in bytes.
 const BODY_BYTES: usize = 256 * 1024;
-/// The longest word of an authorization server that is told, in bytes.
+/// The longest text of an authorization server in a message, in bytes.
 const WORDS: usize = 200;
 
-/// The fields of a form that must not be echoed.
+/// The form fields that must be redacted.
 const SECRET_FIELDS: [&str; 4] = ["code", "code_verifier", "refresh_token", "client_secret"];
 
-/// What came back: the status, and the body as JSON if it is that.
+/// A response: its status, and its body if that is JSON.
 pub(super) struct Answer {
     hidden: Vec<SecretString>,
     pub status: u16,
@@ -32,12 +33,12 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// A text of the body.
+    /// Returns a string of the body.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.body.as_ref()?.get(key)?.as_str()
     }
 
-    /// In words, why a request was refused (RFC 6749, 5.2).
+    /// Describes a refusal (RFC 6749, 5.2).
     pub fn refusal(&self) -> String {
         let word = |key: &str| {
             let word = self.text(key).unwrap_or_default();
@@ -49,20 +50,20 @@ impl Answer {
     }
 }
 
-/// An address at which secrets may be asked for: encrypted, or on this machine.
+/// Checks that an address is fit for secrets: encrypted, or on this machine.
 ///
 /// # Errors
 /// It is neither.
 pub(super) fn safe(address: &str, clear: bool) -> Result<Url, String> {
-    let url = Url::parse(address).map_err(|_| format!("{} is no address", one_line(address, WORDS)))?;
+    let url = Url::parse(address).map_err(|_| format!("{} is not an address", one_line(address, WORDS)))?;
     let fine = url.scheme() == "https" || (url.scheme() == "http" && (clear || is_here(&url)));
     if fine && url.username().is_empty() && url.password().is_none() {
         return Ok(url);
     }
-    Err(format!("{} is not encrypted, or holds a login", one_line(address, WORDS)))
+    Err(format!("{} is not encrypted, or contains credentials", one_line(address, WORDS)))
 }
 
-/// A client that asks this one address, as far as the rule allows that.
+/// Creates a client of this one address, subject to the rule.
 fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
     let builder = reqwest::Client::builder()
         .user_agent(concat!("staffai/", env!("CARGO_PKG_VERSION")))
@@ -76,26 +77,26 @@ fn client(url: &Url, rule: Rule) -> Result<reqwest::Client, String> {
     builder.build().map_err(|error| root_cause(&error))
 }
 
-/// Reads a document.
+/// Fetches a document.
 ///
 /// # Errors
-/// There is no answer.
+/// There is no response.
 pub(super) async fn get(url: &Url, reach: &Reach) -> Result<Answer, String> {
     let request = client(url, reach.rule(url)?)?.get(url.clone()).header(ACCEPT, "application/json");
     perform(url, request).await
 }
 
-/// Sends a form, with this header where a secret stands there.
+/// Sends a form, with this header if it contains the secret.
 ///
 /// # Errors
-/// There is no answer.
+/// There is no response.
 pub(super) async fn form(
     url: &Url,
     fields: &[(&str, &str)],
     authorization: Option<HeaderValue>,
     reach: &Reach,
 ) -> Result<Answer, String> {
-    // A query is written like a form.
+    // A query has the encoding of a form.
     let mut body = Url::parse("form:/").map_err(|error| error.to_string())?;
     body.query_pairs_mut().extend_pairs(fields);
     let body = body.query().unwrap_or_default().to_owned();
@@ -113,13 +114,13 @@ pub(super) async fn form(
 /// Sends a document.
 ///
 /// # Errors
-/// There is no answer.
+/// There is no response.
 pub(super) async fn json(url: &Url, document: &Value, reach: &Reach) -> Result<Answer, String> {
     let request = client(url, reach.rule(url)?)?.post(url.clone()).header(ACCEPT, "application/json").json(document);
     perform(url, request).await
 }
 
-/// The header of a refusal that says how to log in, none when there is no refusal or it does not say; and where the server is.
+/// Returns the challenge header of a refusal, if any, and the zone of the server.
 pub(super) async fn challenge(url: &Url) -> Result<(Option<String>, Zone), String> {
     let ask = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
     let accepted = "application/json, text/event-stream";
@@ -128,7 +129,7 @@ pub(super) async fn challenge(url: &Url) -> Result<(Option<String>, Zone), Strin
     let response = request.send().await.map_err(|error| told(url, &error))?;
     let header = response.headers().get(http::header::WWW_AUTHENTICATE);
     let header = header.and_then(|header| header.to_str().ok()).map(|header| header.chars().take(2_000).collect());
-    // Behind the operator's own proxy nothing is known of it, which allows the least.
+    // The zone is unknown behind the operator's proxy; the public one allows least.
     let zone = zone.lock().unwrap_or(Zone::Public);
     Ok((header, zone))
 }
@@ -146,7 +147,7 @@ async fn perform(url: &Url, request: reqwest::RequestBuilder) -> Result<Answer, 
             }
         }
     };
-    // What is cut off is no JSON.
+    // A truncated body is not JSON.
     let _ = timeout(WITHIN, read).await;
     Ok(Answer { hidden: Vec::new(), status, body: serde_json::from_slice(&body).ok() })
 }
@@ -162,7 +163,7 @@ mod tests {
 
     use super::*;
 
-    /// Answers one request with this, and says whether one came.
+    /// Sends this response to one request; returns true if a request came.
     async fn once(listener: TcpListener, answer: String) -> bool {
         let Ok(Ok((mut stream, _))) = timeout(Duration::from_millis(500), listener.accept()).await else {
             return false;
@@ -174,7 +175,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_sent_into_this_machine_for_a_server_elsewhere_and_no_redirect_is_followed() {
-        // Another test may have done it already.
+        // Another test may have installed it.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let reach = |zone| Reach { zone, confirmed: Vec::new() };
         for host in ["127.0.0.1", "localhost"] {

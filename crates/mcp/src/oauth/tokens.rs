@@ -1,4 +1,4 @@
-//! The file of a login. Its owner alone may read it, as with the key of an SSH client.
+//! The file of a login, readable only by its owner, like an SSH key.
 
 use std::fs::{self, TryLockError};
 use std::io::Write as _;
@@ -14,41 +14,41 @@ use tokio::time::{Instant, sleep};
 use super::reach::{Reach, Zone, zone_of};
 use domain::ids::Timestamp;
 
-/// The largest file that is read, in bytes.
+/// The largest file, in bytes.
 const FILE_BYTES: u64 = 256 * 1024;
-/// The timeout of the lock of a renewal, which covers one request of another process.
+/// The timeout of the renewal lock; it covers one request of another process.
 const ALONE_WITHIN: Duration = Duration::from_secs(15);
 /// The interval between two attempts to take the lock.
 const ALONE_EVERY: Duration = Duration::from_millis(25);
 
-/// What a login gave.
+/// The tokens of a login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Tokens {
-    /// The server that they are for, in the form of RFC 8707.
+    /// The resource identifier of the server (RFC 8707).
     pub resource: String,
-    /// Who gave them.
+    /// The issuer.
     pub issuer: String,
-    /// Where they are renewed.
+    /// The token endpoint.
     pub token_endpoint: String,
-    /// How we are known there.
+    /// The client id.
     pub client_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_exposed")]
     pub client_secret: Option<SecretString>,
-    /// Lets requests in.
+    /// The access token.
     #[serde(serialize_with = "exposed")]
     pub access: SecretString,
-    /// Gets the next ones; none when there are none.
+    /// The refresh token, if any.
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_exposed")]
     pub refresh: Option<SecretString>,
-    /// When the access token runs out; none when it was not told.
+    /// The expiry of the access token, if known.
     pub ends: Option<Timestamp>,
-    /// The secret goes into a header (`client_secret_basic`), not into the form.
+    /// True if the secret is sent in a header (`client_secret_basic`) instead of the form.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub basic: bool,
-    /// The server as it names itself, where that differs from `resource`.
+    /// The server's own resource identifier, if it differs from `resource`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub published: Option<String>,
-    /// The zone of the server; none in a login of an earlier version.
+    /// The zone of the server; `None` in a login of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub zone: Option<Zone>,
     /// Origins that the operator confirmed.
@@ -57,7 +57,7 @@ pub(super) struct Tokens {
 }
 
 impl Tokens {
-    /// Where requests with this login may go.
+    /// Returns the addresses that requests of this login may contact.
     pub(super) async fn reach(&self) -> Reach {
         let zone = match (self.zone, Url::parse(&self.resource)) {
             (Some(zone), _) => zone,
@@ -65,7 +65,7 @@ impl Tokens {
             (None, Err(_)) => Zone::Public,
         };
         let mut confirmed = self.confirmed.clone();
-        // A login of an earlier version was made before origins were confirmed, and its operator uses it.
+        // A login of an earlier version, before origins were confirmed, stays usable.
         if let (None, Ok(token)) = (self.zone, Url::parse(&self.token_endpoint)) {
             confirmed.push(token.origin().ascii_serialization());
         }
@@ -82,10 +82,10 @@ fn maybe_exposed<S: Serializer>(secret: &Option<SecretString>, to: S) -> Result<
     secret.as_ref().map(ExposeSecret::expose_secret).serialize(to)
 }
 
-/// Reads a login; none when there is no file.
+/// Reads a login; `None` if there is no file.
 ///
 /// # Errors
-/// What is wrong with the file, and the fix.
+/// The mistake in the file and its remedy.
 pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
     let shown = file.display();
     let meta = match fs::metadata(file) {
@@ -94,19 +94,19 @@ pub(super) fn read(file: &Path) -> Result<Option<Tokens>, String> {
         Err(error) => return Err(format!("{shown} cannot be read: {error}")),
     };
     if meta.permissions().mode() & 0o077 != 0 {
-        return Err(format!("{shown} holds a login and may be read by others; run chmod 600 {shown}"));
+        return Err(format!("{shown} contains a login and is readable by other users; run chmod 600 {shown}"));
     }
     if meta.len() > FILE_BYTES {
         return Err(format!("{shown} is too large for a login; run `staffai mcp login` again"));
     }
     let text = fs::read_to_string(file).map_err(|error| format!("{shown} cannot be read: {error}"))?;
     let read = serde_json::from_str(&text);
-    // The words of the error would show what is in the file.
-    read.map(Some).map_err(|_| format!("{shown} is no login; run `staffai mcp login` again"))
+    // The error would show contents of the file.
+    read.map(Some).map_err(|_| format!("{shown} is not a login; run `staffai mcp login` again"))
 }
 
-/// Waits until no other process renews this login. The lock ends when it is dropped. Returns `None` if it is not free within its
-/// timeout: the login is then renewed without it, because a process that holds it for so long hangs.
+/// Waits until no other process renews this login; dropping the lock releases it. Returns `None` after the timeout: the
+/// renewal then continues without the lock, because a process that holds it for so long hangs.
 pub(super) async fn alone(file: &Path) -> Option<fs::File> {
     let lock = fs::OpenOptions::new().create(true).append(true).mode(0o600).open(file.with_extension("lock")).ok()?;
     let until = Instant::now() + ALONE_WITHIN;
@@ -119,10 +119,10 @@ pub(super) async fn alone(file: &Path) -> Option<fs::File> {
     Some(lock)
 }
 
-/// Writes a login in place of the one before, as a whole or not at all.
+/// Replaces the file of a login atomically.
 ///
 /// # Errors
-/// Why it cannot be written.
+/// The reason why it cannot be written.
 pub(super) fn write(file: &Path, tokens: &Tokens) -> Result<(), String> {
     let failed = |error: std::io::Error| format!("{} cannot be written: {error}", file.display());
     if let Some(dir) = file.parent() {
@@ -130,7 +130,7 @@ pub(super) fn write(file: &Path, tokens: &Tokens) -> Result<(), String> {
     }
     let text = serde_json::to_string_pretty(tokens).map_err(|error| failed(error.into()))?;
     let beside = file.with_extension("json.new");
-    // A file that a crash left behind may have other rights.
+    // A file left by a crash may have other permissions.
     let _ = fs::remove_file(&beside);
     let mut new = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(failed)?;
     new.write_all(text.as_bytes()).and_then(|()| new.sync_all()).map_err(failed)?;
