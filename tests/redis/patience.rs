@@ -139,6 +139,6 @@ async fn a_copy_of_a_server_has_each_text_with_its_end() {
     server.freeze();
     let _ = soon(store.get("unread")).await;
     let (to, _rows) = tokio::sync::mpsc::channel(1);
-    assert!(soon(store.copy(to)).await.is_err_and(|why| why.contains("memory alone is no copy")));
+    assert!(soon(store.copy(to)).await.is_err_and(|why| why.contains("a copy of memory alone would be incomplete")));
     server.thaw();
 }

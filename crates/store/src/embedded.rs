@@ -1,12 +1,13 @@
-//! The backend without a server: one redb file in the data directory, and a log in front of it.
+//! The serverless backend: one redb file in the data directory, with a write-ahead log in front.
 //!
-//! A batch is durable once its record is in the log (`wal`): one write and one wait for the disk, however many keys. What the log
-//! holds is also in memory, where reads look first, and moves into the tables together, at the latest after `CHECKPOINT_AFTER`, and
-//! when the file is closed or opened. The tables know the number of the last record that they have, in the same transaction.
+//! A batch is durable once its record is in the log (`wal`): one write and one sync, regardless of the number of keys.
+//! The contents of the log are also in memory, which reads consult first. A checkpoint moves them into the tables at
+//! the latest after `CHECKPOINT_AFTER`, and when the file is closed or opened. The same transaction stores the number
+//! of the last moved record.
 //!
-//! One table holds values by key, each with the moment its life ends. What is over is not read any more; a cursor that goes round the
-//! table removes it (`tables::Sweep`), so that no write has to keep an index of ends. One process at a time may hold the file.
-//! Nothing is ever deleted when the file is damaged: it is put aside under another name.
+//! One table holds values by key, each with its expiry. Expired rows are not returned; a cursor that cycles through the
+//! table removes them (`tables::Sweep`), so that writes maintain no index of expiries. Only one process at a time may
+//! open the file. A damaged file is never deleted, only renamed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -50,35 +51,35 @@ mod tests;
 /// The file in the data directory.
 pub const FILE: &str = "staffai.redb";
 
-/// The log in front of it, beside it.
+/// The log file, in the same directory.
 pub const LOG_FILE: &str = "staffai.wal";
 
-/// How long what is in the log alone waits for company before it moves into the tables.
+/// The longest time between a write to the log and the checkpoint.
 const CHECKPOINT_AFTER: Duration = Duration::from_secs(1);
 
-/// How many scans are under way at once. Each takes a thread, and a disk does not get faster by more of them.
+/// The most concurrent scans. Each takes a thread, and more of them do not make a disk faster.
 const SCANS: usize = 8;
 
-/// Smaller files are never compacted.
+/// The smallest file that is compacted, in bytes.
 const COMPACT_FROM_BYTES: u64 = 8 * 1024 * 1024;
 
-/// A file that is so many times larger than what it holds is compacted when it is closed.
+/// The ratio of file size to content from which a file is compacted when closed.
 const COMPACT_FACTOR: u64 = 2;
 
-/// Key to the moment its life ends, in milliseconds since the epoch (0: never), and its text.
+/// Key to expiry, in milliseconds since the epoch (0: never), and text.
 const VALUES: TableDefinition<&str, (u64, &str)> = TableDefinition::new("values");
 
-/// What files have that an earlier version made: keys by their ends.
+/// The index of expiries in files of an earlier version.
 const ENDS: TableDefinition<(u64, &str), ()> = TableDefinition::new("expiry");
 
-/// The store that counted here last, and the number of its last batch of increments; and by [`LOGGED`] how far the log is in the
-/// tables.
+/// The last store that counted increments, with the number of its last batch; and under [`LOGGED`] the last log record
+/// in the tables.
 const APPLIED: TableDefinition<&str, u64> = TableDefinition::new("applied");
 
-/// Beside the number of the last record of the log that the tables have. No store has this name.
+/// The key of the last log record in the tables. No store has this name.
 const LOGGED: &str = "log";
 
-/// An open file. Every call runs on a thread for blocking work.
+/// An open file. Every call runs on a blocking thread.
 pub struct Embedded {
     inner: Arc<Inner>,
 }
@@ -87,25 +88,25 @@ pub struct Embedded {
 type Resolved = (Option<Ticket>, Vec<(String, Row)>);
 
 struct Inner {
-    /// None once closed. Calls hold it for reading, so that closing waits for them.
+    /// `None` once closed. Calls hold a read lock, so closing waits for them.
     database: RwLock<Option<Database>>,
     path: PathBuf,
     clock: Arc<dyn Clock>,
-    /// Held by whoever writes, from reading what there is until the rows are in memory or in the tables.
+    /// Held by a writer from reading the old rows until the new ones are in memory or in the tables.
     wal: Mutex<Wal>,
-    /// What is in the log and not in the tables.
+    /// Rows in the log but not in the tables.
     memtable: RwLock<Memtable>,
-    /// What neither memory nor the tables have.
+    /// Keys known to be in neither memory nor the tables.
     absent: Mutex<Absent>,
-    /// A checkpoint is on its way.
+    /// True while a checkpoint is scheduled or running.
     checkpointing: AtomicBool,
-    /// How far the round is that removes what is over.
+    /// The position of the removal of expired rows.
     sweep: Mutex<Sweep>,
-    /// Keys that are looked for in the tables.
+    /// Lookups of single keys in the tables.
     reads: Mutex<Reads>,
-    /// One permit for each scan under way.
+    /// One permit for each concurrent scan.
     scans: Arc<Semaphore>,
-    /// Damage showed while the file was in use. Shared with the opener, which looks at all of it the next time.
+    /// Set when damage was detected during use. Shared with the opener, which then verifies the whole file.
     suspect: Arc<AtomicBool>,
 }
 
@@ -123,7 +124,7 @@ impl Embedded {
         work: impl FnOnce(&Database, Timestamp) -> Result<T, redb::Error> + Send + 'static,
     ) -> Result<T, BackendError> {
         let permit = Arc::clone(&self.inner.scans).acquire_owned().await;
-        // The permit goes with the work: a reader that stops waiting leaves its thread busy.
+        // The permit moves into the work: a cancelled reader leaves its thread busy.
         self.call(move |database, now| {
             let _permit = permit;
             work(database, now)
@@ -146,12 +147,12 @@ impl Embedded {
             Ok(Err(error)) => Err(self.judge(&error)),
             Err(error) => {
                 self.inner.suspect.fetch_or(error.is_panic(), Ordering::AcqRel);
-                Err(BackendError::Broken(format!("the store's file could not be worked on: {error}")))
+                Err(BackendError::Broken(format!("the work on the store's file failed: {error}")))
             }
         }
     }
 
-    /// Moves what is in the log into the tables after a while, unless that is on its way.
+    /// Schedules a checkpoint, unless one is scheduled.
     fn checkpoint_later(&self) {
         if self.inner.checkpointing.swap(true, Ordering::AcqRel) {
             return;
@@ -165,7 +166,7 @@ impl Embedded {
                 let guard = inner.database.read();
                 guard.as_ref().map_or(Ok(()), |database| inner.checkpoint(database, &mut inner.wal.lock()))
             });
-            // What was not moved is still in the log, and the next batch tries again.
+            // On failure the rows stay in the log, and the next batch retries.
             match moved.await {
                 Ok(Ok(())) => {}
                 Ok(Err(error)) => tracing::warn!(%error, "the store's log could not be moved into its tables"),
@@ -174,7 +175,7 @@ impl Embedded {
         });
     }
 
-    /// After an input or output error the library refuses everything until the file is opened anew.
+    /// After an I/O error, redb rejects all calls until the file is reopened.
     fn judge(&self, error: &redb::Error) -> BackendError {
         let text = format!("{}: {error}", self.inner.path.display());
         self.inner.suspect.fetch_or(damaged(error), Ordering::AcqRel);
@@ -199,14 +200,14 @@ impl Backend for Embedded {
         let found = match self.inner.look(key.to_owned()).await {
             Some(found) => found.map_err(|error| self.judge(&error))?,
             None => {
-                return Err(BackendError::Broken("the thread that looks into the store's file broke off".to_owned()));
+                return Err(BackendError::Broken("the thread that reads the store's file was aborted".to_owned()));
             }
         };
         Ok(found.map_err(|missing| self.inner.absent.lock().learn(key.to_owned(), missing, since)).ok())
     }
 
     async fn scan(&self, prefix: &str, limit: usize, _steps: &Steps) -> Result<Vec<(String, String)>, BackendError> {
-        // Memory first: what leaves it meanwhile is in the tables before they are read.
+        // Memory is read first: rows that leave it afterwards are in the tables before these are read.
         let now = self.inner.clock.now();
         let known: BTreeMap<String, Option<String>> = {
             let memtable = self.inner.memtable.read();
@@ -263,7 +264,7 @@ impl Backend for Embedded {
         });
         match copied.await {
             Ok(copied) => copied.map_err(|error| self.judge(&error)),
-            Err(error) => Err(BackendError::Failed(format!("a copy broke off: {error}"))),
+            Err(error) => Err(BackendError::Failed(format!("a copy was aborted: {error}"))),
         }
     }
 
@@ -271,13 +272,13 @@ impl Backend for Embedded {
         let inner = Arc::clone(&self.inner);
         let closed = tokio::task::spawn_blocking(move || inner.close()).await;
         if let Err(error) = closed {
-            tracing::error!(%error, "closing the store's file ended badly");
+            tracing::error!(%error, "closing the store's file failed");
         }
     }
 }
 
 impl Drop for Embedded {
-    /// Giving the file back writes to it, and that must not block the thread that drops the last handle.
+    /// Closing writes to the file and must not block the thread that drops the last handle.
     fn drop(&mut self) {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let inner = Arc::clone(&self.inner);
@@ -287,7 +288,7 @@ impl Drop for Embedded {
 }
 
 impl Inner {
-    /// Makes a batch durable; true when it is in the log and not in the tables yet.
+    /// Makes a batch durable. Returns true if it is in the log but not yet in the tables.
     fn apply(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<bool, redb::Error> {
         let mut wal = self.wal.lock();
         let (ticket, rows) = self.resolve(database, now, batch)?;
@@ -303,7 +304,7 @@ impl Inner {
         Ok(!full)
     }
 
-    /// What a batch makes of its keys, and its ticket when its increments are counted in that.
+    /// Returns the resulting rows of a batch, and its ticket if its increments are counted in them.
     fn resolve(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<Resolved, redb::Error> {
         let memtable = self.memtable.read();
         let mut known = Known::new(database);
@@ -336,7 +337,7 @@ impl Inner {
         Ok((ticket.filter(|_| !counted_before), rows.into_iter().collect()))
     }
 
-    /// Moves what is in the log into the tables. The caller holds the log, so nobody writes meanwhile; reading goes on.
+    /// Moves the contents of the log into the tables. The caller holds the log, which blocks writers but not readers.
     fn checkpoint(&self, database: &Database, wal: &mut Wal) -> Result<(), redb::Error> {
         {
             let memtable = self.memtable.read();
@@ -359,7 +360,7 @@ impl Inner {
             self.checkpoint(&database, &mut wal).and_then(|()| Ok(wal.clear()?))
         };
         if let Err(error) = emptied {
-            // The next opening does it.
+            // The next opening retries.
             tracing::warn!(%error, "the store's log could not be moved into its tables");
         }
         match self.bloated(&database) {
@@ -373,12 +374,12 @@ impl Inner {
         }
     }
 
-    /// Waits for the calls under way; later ones fail.
+    /// Waits for running calls and takes the database; later calls fail.
     fn take(&self) -> Option<Database> {
         self.database.write().take()
     }
 
-    /// Freed pages stay in the file until it is compacted.
+    /// True if the file must be compacted: freed pages stay in it until then.
     fn bloated(&self, database: &Database) -> Result<bool, redb::Error> {
         let size = fs::metadata(&self.path)?.len();
         if size < COMPACT_FROM_BYTES {
@@ -391,7 +392,7 @@ impl Inner {
     }
 }
 
-/// Whether the content of the file is at fault, rather than the disk or the way to it.
+/// True if the contents of the file are damaged, rather than the disk or the access to it.
 fn damaged(error: &redb::Error) -> bool {
     match error {
         redb::Error::Corrupted(_) => true,
@@ -404,7 +405,7 @@ const fn alive(end: u64, now: Timestamp) -> bool {
     end == 0 || end > now.0
 }
 
-/// The moment a life that begins now ends; never 0, because that means no end.
+/// Returns the expiry of a TTL that begins now; never 0, which means no expiry.
 fn end_of(now: Timestamp, ttl: Duration) -> u64 {
     let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     now.0.saturating_add(millis).max(1)

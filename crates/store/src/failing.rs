@@ -1,4 +1,4 @@
-//! A backend that fails while it is told to, so that what the layer above does about it can be seen.
+//! A backend that fails on demand, to demonstrate and test the layer above.
 
 use async_trait::async_trait;
 use tokio::sync::mpsc;
@@ -6,10 +6,10 @@ use tokio::sync::mpsc;
 use super::{Backend, BackendError, Batch, OpenError, Steps};
 use ports::{Keeping, StoreFault, StoredRow};
 
-/// Opens a backend, unless it shall fail now.
+/// Opens a backend.
 ///
 /// # Errors
-/// It shall fail, or the backend cannot be opened.
+/// The fault is active, or the backend cannot be opened.
 pub fn open<B>(fault: &StoreFault, open: impl FnOnce() -> Result<B, OpenError>) -> Result<Failing<B>, OpenError> {
     if fault() {
         return Err(OpenError::Failed(REASON.to_owned()));
@@ -17,17 +17,17 @@ pub fn open<B>(fault: &StoreFault, open: impl FnOnce() -> Result<B, OpenError>) 
     open().map(|inner| Failing { inner, fault: fault.clone() })
 }
 
-/// A backend that decides nothing about limits, and the order to fail.
+/// A backend without its own limit decisions, and the switch that makes it fail.
 pub struct Failing<B> {
     inner: B,
     fault: StoreFault,
 }
 
-/// What is said of it.
-const REASON: &str = "it was told to fail";
+/// The reason given for a failure.
+const REASON: &str = "the fault injection is active";
 
 impl<B> Failing<B> {
-    /// A store whose file is gone has to be opened anew.
+    /// A store whose file was removed must be reopened.
     fn works(&self) -> Result<&B, BackendError> {
         if (self.fault)() { Err(BackendError::Broken(REASON.to_owned())) } else { Ok(&self.inner) }
     }
@@ -77,7 +77,7 @@ mod tests {
     use crate::suite::{TestClock, put};
     use ports::Store;
 
-    /// The playground's store could not be copied, so a backup of a running playground failed.
+    /// A backup of a running playground needs copies to work.
     #[tokio::test]
     async fn a_store_that_can_be_taken_away_is_copied_while_it_is_there() {
         let (dir, clock, away) =

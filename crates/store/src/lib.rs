@@ -1,7 +1,8 @@
-//! Where state is kept. [`resilient::Resilient`] is the store that the rest of the program sees; a [`Backend`] keeps its text.
+//! Storage of state. [`resilient::Resilient`] is the store used by the rest of the program; a [`Backend`] persists its
+//! text.
 //!
-//! A backend may fail, hang, panic or be absent; nothing of that passes the resilient layer. Backends know keys and text
-//! only: what a value means, and what to do with a value that cannot be read, is decided by the caller.
+//! A backend may fail, hang, panic or be absent; the resilient layer hides all of that. Backends handle only keys and
+//! text: the caller interprets values and handles unreadable ones.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -27,45 +28,45 @@ pub mod failing;
 #[cfg(test)]
 mod suite;
 
-/// Something that keeps text by key, durably. Every call may fail; none needs to bound its own time, because the caller
-/// holds each against a deadline and never has more than one `apply` or `sweep` under way.
+/// Durable storage of text by key. Every call may fail. An implementation needs no timeouts: the caller applies a
+/// deadline to each call and never runs more than one `apply` or `sweep` at a time.
 #[async_trait]
 pub trait Backend: Send + Sync + 'static {
-    /// Several processes write to it, so it decides about limits itself. Else the layer above does, keeps the entries as text, and
-    /// does not ask for what it wrote and still knows.
+    /// True if several processes write to it; it then decides about limits itself. Otherwise the layer above decides,
+    /// stores the entries as text, and does not read back values that it wrote and still caches.
     const SHARED: bool = false;
 
-    /// The value of a live key.
+    /// Returns the value of a live key.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn get(&self, key: &str) -> Result<Option<String>, BackendError>;
 
-    /// All live keys that begin with `prefix` and their values, by key; at most `limit`. A backend that has to look at much else
-    /// does that in steps, and counts each.
+    /// Returns the live keys with this prefix and their values, by key; at most `limit`. A backend that must visit many
+    /// other keys does so in steps and counts each.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
-    /// Applies the writes as one, in order. They are durable when this returns. After an error all or none of them hold,
-    /// and applying them again must be harmless.
+    /// Applies the writes atomically and in order. They are durable when this returns. After an error either all or
+    /// none are applied, and applying them again must be harmless.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
 
-    /// Sets a key, without an end, if it holds `seen`; false when it holds something else, which may be `value` when the request had to
-    /// be repeated. Durable when this returns. Only asked where [`Self::SHARED`].
+    /// Sets a key, without expiry, if it holds `seen`. Returns false if it holds something else, which may be `value`
+    /// if the request was repeated. Durable when this returns. Only called if [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn replace(&self, _key: &str, _seen: Option<&str>, _value: &str) -> Result<bool, BackendError> {
-        Err(BackendError::Failed("it does not compare values".to_owned()))
+        Err(BackendError::Failed("it does not support compare-and-set".to_owned()))
     }
 
-    /// Decides one step about a member's limits, after the changes from elsewhere are applied. `known` is the version of what the
-    /// caller knows it to have, zero for none. Only asked where [`Self::SHARED`].
+    /// Decides one step about a member's limits, after applying the changes made elsewhere. `known` is the version that
+    /// the caller knows it to have, zero for none. Only called if [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
@@ -78,7 +79,7 @@ pub trait Backend: Send + Sync + 'static {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
-    /// Takes over what was decided about limits while it was away; taking it over twice must be harmless. Only asked where
+    /// Merges the limit decisions made during an outage; merging them twice must be harmless. Only called if
     /// [`Self::SHARED`].
     ///
     /// # Errors
@@ -87,8 +88,8 @@ pub trait Backend: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Removes a bounded number of keys whose life is over. Returns whether more are left. A backend that does this by
-    /// itself has nothing to do.
+    /// Removes a bounded number of expired keys. Returns true if more are left. A backend that expires keys itself does
+    /// nothing.
     ///
     /// # Errors
     /// See [`BackendError`].
@@ -96,73 +97,74 @@ pub trait Backend: Send + Sync + 'static {
         Ok(false)
     }
 
-    /// Sends every living key. Ends early when nothing receives any more.
+    /// Sends every live key. Stops when the receiver is dropped.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn copy(&self, to: mpsc::Sender<StoredRow>) -> Result<(), BackendError>;
 
-    /// What the settings of the server can lose or break; `None` where it does not say. Asked after opening and with each sweep.
+    /// Returns the data that the server's settings can lose and the promises that they break; `None` if unknown. Called
+    /// after opening and with each sweep.
     async fn keeping(&self) -> Option<Keeping> {
         None
     }
 
-    /// Gives the backend's resources back. Later calls fail.
+    /// Releases the backend's resources. Later calls fail.
     async fn close(&self);
 }
 
-/// How far a scan has come. What makes steps is slow and does not hang.
+/// The progress of a scan. A scan that makes steps is slow but not stuck.
 #[derive(Debug, Default)]
 pub struct Steps(AtomicUsize);
 
 impl Steps {
-    /// One more step is done.
+    /// Counts a step.
     pub fn done(&self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many steps were done.
+    /// Returns the number of steps.
     #[must_use]
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
 }
 
-/// The outcome of asking a backend about a member's limits.
+/// The outcome of a limit request to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitOutcome {
-    /// It decided.
+    /// A decision.
     Decided(LimitDecision),
-    /// It has lost what the caller knows it to have had, and did nothing.
+    /// The backend lost data that it is known to have had, and did nothing.
     Lost,
 }
 
-/// What a backend decided about a member's limits.
+/// A backend's decision about a member's limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitDecision {
     /// The decision.
     pub decision: Decision,
-    /// Its clock.
+    /// The backend's time.
     pub now: Timestamp,
-    /// The version of what counts for the member now; zero when it keeps none.
+    /// The version of the member's entries; zero if it keeps none.
     pub version: u64,
-    /// Messages and tokens that count for the member now.
+    /// The member's counted messages and tokens.
     pub used: (u32, u64),
-    /// All that counts for the member now; none when the step was done on what the caller knows.
+    /// All of the member's counted entries; `None` if the step was done on the caller's version.
     pub log: Option<WindowLog>,
 }
 
-/// Writes that are applied as one.
+/// Writes that are applied atomically.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Batch {
     /// The writes, in order.
     pub writes: Vec<Write>,
-    /// Names the increments among them; without it they are counted whenever the batch is applied.
+    /// The ticket of the increments; without one they are counted each time the batch is applied.
     pub ticket: Option<Ticket>,
 }
 
 impl Batch {
-    /// What its keys and values weigh, in bytes.
+    /// Returns the size of its keys and values in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
         let of = |write: &Write| match write {
@@ -172,20 +174,20 @@ impl Batch {
         self.writes.iter().map(of).sum()
     }
 
-    /// Whether there are increments in it.
+    /// True if it contains increments.
     #[must_use]
     pub fn counts(&self) -> bool {
         self.writes.iter().any(|write| matches!(write, Write::Add { .. }))
     }
 }
 
-/// Names the increments of a batch, so that a batch whose answer was lost can be applied again without counting them twice: a
-/// backend skips increments whose number is not above the last one that it took from this writer.
+/// Makes increments idempotent: a batch whose answer was lost can be applied again. A backend skips increments whose
+/// number is not above the last one that it applied from this writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ticket {
-    /// One opened store. No two ever have the same name.
+    /// The name of one opened store, globally unique.
     pub writer: Arc<str>,
-    /// Rises with each batch.
+    /// The number of the batch, which increases.
     pub number: u64,
 }
 
@@ -195,29 +197,29 @@ impl From<Vec<Write>> for Batch {
     }
 }
 
-/// What a counter holds after an increment. Text that is none counts as zeros, as on a server.
+/// Returns the value of a counter after an increment. Text that is not a counter counts as zeros, as on a server.
 fn counted(before: Option<&str>, by: Counter) -> Counter {
     before.and_then(Counter::read).unwrap_or_default().plus(by)
 }
 
-/// Why a backend did not do what it was asked.
+/// The reason why a backend failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// It may work later.
+    /// A later attempt may succeed.
     #[error("{0}")]
     Failed(String),
-    /// It may work later, but only after the backend was opened anew.
+    /// A later attempt may succeed, but only after reopening the backend.
     #[error("{0}")]
     Broken(String),
 }
 
-/// Why a backend could not be opened.
+/// The reason why a backend could not be opened.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// Another process holds it. Waiting is pointless; the text says what to do.
+    /// Another process holds it, so retrying is useless; the text has the remedy.
     #[error("{0}")]
     InUse(String),
-    /// It may work later.
+    /// A later attempt may succeed.
     #[error("{0}")]
     Failed(String),
 }

@@ -1,11 +1,11 @@
-//! The backend with a server: Redis or Valkey.
+//! The server backend: Redis or Valkey.
 //!
-//! Every key is a plain string under its own name, so the Python bot's data is read as it is and the Python bot can read
-//! ours. The server ends lives by itself. Short requests share one connection, on which many are under way at once, and which is
-//! tested after a silence and after a request that had no answer in time; those that begin in the same moment go out in one write.
-//! What takes long has a connection of its own, from a pool that tests each before it is used. So a server that went away and came
-//! back needs nothing from us. What the server has acknowledged counts as durable: how durable that is depends on its own
-//! configuration (`appendfsync`).
+//! Every key is a plain string under its own name, so this program and the Python bot can read each other's data. The
+//! server expires keys. Short requests share one pipelined connection, which is tested after an idle period and after a
+//! request without an answer in time; requests that begin at the same moment are sent in one write. Long requests take
+//! a separate connection from a pool that tests each before use. A server that was restarted therefore needs no
+//! intervention. Acknowledged data counts as durable; its actual durability depends on the server's configuration
+//! (`appendfsync`).
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -42,48 +42,49 @@ mod pool;
 #[cfg(test)]
 mod tests;
 
-/// The longest pause before a failing server is tried again. Trying is cheap, and members notice when the memory is back.
+/// The longest backoff of a failing server. Retries are cheap, and members notice when memory is available again.
 const RETRY_MOST: Duration = Duration::from_millis(500);
 
-/// How many keys the server looks at for one page of a scan.
+/// The keys that the server visits for one page of a scan.
 const PAGE: usize = 1_000;
 
-/// How many pages a scan reads at most, from all servers together. With [`PAGE`] that is a space of ten million keys.
+/// The most pages of one scan, over all servers. With [`PAGE`] this covers ten million keys.
 const PAGES_MOST: usize = 10_000;
 
-/// How many matching keys a scan remembers at most; the first ones in order win.
+/// The most matching keys kept by a scan: the first ones in order.
 const KEYS_MOST: usize = 200_000;
 
-/// How many values are fetched at once.
+/// The number of values fetched at once.
 const FETCH: usize = 250;
 
-/// The longest life that is passed on, about three centuries. The server refuses moments that overflow its clock.
+/// The longest TTL sent, about three centuries. The server rejects expiries that overflow its clock.
 const TTL_MOST: u128 = 10_000_000_000_000;
 
-/// Batches of more bytes are sent on a connection of their own, so that no request waits behind them.
+/// The size in bytes above which a batch takes a separate connection, so that it delays no other request.
 const LONG_BATCH: usize = 256 * 1024;
 
-/// Sets a key if it holds what was seen of it. A request that is sent again may find its own value: its caller looks again then.
+/// Sets a key if it holds the expected value. A repeated request may find its own value; its caller then reads again.
 const REPLACE: &str = "local now = redis.call('GET', KEYS[1])
 local same = (now == false and ARGV[1] == '0') or (now ~= false and ARGV[1] == '1' and now == ARGV[2])
 if not same then return 0 end
 redis.call('SET', KEYS[1], ARGV[3])
 return 1";
 
-/// What a failed login means.
-const LOGIN: &str = "it refuses our login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
+/// The explanation of a failed login.
+const LOGIN: &str = "it refuses the login, set the right password in REDIS_URL or REDIS_PASSWORD: ";
 
-/// What it means that our user may not do something.
-const RIGHTS: &str = "the user of our login may not do this, give it the right: ";
+/// The explanation of a missing permission.
+const RIGHTS: &str = "the user of the login lacks a permission, grant it: ";
 
-/// What it means that a key lies on another server.
+/// The explanation of a key that is on another server.
 const CLUSTER: &str = "it is one server of a cluster, set REDIS_URL to redis-cluster://[user][:password@]host:port: ";
 
-/// How long writes wait for a request that they can go along with. What is waited for never does.
+/// The longest time for which writes wait to share another request's write. A write with a waiting caller is not
+/// delayed.
 const GATHER: Duration = Duration::from_millis(40);
 
-/// However fast the server usually is, an answer is waited for so long. The pauses of a server that works are shorter: the fork of
-/// a snapshot, a slow command of another program.
+/// The least timeout of an answer, however fast the server usually is. It exceeds the pauses of a healthy server, such
+/// as the fork of a snapshot or a slow command of another program.
 const READ_LEAST: Duration = Duration::from_millis(150);
 
 /// The same for a commit.
@@ -101,20 +102,20 @@ pub fn limits() -> Limits {
     }
 }
 
-/// Connections to a server, a cluster, or the master that a sentinel names.
+/// Connections to a server, a cluster, or a sentinel's master.
 pub struct Redis {
     /// The connection of short requests.
     line: Line,
-    /// Connections of those that take long.
+    /// The connections of long requests.
     pool: Pool,
-    /// Where it is, for people; never a secret.
+    /// The address for messages; never contains a secret.
     place: String,
-    /// How it decides about limits.
+    /// The script of limit decisions.
     limit_script: LimitScript,
 }
 
 impl Redis {
-    /// A connection of one's own for this request.
+    /// Takes a separate connection for this request.
     async fn own(&self, request: &str) -> Result<Link, BackendError> {
         self.pool.get().await.map_err(|error| match error {
             deadpool_redis::PoolError::Backend(error) => self.judge(request, error),
@@ -122,13 +123,13 @@ impl Redis {
         })
     }
 
-    /// Gives a connection of one's own back, unless what happened on it speaks against using it again.
+    /// Returns a separate connection to the pool, unless its result indicates that it is broken.
     fn done<T>(&self, request: &str, link: Link, result: RedisResult<T>) -> Result<T, BackendError> {
         result.map_err(|error| {
             if error.is_io_error() {
                 link.discard();
             } else if takes_no_writes(&error) {
-                // After a failover the name may lead to another server, and the old connections still answer.
+                // After a failover the name may resolve to another server, while the old connections still answer.
                 link.discard();
                 self.pool.forget_idle();
             }
@@ -136,13 +137,14 @@ impl Redis {
         })
     }
 
-    /// Sends a request on the shared connection, and once more on a fresh one when that broke: each request may be repeated.
+    /// Sends a request on the shared connection, and once more on a new one if that broke: every request may be
+    /// repeated.
     async fn send<T, F>(&self, request: &str, call: impl Fn(Link) -> F + Send) -> Result<T, BackendError>
     where
         F: Future<Output = RedisResult<T>> + Send,
     {
         let mut again = false;
-        // What others are about to send goes out in the same write.
+        // Lets other requests that are about to be sent join the same write.
         line::round().await;
         loop {
             let (link, number) = self.line.link().await.map_err(|error| self.judge(request, error))?;
@@ -164,7 +166,7 @@ impl Redis {
         }
     }
 
-    /// Nothing here is beyond repair: connections are made anew by themselves.
+    /// Converts an error. No error is fatal, because connections are replaced automatically.
     fn judge(&self, request: &str, error: RedisError) -> BackendError {
         let fix =
             if error.is_connection_refusal() { "; start the server, or correct REDIS_URL (or REDIS_HOST)" } else { "" };
@@ -249,7 +251,7 @@ impl Backend for Redis {
         self.done("EVALSHA of the limits", link, merged)
     }
 
-    /// The server removes by itself what is over. This only finds out whether it is still there.
+    /// Tests the connection; the server removes expired keys itself.
     async fn sweep(&self) -> Result<bool, BackendError> {
         self.send("PING", |mut link: Link| async move { cmd("PING").exec_async(&mut link).await }).await.map(|()| false)
     }
@@ -272,10 +274,10 @@ impl Backend for Redis {
     }
 }
 
-/// A write that replaces the present value, of any type, as a command; increments are [`counting`]'s.
+/// Returns the command of a write that replaces the value, of any type. Increments are in [`counting`].
 fn command(write: &Write) -> Option<(&str, Cmd)> {
     match write {
-        // The server refuses a life of no length.
+        // The server rejects a TTL of zero.
         Write::Put { key, ttl: Some(ttl), .. } if ttl.as_millis() == 0 => Some((key, delete(key))),
         Write::Put { key, value, ttl } => {
             let mut set = cmd("SET");
@@ -296,7 +298,7 @@ fn delete(key: &str) -> Cmd {
     delete
 }
 
-/// The first rows in order. Keys of other types are left out.
+/// Returns the first rows in order. Keys of other types are skipped.
 async fn rows(link: &mut Link, prefix: &str, limit: usize, steps: &Steps) -> RedisResult<Vec<(String, String)>> {
     let keys: Vec<String> = keys(link, prefix, steps).await?.into_iter().collect();
     let mut rows = Vec::new();
@@ -313,7 +315,7 @@ async fn rows(link: &mut Link, prefix: &str, limit: usize, steps: &Steps) -> Red
     Ok(rows)
 }
 
-/// The keys with this prefix, of any type.
+/// Returns the keys with this prefix, of any type.
 async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTreeSet<String>> {
     let pattern = pattern(prefix);
     let mut found = BTreeSet::new();
@@ -323,7 +325,7 @@ async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTree
         loop {
             let (next, names) = page(link, &node, cursor, &pattern).await?;
             steps.done();
-            // A name that is no text is none of ours.
+            // Names of this program are always valid UTF-8.
             found.extend(names.into_iter().filter_map(|name| String::from_utf8(name).ok()));
             while found.len() > KEYS_MOST {
                 found.pop_last();
@@ -333,7 +335,7 @@ async fn keys(link: &mut Link, prefix: &str, steps: &Steps) -> RedisResult<BTree
                 break;
             }
             if pages >= PAGES_MOST {
-                tracing::warn!(prefix, pages, "the store has too many keys to look at all of them");
+                tracing::warn!(prefix, pages, "the store has too many keys to scan all of them");
                 return Ok(found);
             }
         }
@@ -347,7 +349,7 @@ async fn page(link: &mut Link, node: &Node, cursor: u64, pattern: &str) -> Redis
     ::redis::from_redis_value(link.ask(node, scan).await?).map_err(Into::into)
 }
 
-/// A pattern that matches what begins with `prefix` and nothing else.
+/// Returns a pattern that matches exactly this prefix.
 fn pattern(prefix: &str) -> String {
     let mut pattern = String::with_capacity(prefix.len() + 1);
     for c in prefix.chars() {
@@ -360,7 +362,7 @@ fn pattern(prefix: &str) -> String {
     pattern
 }
 
-/// What is no text is passed on as near to it as possible: the caller finds it unreadable and sets it aside.
+/// Converts invalid UTF-8 lossily: the caller finds it unreadable and sets it aside.
 fn text(bytes: Vec<u8>) -> String {
     String::from_utf8(bytes).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
@@ -371,7 +373,7 @@ fn takes_no_writes(error: &RedisError) -> bool {
     error.code().is_some_and(stale) || inner.is_some_and(|errors| errors.iter().any(|(_, error)| stale(error.code())))
 }
 
-/// What happened and what it means, in one line: of many failed commands only the first.
+/// Returns one line with the error and its explanation; of several failed commands, only the first.
 fn describe(error: RedisError) -> String {
     let kind = error.kind();
     let whole = error.to_string();

@@ -1,9 +1,9 @@
-//! The store that the rest of the program sees: a backend behind a memory of what is not durable yet.
+//! The store used by the rest of the program: a backend behind an overlay of writes that are not durable yet.
 //!
-//! A write goes into the overlay at once and is committed by one writer task, together with all that gathered meanwhile (group commit). When the
-//! backend fails, is late, panics or cannot even be opened, the overlay goes on serving and the writer tries again until all
-//! is merged back. This never blocks a caller on a sick backend for longer than a deadline named here, and never shows it as
-//! an error.
+//! A write enters the overlay at once. One writer task commits it together with all other pending writes (group
+//! commit). If the backend fails, times out, panics or cannot be opened, the overlay keeps serving, and the writer
+//! retries until everything is merged. A failing backend never blocks a caller for longer than a deadline named here
+//! and never causes an error for the caller.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -46,76 +46,75 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-/// How long the first write waits for company before it is committed.
+/// The time for which the first write waits for others before the commit.
 const GATHER: Duration = Duration::from_millis(10);
 
-/// Waiting writes go along with another request to a server when the last ones went so long ago.
+/// The least time between two commits that are sent along with another request to a server.
 const COMPANY_EVERY: Duration = Duration::from_millis(5);
 
-/// So many waiting keys are committed without gathering any longer.
+/// The number of pending keys that triggers an immediate commit.
 const GATHERED_ENOUGH: usize = 512;
 
-/// A commit, a sweep or a reopening that takes longer makes the store degraded.
+/// The deadline of a commit, a sweep or a reopening, after which the store is degraded.
 const COMMIT_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long the start waits for the backend to open; a repair after a crash may take a while.
+/// The deadline of opening at startup; a repair after a crash may take a while.
 const OPEN_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A read that takes longer makes the store degraded.
+/// The deadline of a read, after which the store is degraded.
 const READ_DEADLINE: Duration = Duration::from_secs(1);
 
-/// A scan that makes no step for longer makes the store degraded.
+/// The deadline of one step of a scan, after which the store is degraded.
 const SCAN_DEADLINE: Duration = Duration::from_secs(5);
 
-/// A scan takes at most so many times as long as one of its steps may. It may have to look at every key of a server that others
-/// use too.
+/// The most steps' time that a scan may take: it may have to visit every key of a server shared with other programs.
 const SCAN_STEPS: u32 = 12;
 
-/// How long a read waits while the store is degraded. The first that fails closes the backend to reads until it recovers.
+/// The deadline of a read while the store is degraded. The first failure stops reads of the backend until it recovers.
 const DEGRADED_READ_DEADLINE: Duration = Duration::from_millis(50);
 
-/// The first pause before a failing backend is tried again; each next one is twice as long.
+/// The first backoff of a failing backend; each further one is twice as long.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 
-/// The longest pause before a failing backend is tried again.
+/// The longest backoff of a failing backend.
 const RETRY_MOST: Duration = Duration::from_secs(5);
 
-/// The pause between two sweeps for keys whose life is over.
+/// The interval between sweeps of expired keys.
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 
-/// The pause when a sweep left work behind.
+/// The pause before the next sweep if one left work behind.
 const SWEEP_AGAIN: Duration = Duration::from_millis(500);
 
-/// How many keys wait in memory at most.
+/// The most keys in the overlay.
 const OVERLAY_ENTRIES: usize = 20_000;
 
-/// How many bytes wait in memory at most.
+/// The most bytes in the overlay.
 const OVERLAY_BYTES: usize = 16 * 1024 * 1024;
 
-/// Bounds and pauses of the store. The default is right outside of tests.
+/// Bounds and pauses of the store. Only tests need other values than the default.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How long the first write waits for company.
+    /// The time for which the first write waits for others.
     pub gather: Duration,
-    /// How long a commit, a sweep or a reopening may take.
+    /// The deadline of a commit, a sweep or a reopening.
     pub commit: Duration,
-    /// How long a read may take.
+    /// The deadline of a read.
     pub read: Duration,
-    /// The least time that a commit is given, however fast the last ones were. Equal to `commit`: the time is fixed.
+    /// The least adaptive deadline of a commit. If equal to `commit`, the deadline is fixed.
     pub commit_least: Duration,
-    /// The same for a read and a decision about limits.
+    /// The same for a read and a limit decision.
     pub read_least: Duration,
-    /// How long a step of a scan may take.
+    /// The deadline of one step of a scan.
     pub scan: Duration,
-    /// The first pause before a failing backend is tried again.
+    /// The first backoff of a failing backend.
     pub retry_first: Duration,
-    /// The longest such pause.
+    /// The longest backoff.
     pub retry_most: Duration,
-    /// The pause between two sweeps.
+    /// The interval between sweeps.
     pub sweep: Duration,
-    /// How many keys wait in memory.
+    /// The most keys in the overlay.
     pub entries: usize,
-    /// How many bytes wait in memory.
+    /// The most bytes in the overlay.
     pub bytes: usize,
 }
 
@@ -137,20 +136,20 @@ impl Default for Limits {
     }
 }
 
-/// A store that survives its backend. Dropping it commits what waits, in the background.
+/// A store that survives failures of its backend. Dropping it commits pending writes in the background.
 pub struct Resilient<B: Backend> {
     shared: Arc<Shared<B>>,
     writer: Mutex<Option<JoinHandle<()>>>,
-    /// Held while a value is replaced that no other process writes.
+    /// Held while a value is replaced in a backend without other writers.
     replacing: tokio::sync::Mutex<()>,
 }
 
 impl<B: Backend> Resilient<B> {
-    /// Opens the backend and starts the writer task. A backend that cannot be opened now is tried again in the background,
-    /// and the store starts degraded. `open` may block.
+    /// Opens the backend and starts the writer task. If the backend cannot be opened, the store starts degraded and
+    /// retries in the background. `open` may block.
     ///
     /// # Errors
-    /// Only [`OpenError::InUse`]: another process holds the store, and waiting would not help.
+    /// Only [`OpenError::InUse`]: another process holds the store, so retrying would not help.
     pub async fn start(
         open: impl Fn() -> Result<B, OpenError> + Send + Sync + 'static,
         clock: Arc<dyn Clock>,
@@ -158,7 +157,7 @@ impl<B: Backend> Resilient<B> {
         Self::start_with(open, clock, Limits::default()).await
     }
 
-    /// Like [`Self::start`], with bounds of one's own.
+    /// Like [`Self::start`], with custom bounds.
     ///
     /// # Errors
     /// See [`Self::start`].
@@ -175,9 +174,9 @@ impl<B: Backend> Resilient<B> {
         Ok(Self { shared, writer: Mutex::new(Some(task)), replacing: tokio::sync::Mutex::default() })
     }
 
-    /// Replaces a value of a backend that other processes write to as well.
+    /// Replaces a value of a backend with other writers.
     async fn replace_shared(&self, key: &str, seen: Option<&str>, value: &str) -> Replaced {
-        // A backend that comes back is not asked before what waits is merged.
+        // A recovering backend is not used before pending writes are merged.
         if !self.counts_landed().await {
             return Replaced::Away;
         }
@@ -194,8 +193,8 @@ impl<B: Backend> Resilient<B> {
         holds(&self.shared.lock().overlay.counts)
     }
 
-    /// A counter with increments under way. What the backend says is the whole truth once these are durable; before that
-    /// it would be unknown whether it has them already.
+    /// Reads a counter with pending increments. The backend's value is used once these are durable; before that it is
+    /// unknown if it includes them.
     async fn read_counter(&self, key: &str) -> Option<String> {
         let counted = self.counts_landed().await;
         let (backend, missing) = {
@@ -217,7 +216,8 @@ impl<B: Backend> Resilient<B> {
         }
     }
 
-    /// Waits until everything written so far is durable, at most as long as a read may take. False when it is not.
+    /// Waits until everything written so far is durable, at most for the deadline of a read. Returns false on a
+    /// timeout.
     async fn counts_landed(&self) -> bool {
         let number = {
             let state = self.shared.lock();
@@ -281,7 +281,7 @@ impl<B: Backend> Store for Resilient<B> {
             let now = self.shared.clock.now();
             let mut state = self.shared.lock();
             let Some(value) = read else { return state.recent.get(key, now) };
-            // What was read may be older than a write that came meanwhile.
+            // The value read may be older than a concurrent write.
             if state.overlay.last() == before {
                 state.recent.read(key, value.as_deref(), now);
                 return value;
@@ -306,7 +306,7 @@ impl<B: Backend> Store for Resilient<B> {
         Box::pin(async move {
             let counting = self.counting(|counts| !counts.with_prefix(prefix).is_empty());
             let counted = !counting || self.counts_landed().await;
-            // The overlay is looked at first: what leaves it meanwhile is durable before the backend is read.
+            // The overlay is read first: entries that leave it afterwards are durable before the backend is read.
             let (waiting, counts, backend) = {
                 let state = self.shared.lock();
                 let waiting = state.overlay.scan(prefix, limit, self.shared.clock.now());
@@ -353,7 +353,7 @@ impl<B: Backend> Store for Resilient<B> {
         let Some(number) = number.filter(|_| B::SHARED) else { return Box::pin(ready(())) };
         let mut progress = self.shared.progress.subscribe();
         Box::pin(async move {
-            // A store that is gone sends nothing any more.
+            // A store that was dropped sends nothing.
             let _ = progress.wait_for(|progress| progress.is_sent(number)).await;
         })
     }
@@ -382,8 +382,9 @@ impl<B: Backend> Store for Resilient<B> {
 
     fn copy(&self, to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(async move {
-            let away =
-                || "the store does not answer now, and memory alone is no copy; try again when it is back".to_owned();
+            let away = || {
+                "the store does not answer, and a copy of memory alone would be incomplete; try again later".to_owned()
+            };
             if !self.counts_landed().await {
                 return Err(away());
             }
@@ -419,7 +420,7 @@ impl<B: Backend> Store for Resilient<B> {
                 Ok(Err(caught)) => {
                     tracing::error!(reason = %panic::text(caught.as_ref()), "closing the store panicked");
                 }
-                Err(_) => tracing::warn!("the store was still closing when its time was over"),
+                Err(_) => tracing::warn!("the store did not close before its deadline"),
             }
             left == 0
         })
@@ -432,7 +433,7 @@ impl<B: Backend> Drop for Resilient<B> {
     }
 }
 
-/// Counters of the backend and what is to be added to them.
+/// Adds pending increments to the counters of the backend.
 fn add_up(kept: Vec<(String, String)>, counts: Vec<(String, Counter)>) -> Vec<(String, String)> {
     let mut rows: std::collections::BTreeMap<String, String> = kept.into_iter().collect();
     for (key, by) in counts {
@@ -446,7 +447,7 @@ fn counted_text(before: Option<&str>, by: Counter) -> String {
     counted(before, by).to_string()
 }
 
-/// Rows of the backend under what waits in memory: the first `limit` live keys.
+/// Merges rows of the backend with the overlay, which takes precedence; returns the first `limit` live keys.
 fn merge(kept: Vec<(String, String)>, waiting: Vec<(String, Option<String>)>, limit: usize) -> Vec<(String, String)> {
     let mut rows: std::collections::BTreeMap<String, Option<String>> =
         kept.into_iter().map(|(key, value)| (key, Some(value))).collect();

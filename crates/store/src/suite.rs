@@ -1,4 +1,4 @@
-//! How every store behaves, whatever its backend. Each function needs a fresh bench of its own.
+//! The required behaviour of every store, regardless of its backend. Each function needs a new bench.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use domain::ids::{Door, Timestamp, TurnId};
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
 use ports::{Clock, Limiter, Replaced, Store, StoreStatus, Write, replace};
 
-/// Longer than any store of the tests needs to close.
+/// The timeout of closing a store in tests.
 pub const CLOSING: Duration = Duration::from_secs(20);
 
-/// A clock that stands until it is moved.
+/// A manually advanced clock.
 pub struct TestClock(AtomicU64);
 
 impl Default for TestClock {
@@ -23,7 +23,6 @@ impl Default for TestClock {
 }
 
 impl TestClock {
-    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
@@ -35,13 +34,13 @@ impl Clock for TestClock {
     }
 }
 
-/// One kept place that stores can be opened on, one after the other.
+/// A storage location on which stores can be opened one after another.
 pub struct Bench {
-    /// Lets time pass, for the stores and for what is behind them.
+    /// Advances the time of the stores and of the server behind them.
     pub pass: Box<dyn Fn(Duration)>,
-    /// How long before its end a key is certainly there: zero where the test moves the time.
+    /// The time before its expiry at which a key is certainly live: zero if the test controls the time.
     pub edge: Duration,
-    /// Opens a store on the same data as the last one.
+    /// Opens a store on the same data as the previous one.
     pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Opened>>>,
 }
 
@@ -50,32 +49,30 @@ pub trait Opened: Store + Limiter {}
 
 impl<T: Store + Limiter> Opened for T {}
 
-/// Sets a key for ever.
+/// Sets a key without expiry.
 pub fn put(key: &str, value: &str) -> Write {
     Write::Put { key: key.into(), value: value.into(), ttl: None }
 }
 
-/// Sets a key for some seconds.
+/// Sets a key with a TTL in seconds.
 pub fn put_for(key: &str, value: &str, seconds: u64) -> Write {
     Write::Put { key: key.into(), value: value.into(), ttl: Some(Duration::from_secs(seconds)) }
 }
 
-/// Removes a key.
 pub fn delete(key: &str) -> Write {
     Write::Delete { key: key.into() }
 }
 
-/// Adds to a counter.
 pub fn add(key: &str, by: i64) -> Write {
     Write::Add { key: key.into(), by: by.into(), ttl: None }
 }
 
-/// Adds to a counter that lives for some seconds from then.
+/// Adds to a counter and sets its TTL in seconds.
 pub fn add_for(key: &str, by: i64, seconds: u64) -> Write {
     Write::Add { key: key.into(), by: by.into(), ttl: Some(Duration::from_secs(seconds)) }
 }
 
-/// A row as a scan gives it.
+/// A row as returned by a scan.
 pub fn row(key: &str, value: &str) -> (String, String) {
     (key.into(), value.into())
 }
@@ -100,7 +97,7 @@ pub async fn reads_see_earlier_writes(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// A value is replaced by whoever saw it as it is, and changes at one moment are all kept.
+/// Only the caller that saw the current value replaces it, and concurrent changes are all kept.
 pub async fn of_two_replacements_one_is_done(bench: Bench) {
     let store = (bench.open)().await;
     assert_eq!(store.replace("a", Some("0"), "1").await, Replaced::Other);
@@ -119,7 +116,7 @@ pub async fn of_two_replacements_one_is_done(bench: Bench) {
     assert_eq!(store.replace("a", Some("9"), "10").await, Replaced::Away);
 }
 
-/// Writes of one batch, and batches, are applied in their order.
+/// Writes of one batch, and batches, are applied in order.
 pub async fn writes_keep_their_order(bench: Bench) {
     let store = (bench.open)().await;
     assert!(store.write(vec![put("a", "1"), delete("a"), put("a", "2"), put("b", "1"), delete("b")]).await);
@@ -132,7 +129,7 @@ pub async fn writes_keep_their_order(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// A key with a life vanishes at its end, and a later write changes its life.
+/// A key expires at the end of its TTL, and a later write changes the TTL.
 pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
     let store = (bench.open)().await;
     let writes = vec![put_for("a", "1", 10), put_for("b", "1", 10), put_for("c", "1", 10), put("d", "1")];
@@ -155,7 +152,7 @@ pub async fn keys_vanish_at_the_end_of_their_life(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// A scan gives exactly the keys with the prefix, by key, up to its limit; durable or not, without the deleted ones.
+/// A scan returns exactly the live keys with the prefix, by key, up to its limit, durable or not.
 pub async fn scans_are_ordered_and_limited(bench: Bench) {
     let store = (bench.open)().await;
     let writes = ["p:3", "p:1", "o:9", "p:2", "p", "q:1", "p:ü"].map(|key| put(key, "old")).to_vec();
@@ -176,7 +173,7 @@ pub async fn scans_are_ordered_and_limited(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// What was durable is there after reopening; so is what was only begun when the store closed.
+/// Durable writes survive reopening; so do those that were pending when the store was closed.
 pub async fn writes_survive_reopening(bench: Bench) {
     let store = (bench.open)().await;
     assert!(store.write(vec![put("a", "1")]).await);
@@ -190,7 +187,7 @@ pub async fn writes_survive_reopening(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// Increments add up, are seen at once and after reopening, and replace what is no number.
+/// Increments add up, are visible at once and after reopening, and replace text that is not a number.
 pub async fn increments_add_up(bench: Bench) {
     let store = (bench.open)().await;
     let written = vec![put("n:number", "40"), put("n:words", "forty"), put("n:float", "4.5"), put("n:gone", "7")];
@@ -222,7 +219,7 @@ pub async fn increments_add_up(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// Counters of several numbers add up each by itself, whatever stood there before them.
+/// Counters of several numbers add up separately, regardless of the previous value.
 pub async fn numbers_that_stand_together_add_up(bench: Bench) {
     let together = |key: &str, numbers| Write::Add { key: key.into(), by: Counter(numbers), ttl: None };
     let store = (bench.open)().await;
@@ -253,7 +250,7 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// A counter vanishes at the end of the life that was set last, and begins anew after that.
+/// A counter expires at the end of the TTL that was set last, and then starts again.
 pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
     let store = (bench.open)().await;
     assert!(store.write(vec![add_for("a", 1, 16), put_for("b", "1", 16), put("c", "1")]).await);
@@ -270,7 +267,7 @@ pub async fn counters_vanish_at_the_end_of_their_life(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// Limits hold, also over reopening, and what was settled or cancelled stays so.
+/// Limits hold across reopening, and settled or cancelled entries stay so.
 pub async fn limits_hold_over_reopening(bench: Bench) {
     let ask = |number: u32| {
         let turn = TurnId::new(Door::new("d"), number.to_string());

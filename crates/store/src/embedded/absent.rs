@@ -1,58 +1,59 @@
-//! Keys that the tables do not have. Most turns look for records that few members have, and each look into the tables costs a
-//! thread. This process has the file for itself, so what is absent stays so until it is written here.
+//! A negative cache of the tables. Most turns look up records that few members have, and each lookup costs a thread.
+//! Because this process has exclusive access to the file, an absent key stays absent until it is written here.
 //!
-//! Absent is a key by itself, or with its whole family: all keys that begin as it does, such as the wishes to be forgotten, of which
-//! there are none most of the time.
+//! An entry is a single key or its whole family, i.e. all keys with the same prefix. Many families, such as deletion
+//! requests, are usually empty.
 
 use std::collections::HashSet;
 
 use super::memtable::Memtable;
 
-/// So many keys are known; then all are given up.
+/// The most cached keys; at this number all are evicted.
 const KEYS_MAX: usize = 8_192;
 
-/// So many families are known; then all are given up.
+/// The most cached families; at this number all are evicted.
 const FAMILIES_MAX: usize = 64;
 
-/// How a key begins that names us first and then what it is about; a key that does not has what it is about in front.
+/// The prefix of keys whose second segment is the subject; in other keys the first one is.
 const OURS: &str = "staffai:";
 
-/// Plain data, no waiting. Only what memory does not hold is looked for here.
+/// Plain data without waiting. Consulted only for keys that are not in memory.
 #[derive(Debug, Default)]
 pub(super) struct Absent {
     keys: HashSet<String>,
     families: HashSet<String>,
-    /// How often rows were moved into the tables.
+    /// The number of checkpoints.
     moves: u64,
 }
 
-/// How far the tables were when a key was looked for in them.
+/// The number of checkpoints at the time of a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Moves(u64);
 
-/// What the tables do not have.
+/// The absence found by a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// This key.
+    /// The key is absent.
     Key,
-    /// Any key of its family.
+    /// Its whole family is absent.
     Family,
 }
 
-/// How all keys begin that are about the same as this one.
+/// Returns the prefix of the key's family.
 pub(super) fn family(key: &str) -> &str {
     let about = if key.starts_with(OURS) { OURS.len() } else { 0 };
     memchr::memchr(b':', &key.as_bytes()[about..]).map_or(key, |end| &key[..=about + end])
 }
 
 impl Absent {
-    /// None when the tables do not have the key. Whoever looks for it there and finds nothing says so with what this gives.
+    /// Returns `None` if the key is known to be absent. On a miss, the caller records the absence with the returned
+    /// token.
     pub fn look(&self, key: &str) -> Option<Moves> {
         let absent = self.families.contains(family(key)) || self.keys.contains(key);
         (!absent).then_some(Moves(self.moves))
     }
 
-    /// The tables did not have a key. Nothing is learned when rows were moved into them since then.
+    /// Records the absence of a key, unless a checkpoint happened since the token was issued.
     pub fn learn(&mut self, key: String, missing: Missing, since: Moves) {
         if since != Moves(self.moves) {
             return;
@@ -67,14 +68,14 @@ impl Absent {
         known.insert(name);
     }
 
-    /// The file is given back: others may write to it.
+    /// Evicts all entries when the file is closed: other processes may then write to it.
     pub fn forget(&mut self) {
         self.moves += 1;
         self.keys.clear();
         self.families.clear();
     }
 
-    /// The tables have these rows now, and memory is about to forget them.
+    /// Evicts rows that a checkpoint moves from memory into the tables.
     pub fn moved(&mut self, rows: &Memtable) {
         self.moves += 1;
         let mut last = "";

@@ -1,4 +1,4 @@
-//! A copy of all rows as they were at one moment, while others go on writing.
+//! A snapshot of all rows while writes continue.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use super::{Inner, VALUES, alive};
 use domain::ids::Timestamp;
 use ports::StoredRow;
 
-/// All rows of one moment.
+/// All rows at one moment.
 struct Moment {
     waiting: BTreeMap<String, Row>,
     values: ReadOnlyTable<&'static str, (u64, &'static str)>,
 }
 
 impl Inner {
-    /// Sends each living row, by key. Ends early when nothing receives any more. Blocks.
+    /// Sends each live row, by key. Stops when the receiver is dropped. Blocks.
     pub(super) fn copy(self: &Arc<Self>, to: &mpsc::Sender<StoredRow>) -> Result<(), redb::Error> {
         let now = self.clock.now();
         let Moment { mut waiting, values } = {
@@ -43,7 +43,7 @@ impl Inner {
         Ok(())
     }
 
-    /// What there is now. Writers wait meanwhile, which is as long as it takes to copy a part of the log's memory.
+    /// Takes the snapshot. Writers wait while a part of the log's memory is copied.
     fn moment(&self, database: &Database) -> Result<Moment, redb::Error> {
         let _no_writes = self.wal.lock();
         let values = database.begin_read()?.open_table(VALUES)?;
@@ -51,7 +51,7 @@ impl Inner {
     }
 }
 
-/// False when nothing receives any more.
+/// Returns false if the receiver was dropped.
 fn send(to: &mpsc::Sender<StoredRow>, key: String, row: Row, now: Timestamp) -> bool {
     let Row { end, text: Some(value) } = row else { return true };
     if !alive(end, now) {

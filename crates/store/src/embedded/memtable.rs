@@ -1,4 +1,5 @@
-//! What the write-ahead log holds and the tables do not yet: the last row of each key. Plain data, no waiting.
+//! The rows of the write-ahead log that are not in the tables yet: the last row of each key. Plain data without
+//! waiting.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -8,23 +9,23 @@ use super::wal::Record;
 use crate::Ticket;
 use domain::ids::Timestamp;
 
-/// So many rows are moved into the tables without waiting any longer.
+/// The number of rows that triggers an immediate checkpoint.
 const ROWS_ENOUGH: usize = 8_192;
 
-/// So many bytes of keys and texts are moved into the tables without waiting any longer.
+/// The bytes of keys and texts that trigger an immediate checkpoint.
 const BYTES_ENOUGH: usize = 4 * 1024 * 1024;
 
-/// What became of a key.
+/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
-    /// The moment its life ends, in milliseconds since the epoch; 0 for never.
+    /// The expiry in milliseconds since the epoch; 0 for never.
     pub end: u64,
-    /// Its text; none when it was removed.
+    /// The text; `None` if the key was deleted.
     pub text: Option<String>,
 }
 
 impl Row {
-    /// Its end and its text, while it lives.
+    /// Returns the expiry and the text if the row is live.
     pub fn living(&self, now: Timestamp) -> Option<(u64, &str)> {
         let text = self.text.as_deref()?;
         alive(self.end, now).then_some((self.end, text))
@@ -38,12 +39,12 @@ pub(super) struct Memtable {
     bytes: usize,
     /// The last batch of increments among them.
     ticket: Option<Ticket>,
-    /// The number of the last record of the log among them.
+    /// The number of the last log record among them.
     through: u64,
 }
 
 impl Memtable {
-    /// Takes over what a record of the log holds.
+    /// Adds the rows of a log record.
     pub fn take(&mut self, record: Record) {
         let Record { sequence, ticket, rows } = record;
         for (key, row) in rows {
@@ -54,43 +55,38 @@ impl Memtable {
         self.through = sequence;
     }
 
-    /// What is known of a key.
     pub fn get(&self, key: &str) -> Option<&Row> {
         self.rows.get(key)
     }
 
-    /// All rows whose keys begin with this, by key.
+    /// Returns the rows whose keys have this prefix, by key.
     pub fn with_prefix<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a String, &'a Row)> {
         let from = (Bound::Included(prefix), Bound::Unbounded);
         self.rows.range::<str, _>(from).take_while(move |(key, _)| key.starts_with(prefix))
     }
 
-    /// All rows.
     pub fn rows(&self) -> &BTreeMap<String, Row> {
         &self.rows
     }
 
-    /// The last batch of increments in it.
     pub fn ticket(&self) -> Option<&Ticket> {
         self.ticket.as_ref()
     }
 
-    /// The number of the last record of the log in it.
     pub fn through(&self) -> u64 {
         self.through
     }
 
-    /// There is nothing to move into the tables.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// It is large enough to be moved into the tables at once. Bytes of rows that were replaced count too: they are in the log.
+    /// True if it must be moved into the tables at once. Replaced rows count too, because they are in the log.
     pub fn is_full(&self) -> bool {
         self.rows.len() >= ROWS_ENOUGH || self.bytes >= BYTES_ENOUGH
     }
 
-    /// Everything is in the tables.
+    /// Removes all rows after a checkpoint.
     pub fn clear(&mut self) {
         *self = Self::default();
     }

@@ -1,4 +1,4 @@
-//! Opening the file: making it, finding that it is in use, putting a damaged one aside.
+//! Opening of the file: creation, exclusive access, renaming of a damaged file.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -15,31 +15,31 @@ use super::{APPLIED, ENDS, Embedded, FILE, LOG_FILE, LOGGED, VALUES, damaged, ta
 use crate::OpenError;
 use ports::Clock;
 
-/// Memory for pages of the file. The library's own default is a gigabyte.
+/// The memory for cached pages. The default of redb is a gigabyte.
 const CACHE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How many names are tried for a damaged file.
+/// The most names tried for a damaged file.
 const ASIDE_NAMES: u64 = 1_000;
 
-/// Opens the file, again and again if need be.
+/// Opens the file, repeatedly if necessary.
 pub struct Opener {
     dir: PathBuf,
     clock: Arc<dyn Clock>,
-    /// Damage showed while the file was in use, so the next opening looks at all of it.
+    /// Set when damage was detected during use; the next opening verifies the whole file.
     suspect: Arc<AtomicBool>,
 }
 
 impl Opener {
-    /// For the file in this directory.
+    /// Creates the opener of the file in this directory.
     pub fn new(dir: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
         Self { dir: dir.into(), clock, suspect: Arc::default() }
     }
 
-    /// Opens the file; makes it and its directory when they are missing. A damaged file is put aside and a new one begun.
+    /// Opens the file, and creates it and its directory if missing. A damaged file is renamed and a new one created.
     /// Blocks.
     ///
     /// # Errors
-    /// The file is in use, or the directory does not let us.
+    /// The file is in use, or the directory is not accessible.
     pub fn open(&self) -> Result<Embedded, OpenError> {
         let failed = |what: &str, error: &dyn std::fmt::Display| {
             OpenError::Failed(format!(
@@ -51,11 +51,10 @@ impl Opener {
         let path = self.dir.join(FILE);
         let database = match self.open_file(&path) {
             Err(OpenRefusal::Damaged(reason)) => {
-                let aside =
-                    self.put_aside(&path).map_err(|error| failed("cannot put the damaged store aside", &error))?;
+                let aside = self.put_aside(&path).map_err(|error| failed("cannot rename the damaged store", &error))?;
                 tracing::error!(
                     file = %path.display(), aside = %aside.display(), reason,
-                    "the store's file is damaged; it was put aside and a new one is begun"
+                    "the store's file is damaged; it was renamed and a new one is created"
                 );
                 self.open_file(&path)
             }
@@ -79,7 +78,7 @@ impl Opener {
 
     fn open_file(&self, path: &Path) -> Result<(Database, Wal), OpenRefusal> {
         let file = open_private(path).map_err(|error| OpenRefusal::Other(error.to_string()))?;
-        // A file that was damaged with a purpose may trip an assertion of the library rather than give an error.
+        // A maliciously damaged file may panic the library instead of returning an error.
         let opened = catch_unwind(AssertUnwindSafe(|| {
             let mut database = Database::builder().set_cache_size(CACHE_BYTES).create_file(file)?;
             if self.suspect.load(Ordering::Acquire) {
@@ -95,7 +94,7 @@ impl Opener {
                 Ok(opened)
             }
             Ok(Err(error)) => Err(OpenRefusal::from(error)),
-            Err(_) => Err(OpenRefusal::Damaged("the library panicked over it".to_owned())),
+            Err(_) => Err(OpenRefusal::Damaged("the library panicked".to_owned())),
         }
     }
 
@@ -105,7 +104,7 @@ impl Opener {
             let aside = self.dir.join(format!("{FILE}.corrupt-{ms}"));
             if !aside.try_exists()? {
                 fs::rename(path, &aside)?;
-                // What is in the log alone belongs to what was put aside.
+                // The log belongs to the renamed file.
                 let log = self.dir.join(LOG_FILE);
                 if log.try_exists()? {
                     fs::rename(log, self.dir.join(format!("{LOG_FILE}.corrupt-{ms}")))?;
@@ -113,11 +112,11 @@ impl Opener {
                 return Ok(aside);
             }
         }
-        Err(io::Error::new(io::ErrorKind::AlreadyExists, "too many damaged files are there already"))
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, "there are too many damaged files"))
     }
 }
 
-/// Why the file did not open.
+/// The reason why the file did not open.
 enum OpenRefusal {
     InUse,
     Damaged(String),
@@ -134,14 +133,14 @@ impl From<redb::Error> for OpenRefusal {
     }
 }
 
-/// Moves what a crash left in the log into the tables, and gives the log for what comes now. A file that never had a log, or whose
-/// log an earlier version of this program ignored and went on without, takes nothing from one that lies there.
+/// Moves rows that a crash left in the log into the tables, and returns the log for new records. Nothing is taken from
+/// a log if the file never had one, or if an earlier version of this program ignored the log and continued without it.
 fn replay(database: &Database, path: &Path) -> Result<Wal, redb::Error> {
     let logged = tables::logged(database)?;
     let is_new = !path.try_exists()?;
     let file = open_private(path)?;
     if is_new {
-        // The file itself has to outlive a failure of power before its first record can.
+        // The directory entry must survive a power failure before its first record can.
         File::open(path.parent().unwrap_or(path))?.sync_all()?;
     }
     let (mut wal, records) = Wal::open(file, logged.unwrap_or(0))?;
@@ -169,8 +168,8 @@ fn make_tables(database: &Database) -> Result<(), redb::Error> {
     Ok(())
 }
 
-/// What is kept here is what people wrote, so no other account of the machine may read the directory. One that was there before us, or
-/// that others may read, is tightened where it is ours; where it is not, a warning is logged and the start goes on.
+/// Creates the directory. It contains members' messages, so other accounts must not read it. The permissions of an
+/// existing one are restricted if this account owns it; otherwise a warning is logged and the start continues.
 fn make_dir(dir: &Path) -> io::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);
@@ -191,10 +190,12 @@ fn tighten(dir: &Path) {
         return;
     }
     match fs::set_permissions(dir, fs::Permissions::from_mode(mode & !0o077)) {
-        Ok(()) => tracing::info!(dir = %dir.display(), "others could read the data directory; now only its owner can"),
-        // A directory that is ours through its group, as volumes of a cluster are, is no business of others.
+        Ok(()) => {
+            tracing::info!(dir = %dir.display(), "other users could read the data directory; now only its owner can")
+        }
+        // A directory shared through its group, as in cluster volumes, is not open to others.
         Err(_) if mode.trailing_zeros() >= 3 => {}
-        Err(error) => tracing::warn!(dir = %dir.display(), %error, "others can read the data directory"),
+        Err(error) => tracing::warn!(dir = %dir.display(), %error, "other users can read the data directory"),
     }
 }
 

@@ -1,5 +1,5 @@
-//! Looks at single keys. Each look into the tables takes a thread, which costs more than the look: keys that are asked for while
-//! a thread is at work are looked for by that one.
+//! Lookups of single keys. Handing one to a thread costs more than the lookup itself, so keys requested while a thread
+//! is busy are looked up by that thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use super::absent::{Missing, family};
 use super::{Inner, VALUES, alive};
 use domain::ids::Timestamp;
 
-/// How many threads look at once. A disk does not get faster by more of them.
+/// The most lookup threads. More of them do not make a disk faster.
 const THREADS: usize = 8;
-/// So many keys wait before a further thread is worth it.
+/// The number of queued keys that starts a further thread.
 const WORTH_A_THREAD: usize = 8;
-/// So many keys are looked for in one reading of the tables.
+/// The most keys of one read transaction.
 const KEYS_A_READ: usize = 16;
 
-/// What became of a look: the text of a living row, what there is not, or what went wrong.
+/// The result of a lookup: the text of a live row, an absence, or an error.
 pub(super) type Found = Result<Result<String, Missing>, Arc<redb::Error>>;
 
-/// A key, and who waits for it.
+/// A key and its waiting caller.
 type Waiting = (String, oneshot::Sender<Found>);
 
-/// Keys that are waited for, and the threads that look.
+/// Queued keys and the number of lookup threads.
 #[derive(Default)]
 pub(super) struct Reads {
     waiting: VecDeque<Waiting>,
@@ -33,7 +33,7 @@ pub(super) struct Reads {
 }
 
 impl Reads {
-    /// Takes a place for a thread when what waits is worth one that is not there yet.
+    /// Reserves a slot for a thread if the queue is long enough and a slot is free.
     fn begins_a_thread(&mut self) -> bool {
         let begins = self.threads == 0 || (self.threads < THREADS && self.waiting.len() >= WORTH_A_THREAD);
         self.threads += usize::from(begins);
@@ -41,21 +41,21 @@ impl Reads {
     }
 }
 
-/// One thread's place among those that look.
+/// The slot of one lookup thread.
 struct Place {
     inner: Arc<Inner>,
-    /// It found nothing to do and gave the place back.
+    /// True once the thread found no work and released the slot.
     left: bool,
 }
 
 impl Place {
-    /// A thread at a place that was taken for it.
+    /// Starts a thread in a reserved slot.
     fn begin(inner: Arc<Inner>) {
         let place = Self { inner, left: false };
         tokio::task::spawn_blocking(move || place.look_for_all());
     }
 
-    /// What to look for next. Nothing: the place is given back in the same moment, so that the next key finds it free.
+    /// Takes the next keys. If there are none, releases the slot atomically, so that the next key finds it free.
     fn next(&mut self) -> Vec<Waiting> {
         let mut reads = self.inner.reads.lock();
         let many = reads.waiting.len().min(KEYS_A_READ);
@@ -65,7 +65,7 @@ impl Place {
             self.left = true;
         }
         let begins = !reads.waiting.is_empty() && reads.begins_a_thread();
-        // A thread that cannot begin gives its place back at once.
+        // A thread that fails to start releases its slot at once.
         drop(reads);
         if begins {
             Self::begin(Arc::clone(&self.inner));
@@ -83,7 +83,7 @@ impl Place {
             let database = guard.as_ref().ok_or(redb::Error::DatabaseClosed);
             let now = self.inner.clock.now();
             match database.and_then(|database| Ok(database.begin_read()?.open_table(VALUES)?)) {
-                // Each is answered as it is found; whoever stopped waiting needs no answer.
+                // Each result is sent as soon as it is found; a cancelled caller is ignored.
                 Ok(values) => {
                     for (key, tell) in taken {
                         drop(tell.send(look(&values, &key, now)));
@@ -101,7 +101,7 @@ impl Place {
 }
 
 impl Drop for Place {
-    /// A thread that broke off, or never began: whoever counted on it learns so.
+    /// Tells waiting callers that the thread was aborted or never started.
     fn drop(&mut self) {
         if !self.left {
             self.inner.suspect.fetch_or(std::thread::panicking(), Ordering::AcqRel);
@@ -113,7 +113,7 @@ impl Drop for Place {
 }
 
 impl Inner {
-    /// Looks for a key in the tables. None when the thread broke off.
+    /// Looks up a key in the tables. Returns `None` if the thread was aborted.
     pub(super) async fn look(self: &Arc<Self>, key: String) -> Option<Found> {
         let (tell, found) = oneshot::channel();
         let begins = {
@@ -193,6 +193,6 @@ mod tests {
         };
         let ((a, b), ()) = tokio::join!(looks, breaks);
         assert!(matches!((a, b), (Err(BackendError::Broken(_)), Err(BackendError::Broken(_)))));
-        assert_eq!(store.get("a").await.unwrap(), None, "the next one gets a thread of its own");
+        assert_eq!(store.get("a").await.unwrap(), None, "the next one gets a separate thread");
     }
 }

@@ -1,4 +1,4 @@
-//! What is in the tables of the file.
+//! The tables of the file.
 
 use redb::{Database, Durability, ReadOnlyTable, ReadableDatabase, ReadableTable};
 
@@ -7,14 +7,15 @@ use super::{APPLIED, LOGGED, VALUES, alive};
 use crate::Ticket;
 use domain::ids::Timestamp;
 
-/// How many rows one sweep removes at most, so that it does not hold up the commits behind it.
+/// The most rows removed by one sweep, so that it does not delay later commits.
 pub(super) const SWEEP_REMOVES: usize = 1_000;
 
-/// How many rows it looks at, and how many bytes of texts. Where a tenth of the rows was over, the next sweep follows at once.
+/// The most rows and bytes of text checked by one sweep. If a tenth of the rows had expired, the next sweep follows at
+/// once.
 const SWEEP_LOOKS: usize = 10_000;
 const SWEEP_BYTES: usize = 8 * 1024 * 1024;
 
-/// The tables, opened when they are first asked.
+/// The tables, opened on first use.
 pub(super) struct Known<'a> {
     database: &'a Database,
     values: Option<ReadOnlyTable<&'static str, (u64, &'static str)>>,
@@ -25,8 +26,8 @@ impl<'a> Known<'a> {
         Self { database, values: None }
     }
 
-    /// Whether the increments of this ticket are counted already; `last` is what memory knows of that. Only one store at a time
-    /// has the file, so only the last ticket is remembered.
+    /// True if the increments of this ticket were counted; `last` is the last ticket in memory. Only the last ticket is
+    /// stored, because only one store at a time has the file.
     pub fn has_counted(&self, last: Option<&Ticket>, ticket: &Ticket) -> Result<bool, redb::Error> {
         if let Some(last) = last.filter(|last| last.writer == ticket.writer) {
             return Ok(last.number >= ticket.number);
@@ -35,7 +36,7 @@ impl<'a> Known<'a> {
         Ok(applied.get(&*ticket.writer)?.is_some_and(|last| last.value() >= ticket.number))
     }
 
-    /// Looks at the row of a key: its end and its text.
+    /// Reads the expiry and the text of a key.
     pub fn row<T>(&mut self, key: &str, look: impl FnOnce(Option<(u64, &str)>) -> T) -> Result<T, redb::Error> {
         let values = if let Some(values) = &self.values {
             values
@@ -47,13 +48,13 @@ impl<'a> Known<'a> {
     }
 }
 
-/// The number of the last record of the log that the tables have; none when they never had a log.
+/// Returns the number of the last log record in the tables; `None` if they never had a log.
 pub(super) fn logged(database: &Database) -> Result<Option<u64>, redb::Error> {
     let applied = database.begin_read()?.open_table(APPLIED)?;
     Ok(applied.get(LOGGED)?.map(|number| number.value()))
 }
 
-/// Takes over what the log holds, durably.
+/// Adds the rows of the log durably.
 pub(super) fn take(database: &Database, memtable: &Memtable) -> Result<(), redb::Error> {
     let mut transaction = database.begin_write()?;
     transaction.set_durability(Durability::Immediate)?;
@@ -76,15 +77,15 @@ pub(super) fn take(database: &Database, memtable: &Memtable) -> Result<(), redb:
     Ok(())
 }
 
-/// The cursor that goes round the values and removes what is over, a bounded number of rows at a time.
+/// The cursor that cycles through the values and removes expired rows, a bounded number at a time.
 #[derive(Debug, Default)]
 pub(super) struct Sweep {
-    /// The first key that was not looked at; empty at the beginning of a round.
+    /// The first unchecked key; empty at the start of a cycle.
     next: String,
 }
 
 impl Sweep {
-    /// Looks at the next rows; true when the ones behind them should not wait.
+    /// Checks the next rows. Returns true if the next sweep should follow at once.
     pub fn go_on(&mut self, database: &Database, now: Timestamp) -> Result<bool, redb::Error> {
         let (mut rows, mut bytes, mut over, mut next) = (0, 0, Vec::new(), String::new());
         {
@@ -108,7 +109,7 @@ impl Sweep {
             {
                 let mut values = transaction.open_table(VALUES)?;
                 for key in &over {
-                    // It may have been written again meanwhile.
+                    // It may have been rewritten in the meantime.
                     let end = values.get(key.as_str())?.map(|row| row.value().0);
                     if end.is_some_and(|end| !alive(end, now)) {
                         values.remove(key.as_str())?;

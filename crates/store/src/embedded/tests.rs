@@ -81,14 +81,14 @@ async fn the_sweep_removes_what_is_over_and_nothing_else() {
     store.apply(writes.into()).await.unwrap();
     store.apply(vec![put_for("changed", "y", 20), delete("gone")].into()).await.unwrap();
     assert_eq!(rows(&store).await, SWEEP_REMOVES + 3);
-    assert!(!store.sweep().await.unwrap(), "nothing is over");
-    assert!(!store.sweep().await.unwrap(), "the round is done");
+    assert!(!store.sweep().await.unwrap(), "no row has expired");
+    assert!(!store.sweep().await.unwrap(), "the cycle is complete");
     assert_eq!(rows(&store).await, SWEEP_REMOVES + 3);
 
     clock.advance(Duration::from_secs(10));
     store.apply(vec![put_for("k00007", "again", 20)].into()).await.unwrap();
-    assert!(store.sweep().await.unwrap(), "so much was over that the rest is looked at at once");
-    assert_eq!(rows(&store).await, 4, "one was written again, and the last ones are not looked at yet");
+    assert!(store.sweep().await.unwrap(), "many rows had expired, so the next sweep follows at once");
+    assert_eq!(rows(&store).await, 4, "one was rewritten, and the last ones are not checked yet");
     assert!(!store.sweep().await.unwrap());
     assert_eq!(rows(&store).await, 4);
     store.apply(vec![delete("k00007")].into()).await.unwrap();
@@ -198,14 +198,14 @@ async fn damage_found_in_use_is_put_aside_at_the_next_opening() {
         .await
         .unwrap();
     store.close().await;
-    // Everything behind the header is overwritten, as a dying disk might.
+    // Overwrites everything after the header, as a failing disk might.
     let mut file = OpenOptions::new().write(true).open(&path).unwrap();
     let length = file.metadata().unwrap().len();
     file.seek(SeekFrom::Start(4096)).unwrap();
     file.write_all(&vec![0xA5; usize::try_from(length).unwrap() - 4096]).unwrap();
     drop(file);
 
-    // However it shows (at the opening, or at a read), the store is usable after at most one more opening.
+    // The damage may be detected on opening or on a read; the store is usable after at most one more opening.
     if let Ok(store) = opener.open() {
         if store.get("k7").await.is_err() {
             drop(store);
@@ -275,10 +275,10 @@ async fn a_directory_that_is_a_file_first_is_opened_and_merged_later() {
     store.close(CLOSING).await;
 }
 
-/// So many durable writes later the process is killed.
+/// The number of durable writes before the process is killed.
 const KILLED_AFTER: usize = 40;
 
-/// Not a test of its own: the other half of the next one, run in a process of its own, told its directory on standard input.
+/// The child process of the next test, which receives its directory on standard input. Not a test by itself.
 #[tokio::test]
 #[ignore = "run by acknowledged_writes_survive_a_kill"]
 async fn child_that_writes_until_it_is_killed() {
@@ -323,15 +323,15 @@ async fn acknowledged_writes_survive_a_kill() {
     for n in &told {
         assert_eq!(store.get(&format!("{n:06}")).await, Some(n.to_string()));
     }
-    // A batch is there as a whole or not at all: the mark of the last one agrees with the last key.
+    // A batch is applied completely or not at all: the last mark agrees with the last key.
     let keys = store.scan("0", 1_000_000).await;
     assert_eq!(store.get("last").await, keys.last().map(|(_, n)| n.clone()));
     store.close(CLOSING).await;
 }
 
-// === The log in front of the tables ===
+// === The write-ahead log ===
 
-/// What lies on the disk at a moment, as another process would find it after this one was killed.
+/// The files on disk at one moment, as another process would find them after a kill.
 struct Killed {
     tables: Vec<u8>,
     log: Vec<u8>,
@@ -342,7 +342,7 @@ impl Killed {
         Self { tables: fs::read(dir.join(FILE)).unwrap(), log: fs::read(dir.join(LOG_FILE)).unwrap() }
     }
 
-    /// The same in a directory of its own, with the log cut to a length.
+    /// Copies the files into a separate directory, with the log truncated to a length.
     fn left(&self, cut: usize) -> TempDir {
         let left = TempDir::new().unwrap();
         fs::write(left.path().join(FILE), &self.tables).unwrap();
@@ -355,7 +355,7 @@ impl Killed {
     }
 }
 
-/// From now on nothing moves from the log into the tables by itself.
+/// Stops automatic checkpoints.
 fn hold(store: &Embedded) {
     store.inner.checkpointing.store(true, Ordering::Release);
 }
@@ -368,7 +368,7 @@ async fn all(store: &Embedded) -> Vec<(String, String)> {
     store.scan("", 100, &Steps::default()).await.unwrap()
 }
 
-/// Three batches, and what is there after each of them.
+/// Writes three batches; returns the rows before and after each.
 async fn three_batches(store: &Embedded) -> [Vec<(String, String)>; 4] {
     let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
     let mut seen = [vec![], vec![], vec![], vec![]];
@@ -429,12 +429,12 @@ async fn the_log_moves_into_the_tables_by_itself_and_is_written_from_its_beginni
         }
     })
     .await
-    .expect("it moves without another write");
+    .expect("the checkpoint needs no further write");
     assert_eq!(all(&store).await, before.0);
     hold(&store);
     store.apply(vec![put("z", "9")].into()).await.unwrap();
     let after = log();
-    assert_eq!(after.len(), before.1.len(), "the room is used again");
+    assert_eq!(after.len(), before.1.len(), "the space is reused");
     assert_ne!(after, before.1);
     let mut expected = before.0;
     expected.push(row("z", "9"));
@@ -480,7 +480,7 @@ async fn a_file_of_the_version_before_is_read_and_a_log_that_is_not_its_own_is_n
 async fn a_copy_is_of_one_moment_while_others_write() {
     let dir = TempDir::new().unwrap();
     let store = Arc::new(Opener::new(dir.path(), Arc::new(TestClock::default())).open().unwrap());
-    // Two keys at the far ends that are only ever written together, and much between them.
+    // Two keys at opposite ends that are only written together, with many between them.
     let pair = |round: usize| vec![put("a", &round.to_string()), put("z", &round.to_string())];
     store
         .apply((0..2_000).map(|key| put(&format!("k{key}"), "x")).chain(pair(0)).collect::<Vec<_>>().into())
@@ -503,7 +503,7 @@ async fn a_copy_is_of_one_moment_while_others_write() {
         copied.await.unwrap().unwrap();
         assert_eq!((kept.len(), &kept["a"]), (2_002, &kept["z"]));
     }
-    // A reader that goes away ends a copy.
+    // Dropping the receiver ends a copy.
     let (to, rows) = tokio::sync::mpsc::channel(1);
     drop(rows);
     store.copy(to).await.unwrap();

@@ -1,8 +1,9 @@
-//! The write-ahead log: a batch is durable once its record is in this file, long before it is in the tables.
+//! The write-ahead log: a batch is durable once its record is in this file, before it is in the tables.
 //!
-//! A record is its length, a checksum and what each key became, so that applying it again changes nothing. Records are numbered. The
-//! file is written from its beginning again whenever the tables have everything: what remains of earlier records behind the last one
-//! has lower numbers, and the end of a record that a crash tore fails its checksum. Reading stops at the first that does not follow.
+//! A record has a length, a checksum, and the resulting row of each key, so that replaying it is idempotent. Records
+//! are numbered. After a checkpoint the file is overwritten from its beginning: remaining older records have lower
+//! numbers, and a torn record fails its checksum. Reading stops at the first record that is not the successor of the
+//! previous one.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -10,15 +11,15 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use super::memtable::Row;
 use crate::Ticket;
 
-/// The length and the checksum before each record.
+/// The bytes of length and checksum before each record.
 const HEAD: usize = 8;
 
-/// What one batch made of its keys.
+/// The result of one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Record {
-    /// Its number; each is one above the one before.
+    /// Its number: one above that of the previous record.
     pub sequence: u64,
-    /// Names the increments that are counted in it.
+    /// The ticket of the increments counted in it.
     pub ticket: Option<Ticket>,
     /// Keys and their rows.
     pub rows: Vec<(String, Row)>,
@@ -28,17 +29,17 @@ pub(super) struct Record {
 #[derive(Debug)]
 pub(super) struct Wal {
     file: File,
-    /// Where the next record begins.
+    /// The position of the next record.
     at: u64,
     /// The number of the next record.
     next: u64,
     buffer: Vec<u8>,
-    /// Writing failed: nobody knows what the file holds until it is read again.
+    /// True after a failed write: the contents of the file are unknown until it is read again.
     failed: bool,
 }
 
 impl Wal {
-    /// The records in this file that come after the one with this number, and the file for further ones.
+    /// Returns the records after number `after`, and the file for further ones.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -50,10 +51,10 @@ impl Wal {
         Ok((Self { file, at: 0, next, buffer: Vec::new(), failed: false }, records))
     }
 
-    /// Writes a record with these rows durably, and gives it.
+    /// Writes a record with these rows durably and returns it.
     ///
     /// # Errors
-    /// It may be in the file or not. The file takes nothing more until it is opened again.
+    /// The record may or may not be in the file, which rejects further records until it is reopened.
     pub fn append(&mut self, ticket: Option<Ticket>, rows: Vec<(String, Row)>) -> io::Result<Record> {
         if self.failed {
             return Err(io::Error::other("the log failed before"));
@@ -72,27 +73,27 @@ impl Wal {
         Ok(record)
     }
 
-    /// The number of the last record.
+    /// Returns the number of the last record.
     pub fn last(&self) -> u64 {
         self.next - 1
     }
 
-    /// The tables have everything: further records are written from the beginning again.
+    /// Starts again at the beginning of the file, after a checkpoint.
     pub fn rewind(&mut self) {
         self.at = 0;
     }
 
-    /// The tables have everything, and nothing more is to come.
+    /// Empties the file after the last checkpoint.
     ///
     /// # Errors
-    /// The file cannot be cut.
+    /// The file cannot be truncated.
     pub fn clear(&mut self) -> io::Result<()> {
         self.at = 0;
         self.file.set_len(0)
     }
 }
 
-// === The form of a record ===
+// === The format of a record ===
 
 fn encode(record: &Record, out: &mut Vec<u8>) -> io::Result<()> {
     out.extend_from_slice(&[0; HEAD]);
@@ -139,7 +140,7 @@ fn checksum(bytes: &[u8]) -> u32 {
     sum.sum()
 }
 
-/// The records from the beginning on, as long as each follows the one before, without those up to this number.
+/// Returns the consecutive records from the beginning of the file whose numbers are above `after`.
 fn records(bytes: &[u8], after: u64) -> Vec<Record> {
     let mut found: Vec<Record> = Vec::new();
     let mut rest = bytes;
@@ -157,7 +158,7 @@ fn records(bytes: &[u8], after: u64) -> Vec<Record> {
     found
 }
 
-/// The first record and what is behind it; none when there is no whole one.
+/// Returns the first record and the remaining bytes; `None` without a complete record.
 fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     let mut head = Cursor(bytes);
     let (length, sum) = (head.number()?, head.number()?);
@@ -178,7 +179,7 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some((Record { sequence, ticket, rows }, behind))
 }
 
-/// What is still to be read.
+/// The unread bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {
@@ -263,7 +264,7 @@ mod tests {
         assert_eq!(records(&whole, 4), all[4..]);
         assert_eq!(records(&whole, 6), []);
         let each = encoded(&all[..1]).len().max(encoded(&all[1..2]).len());
-        // The two next ones are written over the beginning; behind them stand old ones, whole or torn.
+        // The next two records overwrite the beginning; old ones, complete or torn, remain behind them.
         for many in 1..=2 {
             let next: Vec<Record> = (7..7 + many).map(|number| record(number, &["key"])).collect();
             let mut over = encoded(&next);

@@ -1,12 +1,12 @@
-//! What an address means. Nothing of it but hosts and ports ever gets into a text.
+//! Parsing of addresses. Only hosts and ports of an address ever appear in messages.
 
 use deadpool_redis::redis;
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 
-/// The port of a sentinel that is given without one.
+/// The default port of a sentinel.
 const SENTINEL_PORT: u16 = 26_379;
 
-/// What to connect to.
+/// The target of connections.
 #[derive(Debug, Clone)]
 pub enum Address {
     /// One server.
@@ -14,27 +14,27 @@ pub enum Address {
     /// Some servers of a cluster, which know the others.
     #[cfg_attr(not(feature = "redis-cluster"), allow(dead_code, reason = "only a build with clusters connects to one"))]
     Cluster(Vec<ConnectionInfo>),
-    /// Sentinels that know which server is the master now.
+    /// Sentinels that know the current master.
     #[cfg_attr(not(feature = "redis-sentinel"), allow(dead_code, reason = "only a build with sentinels asks them"))]
     Sentinel {
         /// The sentinels.
         nodes: Vec<ConnectionInfo>,
-        /// What they call it.
+        /// Their name of the master.
         master: String,
-        /// Login and database at the master.
+        /// The master's login and database.
         login: Box<RedisConnectionInfo>,
-        /// The master is spoken to with TLS; so are the sentinels.
+        /// True if master and sentinels use TLS.
         tls: bool,
     },
 }
 
 impl Address {
-    /// Reads an address: one of a single server as Redis clients know them, or
+    /// Parses an address: that of a single server in the usual Redis form, or
     /// `redis-cluster://[user][:password@]host:port,host:port`, or
-    /// `redis-sentinel://[user][:password@]host,host[/db]#master`. `rediss` in place of `redis` means TLS.
+    /// `redis-sentinel://[user][:password@]host,host[/db]#master`. `rediss` instead of `redis` means TLS.
     ///
     /// # Errors
-    /// A sentence on what is wrong, without any of the address.
+    /// A sentence with the mistake, without any part of the address.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         let (scheme, rest) = text.split_once("://").ok_or(FORM)?;
         match scheme {
@@ -46,7 +46,7 @@ impl Address {
         }
     }
 
-    /// Hosts and ports, for people.
+    /// Returns hosts and ports, for messages.
     pub fn place(&self) -> String {
         let listed = |nodes: &[ConnectionInfo]| nodes.iter().map(place).collect::<Vec<_>>().join(", ");
         match self {
@@ -66,17 +66,17 @@ fn place(info: &ConnectionInfo) -> String {
     }
 }
 
-/// What an address should look like.
+/// The expected form of an address.
 const FORM: &str = "must be an address such as redis://:password@host:6379/0";
 
 fn single(url: &str) -> Result<ConnectionInfo, &'static str> {
     let info = url.into_connection_info().map_err(|_| FORM)?;
-    // A commit is small and should not wait for company on its way.
+    // A commit is small and must not be delayed by Nagle's algorithm.
     let tcp = info.tcp_settings().clone().set_nodelay(true);
     Ok(info.set_tcp_settings(tcp))
 }
 
-/// The same login at several hosts.
+/// Parses several hosts with the same login.
 fn several(scheme: &str, rest: &str, port: Option<u16>) -> Result<Vec<ConnectionInfo>, &'static str> {
     let (rest, query) = rest.split_at(rest.find(['?', '#']).unwrap_or(rest.len()));
     let (login, hosts) = rest.rsplit_once('@').map_or(("", rest), |(login, hosts)| (login, hosts));
@@ -95,7 +95,7 @@ fn sentinel(scheme: &str, rest: &str) -> Result<Address, &'static str> {
     let (rest, master) = rest.rsplit_once('#').filter(|(_, master)| !master.is_empty()).ok_or(NAMED)?;
     let with_login = several(scheme, rest, Some(SENTINEL_PORT))?;
     let login = with_login.first().map(|info| info.redis_settings().clone()).ok_or(FORM)?;
-    // The login is the master's; sentinels know neither users nor databases of ours.
+    // The login belongs to the master; sentinels have no users or databases of the bot.
     let nodes = with_login.into_iter().map(|info| info.set_redis_settings(RedisConnectionInfo::default())).collect();
     Ok(Address::Sentinel { nodes, master: master.to_owned(), login: Box::new(login), tls: scheme == "rediss" })
 }

@@ -1,4 +1,5 @@
-//! Increments as commands. A script looks at the ticket first, so that a batch whose answer was lost is not counted twice.
+//! Increments as commands. A script checks the ticket first, so that a batch whose answer was lost is not counted
+//! twice.
 
 use ::redis::{Cmd, cmd};
 
@@ -8,10 +9,10 @@ use domain::counter::Counter;
 use domain::keys;
 use ports::Write;
 
-/// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
-/// for each counter the increment and the life (0: as it is). Text that is no counter, and keys of other types, are
-/// replaced. The server adds to one number itself; sums of several are exact up to 2^53. The mark comes first: should a later line
-/// ever fail, an increment is lost and not repeated for ever.
+/// Keys: the mark, then the counters. Arguments: the number of the batch (0: always count), the TTL of the mark, then
+/// for each counter the increment and the TTL (0: unchanged). Text that is not a counter and keys of other types are
+/// replaced. The server itself increments single numbers; sums of several are exact up to 2^53. The mark is written
+/// first: if a later line fails, an increment is lost instead of repeated forever.
 const SCRIPT: &str = r"
 local function sums(text, most)
     if not text then return nil end
@@ -50,7 +51,8 @@ end
 return 1
 ";
 
-/// The increments of a batch, all in one command, or one for each counter where these are spread over servers.
+/// Returns the commands of a batch's increments: one for all, or one for each counter if these are on different
+/// servers.
 pub fn commands(batch: &Batch, spread: bool) -> Vec<(&str, Cmd)> {
     let adds: Vec<Count> = batch.writes.iter().filter_map(Count::of).collect();
     let Some(first) = adds.first() else { return Vec::new() };
@@ -73,7 +75,7 @@ impl<'a> Count<'a> {
     fn of(write: &'a Write) -> Option<Self> {
         match write {
             Write::Add { key, by, ttl } => {
-                // The server takes a life of no length as the end of the key.
+                // The server would delete the key for a TTL of zero.
                 let life = ttl.map_or(0, |ttl| ttl.as_millis().clamp(1, TTL_MOST));
                 Some(Self { key, by: *by, life })
             }
@@ -84,7 +86,7 @@ impl<'a> Count<'a> {
 
 fn script(ticket: Option<&Ticket>, mark: Option<String>, adds: &[Count]) -> Cmd {
     let number = ticket.filter(|_| mark.is_some()).map_or(0, |ticket| ticket.number);
-    // Without a mark the first key is not looked at, but in a cluster it must be on the same server.
+    // Without a mark the first key is ignored, but in a cluster it must be on the same server.
     let mark = mark.unwrap_or_else(|| adds.first().map_or_else(String::new, |add| add.key.to_owned()));
     let mut eval = cmd("EVAL");
     eval.arg(SCRIPT).arg(adds.len() + 1).arg(mark);

@@ -1,4 +1,4 @@
-//! What a server's own settings can lose or break.
+//! Data loss and broken promises caused by a server's settings.
 //!
 //! Source: <https://redis.io/docs/latest/operate/oss_and_stack/management/persistence/> and
 //! <https://redis.io/docs/latest/develop/reference/eviction/>.
@@ -10,13 +10,13 @@ use ::redis::{RedisResult, cmd};
 use super::pool::Link;
 use ports::Keeping;
 
-/// The settings that matter, as patterns of `CONFIG GET`.
+/// The relevant settings, as patterns of `CONFIG GET`.
 const ASKED: [&str; 3] = ["append*", "maxmemory*", "save"];
 
 /// Reads the settings of the server.
 ///
 /// # Errors
-/// The server refuses `CONFIG`, as many that are rented do, or does not answer.
+/// The server refuses `CONFIG`, as many hosted ones do, or does not answer.
 pub async fn settings(link: &mut Link) -> RedisResult<BTreeMap<String, String>> {
     let mut settings = BTreeMap::new();
     for pattern in ASKED {
@@ -26,7 +26,7 @@ pub async fn settings(link: &mut Link) -> RedisResult<BTreeMap<String, String>> 
     Ok(settings)
 }
 
-/// What these settings can lose, and what they break.
+/// Returns the data that these settings can lose and the promises that they break.
 pub fn judged(settings: &BTreeMap<String, String>) -> Keeping {
     let value = |name: &str| settings.get(name).map_or("", String::as_str);
     let loses = match (value("appendonly"), value("appendfsync"), value("save")) {
@@ -79,7 +79,7 @@ mod tests {
             assert!(loses.as_ref().is_some_and(|loses| loses.contains(words)) && breaks.is_none(), "{loses:?}");
         }
         assert_eq!(of(&[("appendonly", "yes"), ("appendfsync", "always")]), Keeping::default());
-        assert_eq!(of(&[]), Keeping::default(), "nothing is known of a server that does not say");
+        assert_eq!(of(&[]), Keeping::default(), "unknown settings are not judged");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! The one connection to a server that all short requests share. Requests of several callers are on their way at once and are
-//! answered in order; a caller that stops waiting does not disturb the others.
+//! The shared connection of all short requests. Requests of several callers are pipelined and answered in order; a
+//! cancelled caller does not affect the others.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -15,16 +15,16 @@ use tokio::time::{Instant, timeout};
 
 use super::pool::Link;
 
-/// A connection that was silent for so long is asked whether it is still alive before it is used.
+/// The idle time after which a connection is tested before use.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// How long it may take to answer that.
+/// The timeout of that test.
 const ALIVE_WITHIN: Duration = Duration::from_millis(500);
 
-/// How long connecting may take, with encryption, login, and finding out where to connect to.
+/// The timeout of connecting, including TLS, login and the lookup of the server.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Makes connections of one kind.
+/// Creates connections of one kind.
 pub enum Connector {
     One(Client, AsyncConnectionConfig),
     #[cfg(feature = "redis-sentinel")]
@@ -33,15 +33,15 @@ pub enum Connector {
     Cluster(redis::cluster::ClusterClient),
 }
 
-/// The connection, and how it is made anew.
+/// The connection and its reconnection.
 pub struct Line {
     state: Mutex<State>,
-    /// The number of a connection on which a caller waited in vain.
+    /// The number of a connection on which a caller timed out.
     doubted: AtomicU64,
 }
 
-/// A request on the connection. One that is dropped without an answer speaks against the connection: it may be dead without
-/// saying so, and callers that each give up early would never find out.
+/// A request on the connection. If it is dropped without an answer, the connection is suspected: it may be dead, and
+/// callers that each time out early would never find out.
 pub struct Awaited<'a> {
     line: &'a Line,
     number: u64,
@@ -50,7 +50,7 @@ pub struct Awaited<'a> {
 struct State {
     connector: Connector,
     kept: Option<Kept>,
-    /// How many connections there were.
+    /// The number of connections created so far.
     made: u64,
     closed: bool,
 }
@@ -73,7 +73,7 @@ impl Line {
         Self { state, doubted: AtomicU64::new(0) }
     }
 
-    /// The connection and its number. One that is gone is replaced, also when that only shows now.
+    /// Returns the connection and its number. A lost connection is replaced, even if the loss is only detected now.
     pub async fn link(&self) -> RedisResult<(Link, u64)> {
         let mut state = self.state.lock().await;
         if state.closed {
@@ -102,12 +102,12 @@ impl Line {
         Ok((link, state.made))
     }
 
-    /// A request begins on the connection of this number.
+    /// Begins a request on the connection of this number.
     pub const fn awaited(&self, number: u64) -> Awaited<'_> {
         Awaited { line: self, number }
     }
 
-    /// The connection of this number is of no use any more.
+    /// Discards the connection of this number.
     pub async fn discard(&self, number: u64) {
         let mut state = self.state.lock().await;
         if state.made == number {
@@ -123,7 +123,7 @@ impl Line {
 }
 
 impl Awaited<'_> {
-    /// It has its answer, or its error.
+    /// Records that the request has its answer or error.
     pub const fn answered(self) {
         std::mem::forget(self);
     }
@@ -161,13 +161,13 @@ impl Connection {
     }
 }
 
-/// Lets the tasks run that are ready now. A look from outside of a task, which nothing wakes again, does not count.
+/// Lets the currently ready tasks run. A poll from outside of a task, after which no wake-up follows, does not count.
 pub async fn round() {
     let (mut seen, mut looks): (Option<Waker>, u8) = (None, 0);
     poll_fn(|context| {
         looks += 1;
         let same = seen.as_ref().is_some_and(|seen| seen.will_wake(context.waker()));
-        // One waker may look like two, so the third look is enough whatever they say.
+        // One waker may look like two, so the third poll always ends the round.
         if same || looks > 2 {
             return Poll::Ready(());
         }

@@ -1,4 +1,4 @@
-//! From an address to connections.
+//! Creates connections from an address.
 
 use std::time::Duration;
 
@@ -13,32 +13,31 @@ use super::line::{Connector, Line};
 use super::pool::Pool;
 use crate::OpenError;
 
-/// How long connecting may take, with encryption and login.
+/// The timeout of connecting, including TLS and login.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// How long an answer may take. What readers wait for is bounded more tightly above; this lets a large merge through a
-/// narrow line come to its end.
+/// The timeout of an answer. Reads have tighter timeouts above; this one lets a large merge finish on a slow line.
 pub const RESPONSE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long an idle connection may take to show that it is alive before it is replaced.
+/// The timeout of testing an idle connection before it is replaced.
 const ALIVE_WITHIN: Duration = Duration::from_millis(500);
 
-/// How many connections there are at most beside the shared one, for what takes long.
+/// The most connections besides the shared one, for long requests.
 const CONNECTIONS: usize = 4;
 
-/// How long a command waits for a free connection.
+/// The timeout of waiting for a free connection.
 const FREE_WITHIN: Duration = Duration::from_secs(1);
 
-/// Opens connections to one address, again and again if need be.
+/// Opens connections to one address, repeatedly if necessary.
 pub struct Opener {
     address: Address,
 }
 
 impl Opener {
-    /// For this address.
+    /// Creates the opener of this address.
     ///
     /// # Errors
-    /// The address is wrong; the sentence says how and holds nothing of it.
+    /// A sentence with the mistake, without any part of the address.
     pub fn new(address: &SecretString) -> Result<Self, String> {
         let address = Address::parse(address.expose_secret())?;
         match &address {
@@ -52,10 +51,10 @@ impl Opener {
         }
     }
 
-    /// Nothing is connected before it is used.
+    /// Creates the backend; connections are opened on use.
     ///
     /// # Errors
-    /// The client library refuses the address.
+    /// The client library rejects the address.
     pub fn open(&self) -> Result<Redis, OpenError> {
         let place = self.address.place();
         let failed = |reason| OpenError::Failed(format!("redis at {place}: {reason}"));
@@ -107,7 +106,7 @@ impl Opener {
                 Ok((pool.map_err(text)?, Connector::Sentinel(Box::new(client.map_err(text)?), config)))
             }
             #[cfg(not(all(feature = "redis-cluster", feature = "redis-sentinel")))]
-            _ => Err("this program was built without a feature that it needs".to_owned()),
+            _ => Err("this program was built without a required feature".to_owned()),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! One shape for the three kinds of server: a single one, one that sentinels name, and a cluster.
+//! One interface for the three kinds of server: single, behind sentinels, cluster.
 
 use deadpool_redis::{PoolError, redis};
 use redis::aio::{ConnectionLike, MultiplexedConnection};
@@ -7,7 +7,7 @@ use redis::{Cmd, Pipeline, RedisFuture, RedisResult, Value};
 #[cfg(feature = "redis-cluster")]
 mod cluster;
 
-/// Where connections come from that one caller has for itself.
+/// The source of separate connections.
 pub enum Pool {
     One(deadpool_redis::Pool),
     #[cfg(feature = "redis-sentinel")]
@@ -16,7 +16,7 @@ pub enum Pool {
     Cluster(deadpool_redis::cluster::Pool),
 }
 
-/// A connection, shared by many callers or one's own.
+/// A connection, shared or separate.
 pub enum Link {
     Shared(MultiplexedConnection),
     #[cfg(feature = "redis-cluster")]
@@ -28,11 +28,11 @@ pub enum Link {
     Cluster(deadpool_redis::cluster::Connection),
 }
 
-/// One server that holds keys.
+/// A server that holds keys.
 pub enum Node {
-    /// The one behind the connection.
+    /// The server of the connection.
     Only,
-    /// The one that holds this slot.
+    /// The server that holds this slot.
     #[cfg(feature = "redis-cluster")]
     Slot(u16),
 }
@@ -44,7 +44,7 @@ impl Pool {
             #[cfg(feature = "redis-sentinel")]
             Self::Sentinel(pool) => {
                 let mut connection = pool.get().await?;
-                // The pool's manager cannot be told when it connects.
+                // The pool's manager accepts no timeout on connecting.
                 connection.set_response_timeout(super::opener::RESPONSE_WITHIN);
                 Ok(Link::Sentinel(connection))
             }
@@ -53,7 +53,6 @@ impl Pool {
         }
     }
 
-    /// Drops the idle connections.
     pub fn forget_idle(&self) {
         match self {
             Self::One(pool) => drop(pool.retain(|_, _| false)),
@@ -76,7 +75,7 @@ impl Pool {
 }
 
 impl Link {
-    /// Closes the connection instead of giving it back.
+    /// Closes the connection instead of returning it to the pool.
     pub fn discard(self) {
         match self {
             Self::Shared(_) => {}
@@ -90,7 +89,7 @@ impl Link {
         }
     }
 
-    /// Keys may lie on different servers, and one command cannot concern two of them.
+    /// True if keys may be on different servers, so that one command must not concern two of them.
     pub const fn is_spread(&self) -> bool {
         match self {
             Self::Shared(_) | Self::One(_) => false,
@@ -101,8 +100,8 @@ impl Link {
         }
     }
 
-    /// Runs commands as one transaction. A cluster has none across its servers: there each key is written by itself, and
-    /// after an error some may be; writing them again is harmless.
+    /// Runs commands as one transaction. A cluster has none across servers: each key is written separately, and after
+    /// an error some may be written; writing them again is harmless.
     pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
         #[cfg(feature = "redis-cluster")]
         if let Some(connection) = self.cluster() {
@@ -119,7 +118,7 @@ impl Link {
         pipeline.exec_async(self).await
     }
 
-    /// The servers that hold keys.
+    /// Returns the servers that hold keys.
     #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]
     pub async fn nodes(&mut self) -> RedisResult<Vec<Node>> {
         #[cfg(feature = "redis-cluster")]
@@ -129,7 +128,7 @@ impl Link {
         Ok(vec![Node::Only])
     }
 
-    /// Asks one server.
+    /// Sends a command to one server.
     pub async fn ask(&mut self, node: &Node, command: Cmd) -> RedisResult<Value> {
         match node {
             Node::Only => command.query_async(self).await,

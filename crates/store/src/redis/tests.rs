@@ -14,10 +14,10 @@ use ports::Replaced;
 #[allow(dead_code, reason = "other tests use the rest")]
 mod server;
 
-/// The server's time passes by itself, so keys are not looked at in the last moment of their life.
+/// The server's time is real, so keys are not read shortly before their expiry.
 const EDGE: Duration = Duration::from_secs(5);
 
-/// Shortens every life that the server keeps, as if so many milliseconds had passed.
+/// Shortens every TTL on the server by this many milliseconds.
 const AGE: &str = "for _, key in ipairs(redis.call('KEYS', '*')) do \
                        local left = redis.call('PTTL', key) \
                        if left > 0 then redis.call('PEXPIRE', key, left - tonumber(ARGV[1])) end \

@@ -1,21 +1,20 @@
-//! Reads that were begun before anybody asked for them, so that they go out together with another request. Plain data, bounded, no
-//! waiting.
+//! Prefetched reads, sent together with another request. Plain data, bounded, without waiting.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
-/// How long an answer is kept that nobody asked for: others may write to the backend meanwhile.
+/// The time for which an unused answer is kept: other processes may write to the backend.
 pub const FRESH: Duration = Duration::from_millis(50);
 
-/// How many such reads there are at most; further ones are not begun.
+/// The most prefetches; further ones are not started.
 const MOST: usize = 256;
 
-/// The value of a key in the backend; the outer none says that it could not be read.
+/// The value of a key in the backend; the outer `None` means that the read failed.
 pub type Read = Option<Option<String>>;
 
-/// The reads that were begun, by key.
+/// The running prefetches by key.
 #[derive(Default)]
 pub struct Ahead {
     begun: HashMap<Box<str>, Begun>,
@@ -28,7 +27,8 @@ struct Begun {
 }
 
 impl Ahead {
-    /// A read of this key begins: its number, and where its answer goes. None when one is under way, or when there are too many.
+    /// Begins a read of this key; returns its number and the sender of its answer. Returns `None` if one is running or
+    /// there are too many.
     pub fn begin(&mut self, key: &str) -> Option<(u64, oneshot::Sender<Read>)> {
         if self.begun.len() >= MOST || self.begun.contains_key(key) {
             return None;
@@ -39,19 +39,19 @@ impl Ahead {
         Some((self.last, told))
     }
 
-    /// Where the answer for this key comes, for the first who asks.
+    /// Takes the receiver of a key's answer; only the first caller gets it.
     pub fn take(&mut self, key: &str) -> Option<oneshot::Receiver<Read>> {
         self.begun.remove(key).map(|begun| begun.answer)
     }
 
-    /// The key was written: what was read of it may be older.
+    /// Discards a read, because the key was written: the answer may be outdated.
     pub fn forget(&mut self, key: &str) {
         if !self.begun.is_empty() {
             self.begun.remove(key);
         }
     }
 
-    /// The answer of this read is too old now.
+    /// Discards an expired answer.
     pub fn over(&mut self, key: &str, number: u64) {
         if self.begun.get(key).is_some_and(|begun| begun.number == number) {
             self.begun.remove(key);

@@ -1,8 +1,8 @@
-//! Increments that are not durable yet: one sum for each key, and the batch of them that was handed to the backend.
+//! Increments that are not durable yet: one sum for each key, and the batch handed to the backend.
 //!
-//! An increment must be counted once, but a batch whose answer was lost may have been counted or not. So a batch is handed over
-//! again exactly as it was, under the same number, until the backend has taken it; what comes meanwhile waits for the next
-//! one. Plain data, no waiting.
+//! An increment must be counted exactly once, but a batch whose answer was lost may or may not have been counted. A
+//! batch is therefore resent unchanged, with the same number, until the backend has applied it; later increments wait
+//! for the next one. Plain data without waiting.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use domain::counter::Counter;
 use domain::ids::Timestamp;
 use ports::Write;
 
-/// What an entry weighs besides its key.
+/// The size of an entry besides its key, in bytes.
 const ENTRY_OVERHEAD: usize = 128;
 
 /// The increments of each key.
 pub struct Counts {
     waiting: BTreeMap<Arc<str>, Sum>,
     handed: BTreeMap<Arc<str>, Sum>,
-    /// The number of the batch that was handed over last.
+    /// The number of the last batch handed over.
     number: u64,
     bytes: usize,
     max_entries: usize,
@@ -34,12 +34,12 @@ struct Sum {
 }
 
 impl Counts {
-    /// Room for this many keys and bytes.
+    /// Creates counts with these bounds.
     pub const fn new(max_entries: usize, max_bytes: usize) -> Self {
         Self { waiting: BTreeMap::new(), handed: BTreeMap::new(), number: 0, bytes: 0, max_entries, max_bytes }
     }
 
-    /// Takes an increment; false when there is no room for it.
+    /// Adds an increment; returns false if a bound is reached.
     pub fn add(&mut self, key: &str, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
         let expires = ttl.map(|ttl| after(now, ttl));
         if let Some(sum) = self.waiting.get_mut(key) {
@@ -55,14 +55,16 @@ impl Counts {
         true
     }
 
-    /// Forgets what waits for this key: a later write replaces it. A batch that was handed over comes before that write.
+    /// Discards pending increments of a key, because a later write replaces it. A batch already handed over precedes
+    /// that write.
     pub fn replace(&mut self, key: &str) {
         if self.waiting.remove(key).is_some() {
             self.bytes -= weight(key);
         }
     }
 
-    /// The batch to hand over, and its number: the last one, as long as its outcome is unknown, else all that waits.
+    /// Returns the batch to send and its number: the last one while its outcome is unknown, else all pending
+    /// increments.
     pub fn hand_over(&mut self, now: Timestamp) -> (Vec<Write>, u64) {
         if self.handed.is_empty() && !self.waiting.is_empty() {
             self.handed = std::mem::take(&mut self.waiting);
@@ -71,13 +73,13 @@ impl Counts {
         let write = |(key, sum): (&Arc<str>, &Sum)| Write::Add {
             key: key.to_string(),
             by: sum.by,
-            // One whose life is over is counted all the same: the key itself may live on.
+            // An expired increment is still counted: the key itself may be live.
             ttl: sum.expires.map(|end| end.since(now).max(Duration::from_millis(1))),
         };
         (self.handed.iter().map(write).collect(), self.number)
     }
 
-    /// The backend has taken the batch of this number.
+    /// Records that the backend has applied the batch of this number.
     pub fn taken(&mut self, number: u64) {
         if number == self.number {
             self.bytes -= self.handed.keys().map(|key| weight(key)).sum::<usize>();
@@ -85,13 +87,13 @@ impl Counts {
         }
     }
 
-    /// What the backend may not have counted yet; none when it has all.
+    /// Returns the increments that the backend may not have counted yet, if any.
     pub fn of(&self, key: &str) -> Option<Counter> {
         let sums = [self.waiting.get(key), self.handed.get(key)];
         sums.into_iter().flatten().map(|sum| sum.by).reduce(Counter::plus)
     }
 
-    /// The same for all keys with this prefix.
+    /// Returns them for all keys with this prefix.
     pub fn with_prefix(&self, prefix: &str) -> Vec<(String, Counter)> {
         let mut found: BTreeMap<&str, Counter> = BTreeMap::new();
         for sums in [&self.waiting, &self.handed] {
@@ -104,7 +106,7 @@ impl Counts {
         found.into_iter().map(|(key, by)| (key.to_owned(), by)).collect()
     }
 
-    /// How many keys wait.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.handed.len()
     }

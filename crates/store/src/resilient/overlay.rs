@@ -1,4 +1,5 @@
-//! The writes that are not durable yet: the latest value of each key, bounded in number and bytes. Plain data, no waiting.
+//! Writes that are not durable yet: the latest value of each key, bounded in number and bytes. Plain data without
+//! waiting.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -12,36 +13,36 @@ use domain::ids::Timestamp;
 use domain::keys;
 use ports::Write;
 
-/// What an entry weighs besides its key and its value.
+/// The size of an entry besides its key and its value, in bytes.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// What the overlay knows of a key.
+/// The overlay's knowledge of a key.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Seen<'a> {
-    /// Nothing: the backend has the last word.
+    /// None: the backend decides.
     Unknown,
-    /// It is deleted, or its life is over.
+    /// It is deleted or expired.
     Gone,
     /// Its value.
     Live(&'a str),
 }
 
-/// All that was waiting at one moment.
+/// All pending writes at one moment.
 pub struct Snapshot {
-    /// The increments, then one write for each other key, with the life that remains.
+    /// The increments, then one write for each other key, with the remaining TTL.
     pub writes: Vec<Write>,
     /// The number of the batch of increments.
     pub counts: u64,
-    /// Everything up to this number is in it, or was dropped.
+    /// The number up to which all writes are included or were dropped.
     pub through: u64,
 }
 
 /// The latest value of each key that is not durable yet, and the increments of counters.
 pub struct Overlay {
-    /// Increments of keys whose value is not known here.
+    /// Increments of keys whose value is unknown here.
     pub counts: Counts,
     entries: BTreeMap<Arc<str>, Entry>,
-    /// The same entries in the order in which they are dropped when there is no room.
+    /// The same entries in the order of eviction.
     order: BTreeMap<(Rank, u64), Arc<str>>,
     bytes: usize,
     last: u64,
@@ -54,11 +55,11 @@ struct Entry {
     rank: Rank,
     value: Option<String>,
     expires: Option<Timestamp>,
-    /// Dropping it would bring back a deleted value.
+    /// True if dropping the entry would restore a deleted value.
     hides: bool,
 }
 
-/// What is dropped first when there is no room.
+/// The order of eviction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Rank {
     Expired,
@@ -67,14 +68,14 @@ enum Rank {
 }
 
 impl Overlay {
-    /// An empty overlay with room for this many entries and bytes.
+    /// Creates an empty overlay with these bounds.
     pub fn new(max_entries: usize, max_bytes: usize) -> Self {
         let counts = Counts::new(max_entries, max_bytes);
         Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
     }
 
-    /// Takes writes in order. Returns the number of living entries that were dropped to make room. A value that is larger than
-    /// all the room is dropped itself, and the key keeps what it had.
+    /// Adds writes in order. Returns the number of live entries that were evicted. A value larger than the whole bound
+    /// is dropped, and the key keeps its previous value.
     pub fn take(&mut self, writes: Vec<Write>, now: Timestamp) -> usize {
         let mut dropped = 0;
         for write in writes {
@@ -92,7 +93,7 @@ impl Overlay {
         dropped
     }
 
-    /// What is known of a key.
+    /// Returns the knowledge of a key.
     pub fn get(&self, key: &str, now: Timestamp) -> Seen<'_> {
         match self.entries.get(key) {
             None => Seen::Unknown,
@@ -100,7 +101,7 @@ impl Overlay {
         }
     }
 
-    /// The first keys with this prefix and what is known of them, up to and including the `limit`th live one.
+    /// Returns the first keys with this prefix and their values, up to and including the `limit`th live one.
     pub fn scan(&self, prefix: &str, limit: usize, now: Timestamp) -> Vec<(String, Option<String>)> {
         let mut live = 0;
         let mut found = Vec::new();
@@ -119,14 +120,14 @@ impl Overlay {
         found
     }
 
-    /// Everything that waits; of increments only what is handed over now.
+    /// Returns all pending writes; of the increments, only the batch to be sent now.
     pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
         let (mut writes, counts) = self.counts.hand_over(now);
         writes.extend(self.entries.iter().map(|(key, entry)| entry.to_write(key, now)));
         Snapshot { writes, counts, through: self.last }
     }
 
-    /// Forgets what is durable: all entries up to this number, and the increments of this batch.
+    /// Removes durable entries: those up to this number, and the increments of this batch.
     pub fn settle(&mut self, through: u64, counts: u64) {
         self.counts.taken(counts);
         for rank in [Rank::Expired, Rank::Expendable, Rank::Essential] {
@@ -137,7 +138,7 @@ impl Overlay {
         }
     }
 
-    /// Gives back the room of values whose life is over. What remains of them only hides older values in the backend.
+    /// Releases the memory of expired values. Their remaining entries only hide older values in the backend.
     pub fn expire(&mut self, now: Timestamp) {
         for (key, entry) in &mut self.entries {
             if entry.value.is_none() || entry.seen(now) != Seen::Gone {
@@ -152,23 +153,23 @@ impl Overlay {
         }
     }
 
-    /// The number of the last write taken.
+    /// Returns the number of the last write.
     pub const fn last(&self) -> u64 {
         self.last
     }
 
-    /// How many keys wait.
+    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.entries.len() + self.counts.len()
     }
 
-    /// What they weigh, in bytes.
+    /// Returns the size in bytes.
     #[cfg(test)]
     pub const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Adds to what is known here, or else to what waits to be added; false when there is no room.
+    /// Adds an increment to a known value, or else to the pending increments; returns false if a bound is reached.
     fn add(&mut self, key: String, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
         let Some(entry) = self.entries.get(key.as_str()) else {
             self.last += 1;
@@ -234,7 +235,7 @@ impl Entry {
     }
 }
 
-/// The moment at which a life that begins now is over.
+/// Returns the expiry of a TTL that begins now.
 pub fn after(now: Timestamp, ttl: Duration) -> Timestamp {
     let millis = u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX);
     Timestamp(now.0.saturating_add(millis))

@@ -1,4 +1,4 @@
-//! Reads of the backend, each within a deadline.
+//! Reads of the backend with deadlines.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::{Pin, pin};
@@ -19,7 +19,7 @@ use domain::panic;
 use ports::StoreStatus;
 
 impl<B: Backend> Shared<B> {
-    /// What the backend answers, when it can be read and answers in time.
+    /// Returns the backend's answer, if it can be read and answers in time.
     pub async fn read_backend<T>(
         &self,
         backend: &Arc<B>,
@@ -47,7 +47,7 @@ impl<B: Backend> Shared<B> {
         None
     }
 
-    /// The value of a key in the backend; the outer none says that it cannot be read.
+    /// Returns the value of a key in the backend; the outer `None` means that it cannot be read.
     pub async fn read_one(&self, backend: &Arc<B>, key: &str) -> Read {
         self.take_along(&self.lock());
         let (deadline, begun) = (self.short.lock().deadline(), Instant::now());
@@ -58,7 +58,7 @@ impl<B: Backend> Shared<B> {
         read
     }
 
-    /// Begins to read a key that is about to be asked for.
+    /// Prefetches a key that will be read soon.
     pub fn read_ahead(self: &Arc<Self>, key: String) {
         let (backend, number, told) = {
             let mut state = self.lock();
@@ -73,7 +73,7 @@ impl<B: Backend> Shared<B> {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let read = shared.read_one(&backend, &key).await;
-            // It may be written meanwhile, and then nobody asks for this answer.
+            // If the key was written in the meantime, the answer has no receiver.
             let _ = told.send(read);
             sleep(FRESH).await;
             shared.lock().ahead.over(&key, number);
@@ -81,7 +81,7 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-/// Waits for a call, as long as it makes a step within each deadline, and [`SCAN_STEPS`] deadlines at most.
+/// Waits for a call while it makes a step within each deadline, for at most [`SCAN_STEPS`] deadlines.
 async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output = T>) -> Result<T, Elapsed> {
     let mut call = pin!(call);
     let mut seen = steps.count();
@@ -94,11 +94,11 @@ async fn patient<T>(deadline: Duration, steps: &Steps, call: impl Future<Output 
     in_time(deadline, call).await
 }
 
-/// A timer that rings so much too late says that this process did not run meanwhile.
+/// The delay of a timer that indicates that this process was suspended.
 const STALLED: Duration = Duration::from_millis(50);
 
-/// Waits for a call. When this process itself did not run for a while, the answer may lie there unread: the call gets its time once
-/// more.
+/// Waits for a call with a deadline. If this process was suspended, the answer may be waiting unread, so the call gets
+/// its time once more.
 pub async fn in_time<F: Future>(deadline: Duration, mut call: Pin<&mut F>) -> Result<F::Output, Elapsed> {
     let due = Instant::now() + deadline;
     match timeout(deadline, call.as_mut()).await {
@@ -118,7 +118,7 @@ mod tests {
         let (answer, asked) = tokio::sync::oneshot::channel();
         tokio::spawn(async move {
             sleep(Duration::from_millis(20)).await;
-            // What lies between the socket and the caller takes a few rounds.
+            // The layers between the socket and the caller need a few rounds.
             for _ in 0..8 {
                 yield_now().await;
             }

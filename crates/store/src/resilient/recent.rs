@@ -1,6 +1,6 @@
-//! Histories as they were last seen. A conversation that goes on need not ask the backend again for what was written here, where
-//! no other process writes; and in the time in which the backend cannot be read nothing begins anew, or the short new history would
-//! replace the long one afterwards. Plain data, bounded, no waiting.
+//! A cache of recent histories. If no other process writes to the backend, a continuing conversation needs no read.
+//! While the backend cannot be read, the cache also prevents a new short history from later overwriting the long one.
+//! Plain data, bounded, without waiting.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use super::overlay::after;
 use domain::ids::Timestamp;
 use domain::keys;
 
-/// How many histories are kept.
+/// The most cached histories.
 const ENTRIES: usize = 10_000;
 
-/// How many bytes of keys and values are kept.
+/// The most bytes of keys and values.
 const BYTES: usize = 8 * 1024 * 1024;
 
-/// How long a history is kept that was read, because its remaining life is unknown.
+/// The TTL of a history that was read, because its remaining one is unknown.
 const READ_LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// The histories that were seen last.
+/// The recent histories.
 #[derive(Default)]
 pub struct Recent {
     entries: HashMap<Arc<str>, Entry>,
-    /// The same keys, the one that was seen longest ago first.
+    /// The same keys, least recently used first.
     order: BTreeMap<u64, Arc<str>>,
     bytes: usize,
     last: u64,
@@ -33,21 +33,21 @@ struct Entry {
     number: u64,
     value: Box<str>,
     expires: Option<Timestamp>,
-    /// It was written here, so its end is known; else it was read.
+    /// True if it was written here, so that its expiry is known; false if it was read.
     written: bool,
 }
 
 impl Recent {
-    /// A value was written, to live so long. Keys of other kinds are ignored: their owners remember them.
+    /// Caches a written value with its TTL. Other kinds of keys are ignored: their owners cache them.
     pub fn wrote(&mut self, key: &str, value: &str, ttl: Option<Duration>, now: Timestamp) {
         let expires = ttl.map(|ttl| after(now, ttl));
         self.keep(key, Entry { number: 0, value: value.into(), expires, written: true });
     }
 
-    /// A key was read from the backend.
+    /// Caches a value read from the backend.
     pub fn read(&mut self, key: &str, value: Option<&str>, now: Timestamp) {
         match value {
-            // What we wrote ourselves has a known end.
+            // The expiry of a value written here is known.
             Some(value) if self.entries.get(key).is_some_and(|entry| &*entry.value == value) => {}
             Some(value) => {
                 let expires = Some(after(now, READ_LIFE));
@@ -57,7 +57,7 @@ impl Recent {
         }
     }
 
-    /// A key is gone.
+    /// Evicts a key.
     pub fn forget(&mut self, key: &str) {
         if let Some((key, entry)) = self.entries.remove_entry(key) {
             self.order.remove(&entry.number);
@@ -65,13 +65,13 @@ impl Recent {
         }
     }
 
-    /// What a key held when it was last seen, unless its life is over.
+    /// Returns the cached value, unless it has expired.
     pub fn get(&self, key: &str, now: Timestamp) -> Option<String> {
         self.entries.get(key).and_then(|entry| entry.living(now))
     }
 
-    /// What was written to a key here, unless its life is over. Where no other process writes this is what the backend holds, or soon
-    /// will.
+    /// Returns a value written here, unless it has expired. Without other writers, the backend has this value or will
+    /// have it soon.
     pub fn written(&self, key: &str, now: Timestamp) -> Option<String> {
         self.entries.get(key).filter(|entry| entry.written).and_then(|entry| entry.living(now))
     }

@@ -1,4 +1,4 @@
-//! What callers and the writer task share: the overlay, how the store is, and how far the writes have come.
+//! State shared by callers and the writer task: the overlay, the status, and the progress of writes.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
 use std::sync::Arc;
@@ -18,26 +18,26 @@ use domain::ids::Timestamp;
 use domain::patience::Patience;
 use ports::{Clock, Keeping, StoreStatus, Write};
 
-/// What callers and the writer task share.
+/// State shared by callers and the writer task.
 pub struct Shared<B> {
     pub clock: Arc<dyn Clock>,
     pub limits: Limits,
-    /// Names this store to its backend.
+    /// The name of this store at its backend.
     pub writer: Arc<str>,
     state: Mutex<State<B>>,
     pub progress: watch::Sender<Progress>,
-    /// There is something to do.
+    /// Signals that there is work.
     pub dirty: Notify,
-    /// Gathering ends: there is so much to do, or a caller waits for it.
+    /// Ends gathering: there is enough work, or a caller is waiting.
     pub enough: Notify,
-    /// Something else is about to be sent to the backend.
+    /// Signals that another request is about to be sent to the backend.
     pub company: Notify,
     pub closing: CancellationToken,
-    /// A clock that never jumps.
+    /// A monotonic clock.
     pub steady: Steady,
-    /// How long reads and decisions about limits are waited for.
+    /// The deadline of reads and limit decisions.
     pub short: Mutex<Patience>,
-    /// How long commits are waited for.
+    /// The deadline of commits.
     pub commits: Mutex<Patience>,
 }
 
@@ -47,34 +47,35 @@ pub struct State<B> {
     pub ahead: Ahead,
     pub status: StoreStatus,
     pub backend: Option<Arc<B>>,
-    /// Reads may ask the backend.
+    /// True if the backend may be read.
     reads: bool,
-    /// Living entries dropped since the last warning about it.
+    /// Live entries evicted since the last warning.
     pub dropped: usize,
-    /// What is known of members' limits.
+    /// The known limits of members.
     pub decision: KnownLimits,
-    /// What the settings of the server behind the backend can lose or break.
+    /// Data loss and broken promises caused by the server's settings.
     pub keeping: Keeping,
 }
 
-/// How far the numbered writes have come.
+/// The progress of numbered writes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
-    /// Everything up to this one is on its way to the backend.
+    /// The number up to which writes were sent to the backend.
     sent: u64,
-    /// Everything up to this one is durable, but for what failed.
+    /// The number up to which writes are durable, except for failed ones.
     durable: u64,
-    /// The writes after the first and up to the second number were not durable when the store last gave up on waiting ones.
+    /// The range of writes (exclusive start, inclusive end) that were not durable when the store last gave up on
+    /// pending ones.
     failed: (u64, u64),
 }
 
 impl Progress {
-    /// The write with this number is on its way to the backend, or nobody waits for it any more.
+    /// True if the write with this number was sent to the backend, or its durability is already decided.
     pub const fn is_sent(self, number: u64) -> bool {
         number <= self.sent || self.of(number).is_some()
     }
 
-    /// Whether the write with this number became durable; none while it is under way.
+    /// True if the write with this number became durable; `None` while it is pending.
     pub const fn of(self, number: u64) -> Option<bool> {
         if self.failed.0 < number && number <= self.failed.1 {
             Some(false)
@@ -124,7 +125,7 @@ impl<B: Backend> Shared<B> {
         self.state.lock()
     }
 
-    /// Makes writes visible. Gives the number to wait for, or none when their durability cannot be promised.
+    /// Makes writes visible. Returns the number to wait for, or `None` if their durability cannot be promised.
     pub fn take(&self, writes: Vec<Write>) -> Option<u64> {
         let mut state = self.lock();
         let now = self.clock.now();
@@ -151,28 +152,28 @@ impl<B: Backend> Shared<B> {
         Some(state.overlay.last())
     }
 
-    /// Something is about to be sent to a backend on a server: writes that wait for company may go along.
+    /// Lets waiting writes join a request that is about to be sent to a server.
     pub fn take_along(&self, state: &State<B>) {
         if B::SHARED && self.progress.borrow().sent < state.overlay.last() {
             self.company.notify_one();
         }
     }
 
-    /// Everything that waits, the backend to put it into, and whether that was failing before.
+    /// Returns all pending writes, the backend for them, and true if that backend was failing before.
     pub fn pending(&self) -> (Snapshot, Option<Arc<B>>, bool) {
         let mut state = self.lock();
         let now = self.clock.now();
         (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
     }
 
-    /// Everything up to this number is on its way to the backend.
+    /// Records that everything up to this number was sent to the backend.
     pub fn sent(&self, through: u64) {
         if B::SHARED {
             self.progress.send_modify(|progress| progress.sent = progress.sent.max(through));
         }
     }
 
-    /// The backend has everything up to this number, and the increments of this batch.
+    /// Records that the backend has everything up to this number, and the increments of this batch.
     pub fn settled(&self, through: u64, counts: u64, backend: Option<Arc<B>>) {
         let mut state = self.lock();
         state.overlay.settle(through, counts);
@@ -181,12 +182,12 @@ impl<B: Backend> Shared<B> {
         if state.status != StoreStatus::Ready {
             state.status = StoreStatus::Ready;
             gauge!("staffai_store_degraded").set(0.0);
-            tracing::info!(event = "store.recovered", "the store answers again; what memory kept is merged back");
+            tracing::info!(event = "store.recovered", "the store has recovered; writes kept in memory were merged");
         }
         self.progress.send_modify(|progress| progress.durable = progress.durable.max(through));
     }
 
-    /// The backend failed: all waiting calls resolve, and memory serves.
+    /// Records a failure of the backend: all waiting calls resolve, and memory serves.
     pub fn degrade(&self, failure: &BackendError, opened: Option<Arc<B>>) {
         let mut state = self.lock();
         match failure {
@@ -197,7 +198,7 @@ impl<B: Backend> Shared<B> {
         self.mark_degraded(&mut state, failure.to_string());
     }
 
-    /// The server behind the backend says this of its settings.
+    /// Records the findings about the server's settings.
     pub fn keeps(&self, keeping: &Keeping) {
         let before = std::mem::replace(&mut self.lock().keeping, keeping.clone());
         if before == *keeping {
@@ -211,13 +212,12 @@ impl<B: Backend> Shared<B> {
         }
     }
 
-    /// A read failed. The backend that failed may have been replaced since, and then it does not matter. True if the store was well
-    /// until then.
+    /// Records a failed read; ignored if that backend was replaced. Returns true if the store was healthy before.
     pub fn read_failed(&self, backend: &Arc<B>, failure: &BackendError) -> bool {
         self.call_failed(backend, failure, false)
     }
 
-    /// The same of a decision about limits. A backend that cannot write may still be read.
+    /// Records a failed limit decision. A backend that cannot write may still be readable.
     pub fn decision_failed(&self, backend: &Arc<B>, failure: &BackendError) -> bool {
         self.call_failed(backend, failure, true)
     }
@@ -248,13 +248,13 @@ impl<B: Backend> Shared<B> {
         state.status = StoreStatus::Degraded(reason);
     }
 
-    /// Tells all who wait for a write taken so far that it is not durable.
+    /// Tells all waiting callers that their writes are not durable.
     fn fail_waiting(&self, state: &State<B>) {
         let last = state.overlay.last();
         self.progress.send_modify(|progress| progress.failed = (progress.durable, last));
     }
 
-    /// Ends the service; gives the backend back, and how many keys never became durable.
+    /// Ends the service; returns the backend and the number of keys that never became durable.
     pub fn shut(&self) -> (Option<Arc<B>>, usize) {
         let mut state = self.lock();
         self.fail_waiting(&state);
@@ -267,7 +267,7 @@ impl<B: Backend> Shared<B> {
     }
 }
 
-/// A name that no other opened store has, on this machine or another: the moment alone could be shared.
+/// Returns a globally unique name; a timestamp alone could be shared.
 fn writer_name(now: Timestamp) -> Arc<str> {
     let chance = RandomState::new().build_hasher().finish();
     format!("{:x}-{:x}-{chance:x}", now.0, std::process::id()).into()

@@ -11,7 +11,7 @@ use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
 use crate::{BackendError, Batch};
 
-/// What a [`Faulty`] backend does instead of its work.
+/// The behaviour of a [`Faulty`] backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Well,
@@ -19,7 +19,7 @@ enum Mood {
     Breaks,
     Hangs,
     Panics,
-    /// It does its work and then fails to say so.
+    /// It works, but its answer is lost.
     LosesAnswers,
 }
 
@@ -30,7 +30,7 @@ struct Switches {
     opened: AtomicUsize,
     applied: AtomicUsize,
     swept: AtomicUsize,
-    /// Ends all hanging.
+    /// Ends all hanging calls.
     released: Notify,
 }
 
@@ -55,7 +55,7 @@ impl Switches {
     }
 }
 
-/// The real backend behind switches.
+/// The real backend with switches.
 struct Faulty {
     real: Embedded,
     switches: Arc<Switches>,
@@ -253,7 +253,7 @@ async fn a_history_that_was_written_here_is_not_asked_for_where_nobody_else_writ
     assert_eq!(world.store.get("discord_context:1:1").await.as_deref(), Some("long"));
     assert!(!world.degraded());
     assert_eq!(world.store.get("a").await, None);
-    assert!(world.degraded(), "what memory does not know is asked for");
+    assert!(world.degraded(), "unknown keys are read from the backend");
     world.store.close(CLOSING).await;
 }
 
@@ -312,7 +312,7 @@ async fn a_late_commit_is_awaited_and_never_overtaken() {
     assert!(!world.store.write(vec![put("a", "old")]).await);
     assert!(!world.store.write(vec![put("a", "new")]).await);
     world.switches.set(Mood::Well, Mood::Well);
-    // The first commit still hangs, so nothing else may have been applied, however often the writer looked.
+    // The first commit still hangs, so no other may have been applied, regardless of the number of retries.
     tokio::time::sleep(QUICK.retry_most * 5).await;
     assert_eq!(world.switches.applied.load(Ordering::SeqCst), 0);
     world.switches.released.notify_waiters();
@@ -363,7 +363,7 @@ async fn what_is_waited_for_does_not_wait_for_company() {
     let world = World::new(Limits { gather: Duration::from_secs(60 * 60), ..QUICK }).await;
     let joined = world.store.write(vec![put("a", "1")]);
     assert!(world.store.commit(vec![put("b", "1")]).await);
-    assert!(joined.await, "what waited already goes with it");
+    assert!(joined.await, "pending writes join it");
     world.close_and_read().await;
 }
 
@@ -395,7 +395,7 @@ async fn the_writer_sweeps_again_and_again() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(CLOSING, swept).await.expect("the sweep comes");
+    timeout(CLOSING, swept).await.expect("the sweep happens");
     world.store.close(CLOSING).await;
 }
 
@@ -407,7 +407,7 @@ async fn increments_of_an_outage_are_merged_back_once() {
         world.switches.set(Mood::Well, mood);
         for _ in 0..3 {
             assert!(!world.store.write(vec![add("a", 1), add("b", 2)]).await, "{mood:?}");
-            // Some of it is in doubt by then, some came later.
+            // Some of these writes are in doubt by then, some are later.
             tokio::time::sleep(QUICK.retry_most).await;
         }
         world.switches.set(Mood::Well, Mood::Well);

@@ -1,7 +1,7 @@
-//! The one task that talks to the backend for writing: it gathers, commits, sweeps, and tries again.
+//! The writer task of the backend: gathers, commits, sweeps and retries.
 //!
-//! At most one job is under way. A job that missed its deadline is not abandoned but awaited further before the next one is
-//! begun: two commits can never overtake each other, and a hanging backend holds one thread, not one more each retry.
+//! At most one job is running. A job that missed its deadline is awaited before the next one begins: two commits never
+//! overtake each other, and a hanging backend occupies one thread instead of one per retry.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -25,68 +25,67 @@ use ports::{Keeping, StoreStatus};
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
 
-/// The writer task's own state.
+/// The writer task's state.
 pub struct Writer<B: Backend> {
     shared: Arc<Shared<B>>,
     open: Open<B>,
     flight: Option<Flight<B>>,
     backoff: Duration,
     next_sweep: Instant,
-    /// When the last commit began.
+    /// The start of the last commit.
     committed: Option<Instant>,
 }
 
-/// A job under way.
+/// A running job.
 struct Flight<B> {
-    /// The writes up to the first number are in it, and decisions about limits up to the second.
+    /// The numbers up to which writes and limit decisions are included.
     through: (u64, u64),
-    /// The number of the batch of increments that is in it.
+    /// The number of the included batch of increments.
     counts: u64,
-    /// How many writes those are.
+    /// The number of included writes.
     writes: usize,
     begun: Instant,
     task: JoinHandle<Landed<B>>,
 }
 
-/// A job that came to its end.
+/// A finished job.
 struct Landed<B> {
-    /// The backend it used, if it got that far.
+    /// The backend that it used, if any.
     backend: Option<Arc<B>>,
-    /// What the server behind it says of its settings, where it was asked.
+    /// The findings about the server's settings, if they were read.
     keeping: Option<Keeping>,
     result: Result<Done, Trouble>,
 }
 
-/// What a job achieved.
+/// The result of a job.
 enum Done {
-    /// With what earlier lives wrote down of limits, where that was asked for.
+    /// Committed, with the limits written by earlier processes if requested.
     Committed(Option<Vec<(String, String)>>),
     Swept {
         more: bool,
     },
 }
 
-/// What a job met.
+/// The failure of a job.
 enum Trouble {
     Open(OpenError),
     Backend(BackendError),
 }
 
-/// What a job is to do.
 enum Job {
-    /// Put these into the backend; ask it something first when it was failing, because there may be nothing to put.
+    /// Commits these writes. If the backend was failing, tests it first, because there may be no writes.
     Commit {
         batch: Batch,
         changes: Vec<Changes>,
         probe: bool,
-        /// Read what earlier lives wrote down of limits.
+        /// True if limits written by earlier processes must be read.
         load: bool,
     },
     Sweep,
 }
 
 impl<B: Backend> Writer<B> {
-    /// A writer that has not opened its backend yet.
+    /// Creates a writer that has not opened its backend yet.
     pub fn new(shared: Arc<Shared<B>>, open: Open<B>) -> Self {
         let backoff = shared.limits.retry_first;
         let next_sweep = Instant::now() + shared.limits.sweep;
@@ -109,10 +108,10 @@ impl<B: Backend> Writer<B> {
         Ok(())
     }
 
-    /// Works until the store is closed.
+    /// Runs until the store is closed.
     pub async fn run(mut self) {
-        // The backend's panics end in their own task. This is for the unthinkable: a writer that dies would leave every
-        // write waiting for ever.
+        // Panics of the backend end in their own task. This catches a panic of the writer itself, which would leave
+        // every write pending forever.
         while let Err(caught) = AssertUnwindSafe(self.work()).catch_unwind().await {
             let reason = panic::text(caught.as_ref());
             tracing::error!(reason, "the store's writer panicked and starts again");
@@ -152,7 +151,6 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Waits for something to do.
     async fn idle(&self) {
         select! {
             () = self.shared.dirty.notified() => {}
@@ -161,7 +159,8 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Lets more writes join the next commit. It goes along with another request to a server, unless one just did.
+    /// Lets more writes join the next commit. The commit is sent along with another request to a server, unless one
+    /// just was.
     async fn gather(&self) {
         let gather = self.shared.limits.gather;
         let company = async {
@@ -180,7 +179,7 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Waits before the backend is tried again.
+    /// Waits for the backoff.
     async fn pause(&mut self) {
         select! {
             () = sleep(self.backoff) => {}
@@ -226,8 +225,8 @@ impl<B: Backend> Writer<B> {
         Flight { through, counts, writes, begun: Instant::now(), task }
     }
 
-    /// Waits for a job, but not longer than the deadline. That of an ordinary commit follows what commits usually take; a long one,
-    /// and those of a store that fails, get all the time there is.
+    /// Waits for a job until its deadline. The deadline of an ordinary commit adapts to recent commits; a large one,
+    /// and those of a failing store, get the full time.
     async fn watch(&mut self, mut flight: Flight<B>) {
         let well = self.shared.lock().status == StoreStatus::Ready;
         let usual = well && (1..=GATHERED_ENOUGH).contains(&flight.writes);
@@ -276,7 +275,7 @@ impl<B: Backend> Writer<B> {
             Ok(caught) => format!("the backend panicked: {}", panic::text(caught.as_ref())),
             Err(error) => format!("the backend's task ended: {error}"),
         };
-        tracing::error!(reason, "the store's backend failed badly and will be opened anew");
+        tracing::error!(reason, "the store's backend failed and will be reopened");
         self.shared.degrade(&BackendError::Broken(reason), None);
     }
 
@@ -297,7 +296,7 @@ impl<B: Backend> Writer<B> {
     }
 }
 
-/// Does one job, in a task of its own so that a panic ends here.
+/// Runs one job in a separate task, which contains panics.
 async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -> Landed<B> {
     let backend = match backend {
         Some(backend) => backend,
@@ -305,7 +304,7 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
             Ok(Ok(backend)) => Arc::new(backend),
             Ok(Err(error)) => return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) },
             Err(error) => {
-                let error = OpenError::Failed(format!("opening the backend ended badly: {error}"));
+                let error = OpenError::Failed(format!("opening the backend failed: {error}"));
                 return Landed { backend: None, keeping: None, result: Err(Trouble::Open(error)) };
             }
         },

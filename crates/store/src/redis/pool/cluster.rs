@@ -1,4 +1,4 @@
-//! What is different in a cluster: no transaction across servers, and every server has keys of its own.
+//! Cluster specifics: no transaction across servers, and separate keys on every server.
 
 use std::collections::BTreeMap;
 
@@ -10,11 +10,10 @@ use redis::{Cmd, ErrorKind, RedisError, RedisResult, Value, cmd};
 
 use super::Node;
 
-/// How many keys are written at the same time.
+/// The most keys written concurrently.
 const AT_ONCE: usize = 64;
 
-/// Runs the last command of each key. What stands before another one of the same key would change nothing: the other
-/// replaces the key as a whole.
+/// Runs the last command of each key. Earlier ones would have no effect, because the last one replaces the whole key.
 pub async fn apply<'a>(
     connection: &ClusterConnection,
     commands: impl Iterator<Item = (&'a str, Cmd)> + Send,
@@ -27,8 +26,8 @@ pub async fn apply<'a>(
     stream::iter(sent).buffer_unordered(AT_ONCE).try_collect().await
 }
 
-/// All servers that hold slots, each by one of its slots: unlike an address that is known to the cluster's clients by one
-/// name only.
+/// Returns all servers that hold slots, each identified by one of its slots: clients may know a server under another
+/// address.
 pub async fn nodes(connection: &mut ClusterConnection) -> RedisResult<Vec<Node>> {
     let mut ask = cmd("CLUSTER");
     ask.arg("NODES");
@@ -41,13 +40,14 @@ pub async fn nodes(connection: &mut ClusterConnection) -> RedisResult<Vec<Node>>
     Ok(nodes)
 }
 
-/// Asks the server that holds this slot.
+/// Sends a command to the server that holds this slot.
 pub async fn ask(connection: &mut ClusterConnection, slot: u16, command: Cmd) -> RedisResult<Value> {
     let there = SingleNodeRoutingInfo::SpecificNode(Route::new(slot, SlotAddr::Master));
     connection.route_command(command, RoutingInfo::SingleNode(there)).await
 }
 
-/// `id address flags master ping pong epoch state slot...`, where a slot is `7`, `0-99` or, while it moves, `[7->-id]`.
+/// Parses `id address flags master ping pong epoch state slot...`, where a slot is `7`, `0-99` or, while it moves,
+/// `[7->-id]`.
 fn first_slot(line: &str) -> Option<u16> {
     let mut words = line.split_whitespace();
     words.nth(2)?.split(',').find(|flag| *flag == "master")?;
