@@ -79,7 +79,10 @@ async fn a_child_sees_only_what_its_entry_says() {
 async fn usual_mistakes_are_told_apart() {
     let missing = try_connect(&stdio("no-such-program", &[])).await.err().unwrap();
     assert_eq!(missing.kind, ConnectErrorKind::CommandNotFound);
-    assert_eq!(missing.to_string(), "there is no program no-such-program; install it, or set command to its full path");
+    assert_eq!(
+        missing.to_string(),
+        "the program no-such-program does not exist; install it, or set command to its full path"
+    );
     let path = try_connect(&stdio("/no/such/program", &[])).await.err().unwrap();
     assert_eq!(path.kind, ConnectErrorKind::CommandNotFound);
     let data = root().join("Cargo.toml");

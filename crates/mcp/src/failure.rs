@@ -12,7 +12,7 @@ pub(super) const MESSAGE_MAX: usize = 400;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
     /// The program does not exist.
-    #[error("there is no program {0}")]
+    #[error("the program {0} does not exist")]
     CommandNotFound(String),
     /// The program cannot be started, for this reason.
     #[error("{0}")]

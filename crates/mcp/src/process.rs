@@ -231,7 +231,7 @@ async fn hear(mut stream: impl AsyncRead + Unpin, words: Arc<Mutex<Vec<u8>>>) {
 /// The program or its working directory does not exist.
 pub(super) fn find(command: &Command) -> Result<PathBuf, Failure> {
     if let Some(cwd) = command.cwd.as_ref().filter(|cwd| !cwd.is_dir()) {
-        return Err(Failure::NotStarted(format!("its cwd {} is no folder", cwd.display())));
+        return Err(Failure::NotStarted(format!("its cwd {} is not a folder", cwd.display())));
     }
     let missing = || Failure::CommandNotFound(command.program.clone());
     if command.program.contains('/') {
@@ -242,7 +242,7 @@ pub(super) fn find(command: &Command) -> Result<PathBuf, Failure> {
         };
         return match runnable(&path) {
             Some(true) => Ok(path),
-            Some(false) => Err(Failure::NotStarted(format!("{} is no program that may be run", path.display()))),
+            Some(false) => Err(Failure::NotStarted(format!("{} is not an executable program", path.display()))),
             None => Err(missing()),
         };
     }
