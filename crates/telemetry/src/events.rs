@@ -1,6 +1,6 @@
-//! The name of every event that the log can say. Dashboards and alerts are built on these names: they are never renamed.
+//! The names of all log events. Dashboards and alerts depend on them, so they are never renamed.
 
-/// Each event and what it means. A test of the repository checks that the source says no other.
+/// Each event and its meaning. A repository test checks that the source uses no other.
 pub const EVENTS: &[(&str, &str)] = &[
     ("actor.started", "an actor started"),
     ("actor.stopped", "an actor stopped as intended"),

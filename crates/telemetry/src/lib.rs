@@ -1,7 +1,7 @@
-//! What the program tells about itself: log lines and metrics. Nothing in here decides anything, and nothing waits.
+//! Log lines, metrics and traces of the program. Nothing here makes decisions or waits.
 //!
-//! A line is made from an event's own fields and the `actor` and `turn` of the span it happened in. Secrets are taken out
-//! of each value before it is written, and text of members only appears when the operator asked for it.
+//! A line consists of an event's own fields and the `actor` and `turn` of its span. Secrets are redacted in each value
+//! before it is written. Text of members only appears if the operator enabled it.
 
 pub mod events;
 
@@ -38,56 +38,57 @@ pub use crate::turn_lines::TurnLines;
 use crate::writer::Writer;
 use ports::Clock;
 
-/// How long a panic waits until its line is written. It may be the last one: a panic within a panic ends the process.
+/// The longest time for which a panic waits until its line is written. The line may be the last: a panic within a panic
+/// aborts the process.
 const PANIC_WITHIN: Duration = Duration::from_millis(100);
 
-/// Libraries that may log, at warnings and above. All others are silent: several of them print bodies and headers.
+/// Libraries whose warnings and errors are logged. All others are silent, because several print bodies and headers.
 const LIBRARIES: [&str; 5] = ["ractor", "redb", "redis", "rustls", "async_nats"];
 
-/// How to log.
+/// Options of the log.
 pub struct LogOptions {
-    /// A level (`info`, also `WARNING` as Python spells it), or a list such as `info,staffai::discord=debug`.
+    /// A level (`info`, also Python's `WARNING`), or a list such as `info,staffai::discord=debug`.
     pub filter: String,
-    /// The form of a line.
+    /// The format of lines.
     pub format: LogFormat,
-    /// Write what members and prompts say, too.
+    /// True if message and prompt contents are written.
     pub content: bool,
-    /// Texts that are replaced by `***` wherever they would appear.
+    /// Texts that are replaced by `***` everywhere.
     pub redact: Redaction,
-    /// Where lines go: standard output, in production.
+    /// The output: standard output in production.
     pub out: Box<dyn Write + Send>,
-    /// What lines are stamped with.
+    /// The clock of timestamps.
     pub clock: Arc<dyn Clock>,
-    /// A further layer that sees each event regardless of `filter`: traces, in builds that have them.
+    /// A further layer that receives each event regardless of `filter`: traces, if the build has them.
     pub extra: Option<ExtraLayer>,
-    /// Where the last lines are kept as well, if anywhere.
+    /// The store of recent lines, if any.
     pub kept: Option<TurnLines>,
 }
 
-/// A layer beside that of the lines, with a filter of its own.
+/// A layer with its own filter, besides that of the lines.
 pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// The form of a line.
+/// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// For eyes.
+    /// Human-readable.
     Pretty {
-        /// Colour the level.
+        /// True if the level is coloured.
         color: bool,
     },
 }
 
-/// Keeps the log alive. Dropping it writes what still waits, for a bounded time.
+/// Keeps the log running. Dropping it writes pending lines, for a bounded time.
 #[must_use = "dropping the guard ends the log"]
 #[derive(Debug)]
-pub struct LogGuard(#[expect(dead_code, reason = "it is held to be dropped")] Writer);
+pub struct LogGuard(#[expect(dead_code, reason = "only its drop is used")] Writer);
 
-/// Starts the log of this process, and sends panics through it. To be called once, early in `main`.
+/// Starts the log of this process and routes panics to it. Must be called once, early in `main`.
 ///
 /// # Errors
-/// The filter cannot be read, the writer's thread cannot start, or a log was started before.
+/// The filter is invalid, the writer's thread cannot start, or a log was started before.
 pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     let filter = targets(&options.filter)?;
     let writer = Writer::start(options.out, options.clock.clone(), options.format, options.kept)?;
@@ -111,24 +112,24 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
     Ok(LogGuard(writer))
 }
 
-/// The span of a turn's call of a tool, in the form of W3C Trace Context.
+/// Returns the span of a turn's tool call in W3C Trace Context format.
 #[cfg(feature = "otlp")]
 #[must_use]
 pub fn trace_parent(turn: &str, call: usize) -> Option<String> {
     Some(traces::spans::trace_parent(turn, call as u64))
 }
 
-/// The same: builds that send no traces have none.
+/// Returns `None`: this build sends no traces.
 #[cfg(not(feature = "otlp"))]
 #[must_use]
 pub const fn trace_parent(_turn: &str, _call: usize) -> Option<String> {
     None
 }
 
-/// Checks a log filter without starting anything.
+/// Checks a log filter without starting a log.
 ///
 /// # Errors
-/// Says what would be right.
+/// A sentence with the valid forms.
 pub fn check_filter(text: &str) -> Result<(), String> {
     targets(text).map(drop)
 }
@@ -139,7 +140,7 @@ fn targets(text: &str) -> Result<Targets, String> {
         "must be a level (error, warn, info, debug, trace, off) or a list of target=level such as info,staffai=debug"
             .to_owned()
     };
-    // A bare word that is no level is a mistyped level, not a target with all levels.
+    // A bare word that is not a level is a mistyped level, not a target.
     if normal.iter().any(|part| !part.contains('=') && !is_own(part) && LevelFilter::from_str(part).is_err()) {
         return Err(wrong());
     }
@@ -156,7 +157,7 @@ fn is_own(target: &str) -> bool {
     target == "staffai" || target.starts_with("staffai::") || target.starts_with("staffai_")
 }
 
-/// A part of a filter, where `staffai::store` stands for the crate `staffai_store`.
+/// Converts a part of a filter: `staffai::store` stands for the crate `staffai_store`.
 fn crate_target(part: &str) -> String {
     let part = part.to_ascii_lowercase();
     match part.strip_prefix("staffai::") {
@@ -165,7 +166,7 @@ fn crate_target(part: &str) -> String {
     }
 }
 
-/// The names of levels that Python knows and Rust does not.
+/// Translates Python's names of levels.
 fn python_level(text: &str) -> &str {
     match text.to_ascii_uppercase().as_str() {
         "WARNING" => "warn",

@@ -1,4 +1,4 @@
-//! Makes one line of an event, as the bytes that are written: values are gathered in one buffer that each thread keeps.
+//! Formats one line of an event as the bytes to be written. Values are collected in a thread-local buffer.
 
 mod values;
 
@@ -18,37 +18,37 @@ use crate::redact::{Redaction, Redactor, bounded};
 use ports::Clock;
 use ports::vitals::rfc3339;
 
-/// No line is longer, its line break included: container runtimes split longer ones.
+/// The longest line with its line break, in bytes: container runtimes split longer ones.
 pub const MAX_LINE_BYTES: usize = 16 * 1024;
 
-/// No value is longer; the rest is cut off.
+/// The longest value, in bytes; the rest is cut off.
 const MAX_VALUE_BYTES: usize = 4 * 1024;
 
-/// The values that everything is found by are always there, so each has its own share.
+/// The reserved bytes of each value used for searching, which is always present.
 const MAX_NAME_BYTES: usize = 256;
 
-/// What values may use together: the rest of a line is for names of fields, punctuation, and the values just above.
+/// The total bytes of values; the rest of a line is for field names, punctuation and the reserved values.
 const VALUES_BYTES: usize = MAX_LINE_BYTES - 4 * 1024;
 
-/// Fields that hold what members, prompts, models and tools say.
+/// Fields with contents of members, prompts, models and tools.
 const CONTENT_FIELDS: [&str; 5] = ["content", "prompt", "text", "arguments", "result"];
 
-/// What stands before the other values in a line for eyes.
+/// The values at the beginning of a human-readable line.
 const FRONT: [&str; 3] = ["actor", "event", "message"];
 
-/// Who speaks where no actor does: the program itself, which is the root of the tree.
+/// The actor of lines outside of any actor: the program, which is the root of the tree.
 pub(super) const ROOT: &str = "staffai";
 
-/// How lines look.
+/// The style of lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// The form.
+    /// The format.
     pub format: LogFormat,
-    /// Write [`CONTENT_FIELDS`].
+    /// True if [`CONTENT_FIELDS`] are written.
     pub content: bool,
 }
 
-/// The layer that makes lines.
+/// The layer that formats lines.
 pub struct LineLayer<F> {
     style: Style,
     redaction: Redaction,
@@ -57,13 +57,13 @@ pub struct LineLayer<F> {
 }
 
 impl<F: Fn(&str, Level)> LineLayer<F> {
-    /// Hands each line, with its line break, and its level to `send`.
+    /// Creates a layer that passes each line, with its line break, and its level to `send`.
     pub fn new(style: Style, redaction: Redaction, clock: Arc<dyn Clock>, send: F) -> Self {
         Self { style, redaction, clock, send }
     }
 
     fn json(&self, level: Level, values: &Values, line: &mut String) {
-        // By hand, because eyes look for the time, the level and the message in front.
+        // Written by hand, because readers expect the time, the level and the message first.
         let _ = write!(line, r#"{{"timestamp":"{}","level":"{level}","message":"#, rfc3339(self.clock.now()));
         values.json("message", line);
         for slot in values.all().iter().filter(|slot| slot.name != "message") {
@@ -144,14 +144,14 @@ where
     }
 }
 
-/// What a span gives to the events in it.
+/// The values of a span for its events.
 #[derive(Default)]
 struct Names {
     actor: Option<String>,
     turn: Option<String>,
 }
 
-/// Collects values: without secrets, without content unless asked for, and within the bounds of a line.
+/// Collects values: redacted, without content unless enabled, and within the bounds of a line.
 struct Fields<'a> {
     redactor: &'a Redactor,
     content: bool,
@@ -207,12 +207,12 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// Nothing may pass for what only this layer knows.
+/// True for names that only this layer may use, so that no field can imitate them.
 fn is_reserved(name: &str) -> bool {
     matches!(name, "timestamp" | "level" | "target")
 }
 
-/// Collects what a span gives to its events.
+/// Collects the values of a span.
 struct NameFields<'a> {
     redactor: &'a Redactor,
     names: &'a mut Names,
@@ -239,7 +239,8 @@ fn name_of(field: &Field) -> &'static str {
     field.name().trim_start_matches("r#")
 }
 
-/// A value for eyes: nothing in it may steer a terminal or pass for another line.
+/// Formats a human-readable value without control characters, so that it cannot control a terminal or imitate another
+/// line.
 fn plain(text: &str, line: &mut String) {
     for character in text.chars() {
         if character.is_control() {

@@ -1,17 +1,17 @@
-//! A log file of bounded size that several processes append to.
+//! A log file of bounded size for several processes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// The size in bytes from which a file is set aside and a new one begins. One earlier file is kept.
+/// The size in bytes at which the file is rotated. One earlier file is kept.
 const BYTES_MAX: u64 = 8 << 20;
 
-/// The end of the name of the file that was set aside.
+/// The suffix of the rotated file's name.
 const EARLIER: &str = "1";
 
-/// A log file. Each write appends whole lines, so lines of several processes do not mix.
+/// A log file. Each write appends whole lines, so lines of several processes are never interleaved.
 #[derive(Debug)]
 pub struct LogFile {
     path: PathBuf,
@@ -20,10 +20,10 @@ pub struct LogFile {
 }
 
 impl LogFile {
-    /// Opens the file, or creates it for its owner alone.
+    /// Opens the file, or creates it readable only by its owner.
     ///
     /// # Errors
-    /// A sentence that names the file and the fault.
+    /// A sentence with the file and the cause.
     pub fn open(path: &Path) -> Result<Self, String> {
         Self::bounded(path, BYTES_MAX)
     }
@@ -33,7 +33,7 @@ impl LogFile {
         Ok(Self { path: path.to_owned(), file, most })
     }
 
-    /// Sets a full file aside. Another process may have done that already: then its new file is used.
+    /// Rotates a full file. If another process has done so, its new file is used.
     fn turn_over(&mut self) -> io::Result<()> {
         let ours = self.file.metadata()?;
         let there = fs::metadata(&self.path).ok();

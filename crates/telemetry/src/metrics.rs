@@ -1,6 +1,6 @@
-//! The names, meanings and buckets of all metrics, and the recorder that keeps them.
+//! The names, descriptions and buckets of all metrics, and their recorder.
 //!
-//! No label ever holds the id of a user, a channel or a guild: their number has no bound.
+//! No label contains the id of a user, a channel or a guild: their number is unbounded.
 
 use std::time::Duration;
 
@@ -9,50 +9,50 @@ use tokio_util::sync::CancellationToken;
 
 use domain::shed::Shed;
 
-/// How often samples are folded into their buckets when the page is not read: they take memory until then.
+/// The interval at which samples are aggregated if the metrics are not scraped: until then they take memory.
 const UPKEEP: Duration = Duration::from_secs(5);
 
-/// Seconds, from a cache hit to the longest turn.
+/// Buckets in seconds, from a cache hit to the longest turn.
 const SECONDS: &[f64] =
     &[0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 40.0, 60.0, 120.0, 300.0];
 
-/// Seconds of our own work, which is short.
+/// Buckets in seconds for the program's own short work.
 const SHORT_SECONDS: &[f64] = &[0.000_5, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0];
 
-/// Seconds, as the OpenTelemetry conventions advise for model calls.
+/// Buckets in seconds recommended by the OpenTelemetry conventions for model calls.
 const MODEL_SECONDS: &[f64] = &[0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92];
 
-/// Tokens, as the OpenTelemetry conventions advise.
+/// Buckets in tokens recommended by the OpenTelemetry conventions.
 const TOKENS: &[f64] =
     &[1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
 
 /// One metric.
 #[derive(Debug, Clone, Copy)]
 pub struct Metric {
-    /// Its name, as it is scraped.
+    /// Its name, as scraped.
     pub name: &'static str,
-    /// What kind it is.
+    /// Its kind.
     pub kind: MetricKind,
-    /// Its meaning, and its labels.
+    /// Its description, with its labels.
     pub help: &'static str,
 }
 
-/// What kind a metric is.
+/// The kind of a metric.
 #[derive(Debug, Clone, Copy)]
 pub enum MetricKind {
-    /// Only grows.
+    /// A monotonic counter.
     Counter,
-    /// Only grows, has no labels, and is there from the start with zero, so that an alert can watch it.
+    /// A counter without labels that starts at zero, so that an alert can use it from the start.
     ZeroCounter,
-    /// The same for each of these values of its one label.
+    /// The same for each of these values of its single label.
     ZeroCounters(&'static str, &'static [&'static str]),
-    /// Goes up and down.
+    /// A gauge.
     Gauge,
-    /// Samples in buckets with these upper borders.
+    /// A histogram with these upper bounds.
     Histogram(&'static [f64]),
 }
 
-/// Every metric of the program. A test of the repository checks that the source records no other.
+/// All metrics. A repository test checks that the source records no other.
 pub const METRICS: &[Metric] = &[
     row("staffai_turns_total", MetricKind::Counter, "turns that ended, by door, trigger and outcome"),
     row(
@@ -153,18 +153,18 @@ const fn row(name: &'static str, kind: MetricKind, help: &'static str) -> Metric
     Metric { name, kind, help }
 }
 
-/// Reads what was recorded.
+/// The handle of the recorder.
 #[derive(Clone)]
 pub struct Metrics(PrometheusHandle);
 
 impl Metrics {
-    /// The page that Prometheus reads.
+    /// Returns the page for Prometheus.
     #[must_use]
     pub fn render(&self) -> String {
         self.0.render()
     }
 
-    /// Keeps the room that samples take bounded. Runs until it is stopped.
+    /// Aggregates samples regularly, which bounds their memory. Runs until stopped.
     pub async fn upkeep(&self, stop: CancellationToken) {
         while stop.run_until_cancelled(tokio::time::sleep(UPKEEP)).await.is_some() {
             self.0.run_upkeep();
@@ -172,7 +172,7 @@ impl Metrics {
     }
 }
 
-/// Installs the recorder of this process. To be called once, in `main`; until then, nothing is recorded.
+/// Installs the recorder of this process. Must be called once, in `main`; before that, nothing is recorded.
 ///
 /// # Errors
 /// A recorder was installed before.
@@ -184,7 +184,7 @@ pub fn install() -> Result<Metrics, String> {
     Ok(Metrics(handle))
 }
 
-/// A counter of a page of metrics, over all its labels.
+/// Returns the sum of a counter over all its labels on a page of metrics.
 #[must_use]
 pub fn summed(page: &str, name: &str) -> u64 {
     let value = |line: &str| {

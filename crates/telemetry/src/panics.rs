@@ -1,10 +1,10 @@
-//! Sends panics through the log.
+//! Routes panics to the log.
 
 use std::panic::PanicHookInfo;
 
 use domain::panic;
 
-/// Logs a panic: what, where, in which thread. Without `content`, what the text quotes is left out.
+/// Logs a panic with its location and thread. Without `content`, quoted text in the message is omitted.
 pub fn log(info: &PanicHookInfo<'_>, content: bool) {
     let payload = info.payload();
     let said = if content { panic::whole(payload).to_owned() } else { panic::text(payload) };

@@ -1,4 +1,4 @@
-//! Takes secrets out of text.
+//! Redaction of secrets in text.
 
 use std::fmt::{self, Write as _};
 use std::sync::Arc;
@@ -6,21 +6,22 @@ use std::sync::Arc;
 use parking_lot::RwLock;
 use secrecy::{ExposeSecret, SecretString};
 
-/// Shorter texts are left alone: replacing them would make lines unreadable and give the secret away by what is missing.
+/// The shortest redacted secret, in bytes: replacing shorter ones would make lines unreadable and reveal the secret by
+/// its absence.
 const MIN_SECRET_BYTES: usize = 4;
 
 const MASK: &str = "***";
 
-/// The most spellings that are known; an operator who changes secrets at every reload for years comes nowhere near.
+/// The most spellings; an operator who changes secrets at every reload for years stays far below.
 const SPELLINGS_MAX: usize = 30_000;
 
-/// The secrets that must not show. Cheap to clone; secrets that come with a reload are added, and none is taken out: a line
-/// about yesterday's key must not show it either.
+/// The secrets to be redacted. Cheap to clone. A reload adds secrets and never removes any, because a line must not
+/// show an old key either.
 #[derive(Clone, Default)]
 pub struct Redaction(Arc<RwLock<Arc<Redactor>>>);
 
 impl Redaction {
-    /// From now on these do not show either.
+    /// Adds secrets.
     pub fn add(&self, secrets: &[SecretString]) {
         let mut known = self.0.write();
         let more = Redactor::new(secrets);
@@ -31,7 +32,7 @@ impl Redaction {
         *known = Arc::new(Redactor::of(both));
     }
 
-    /// The text as it may be shown.
+    /// Returns the redacted text.
     #[must_use]
     pub fn masked(&self, text: &str) -> String {
         let mut text = text.to_owned();
@@ -39,7 +40,7 @@ impl Redaction {
         text
     }
 
-    /// The beginning of the text as it may be shown, at most so many bytes of a JSON string.
+    /// Returns the beginning of the redacted text, at most `most` bytes of a JSON string.
     #[must_use]
     pub fn excerpt(&self, text: &str, most: usize) -> String {
         let mut out = String::new();
@@ -47,7 +48,7 @@ impl Redaction {
         out
     }
 
-    /// What is known now.
+    /// Returns the current secrets.
     pub(super) fn now(&self) -> Arc<Redactor> {
         Arc::clone(&self.0.read())
     }
@@ -61,15 +62,15 @@ impl From<Vec<SecretString>> for Redaction {
     }
 }
 
-/// Knows the secrets of this process in every spelling that they may appear in.
+/// The secrets of this process in every spelling in which they may appear.
 #[derive(Default)]
 pub struct Redactor {
-    /// Longest first, so that a secret within another leaves nothing of the longer one behind.
+    /// Longest first, so that a secret contained in another one does not leave parts of the longer one.
     spellings: Vec<String>,
 }
 
 impl Redactor {
-    /// Knows these secrets.
+    /// Creates a redactor of these secrets.
     pub fn new(secrets: &[SecretString]) -> Self {
         let mut spellings: Vec<String> = Vec::new();
         for secret in secrets {
@@ -88,7 +89,8 @@ impl Redactor {
         Self { spellings }
     }
 
-    /// The length of the longest spelling: text that was cut may end with up to this many bytes of a secret, less one.
+    /// Returns the length of the longest spelling: truncated text may end with up to this many bytes of a secret, less
+    /// one.
     pub fn longest(&self) -> usize {
         self.spellings.first().map_or(0, String::len)
     }
@@ -103,7 +105,7 @@ impl Redactor {
     }
 }
 
-/// As a URL would hold it.
+/// Percent-encodes a secret as in a URL.
 fn percent(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for byte in text.bytes() {
@@ -116,17 +118,16 @@ fn percent(text: &str) -> String {
     out
 }
 
-/// Makes `text` that of a value without secrets, cut so that it takes at most `most` bytes of a JSON string. Gives the bytes it
-/// takes.
+/// Sets `text` to the redacted value, truncated to at most `most` bytes of a JSON string. Returns the number of bytes.
 pub fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor, text: &mut String) -> usize {
     text.clear();
     let mut gathered = Gathered { text, most: most + redactor.longest(), full: false };
-    // The only error is the one that ends the formatting of a value that is too long.
+    // The only error is the one that stops formatting an oversized value.
     let _ = write!(gathered, "{value}");
     let Gathered { text, full, .. } = gathered;
     redactor.clean(text);
     if full {
-        // What was cut may end with the beginning of a secret.
+        // Truncated text may end with the beginning of a secret.
         let sure = text.len().saturating_sub(redactor.longest());
         text.truncate(floor(text, sure));
     }
@@ -159,7 +160,7 @@ pub fn bounded(value: &dyn fmt::Display, most: usize, redactor: &Redactor, text:
     cost + ellipsis
 }
 
-/// How many bytes a character takes in a JSON string.
+/// Returns the bytes of a character in a JSON string.
 fn json_cost(character: char) -> usize {
     match character {
         '"' | '\\' | '\n' | '\r' | '\t' | '\u{8}' | '\u{c}' => 2,
@@ -168,12 +169,12 @@ fn json_cost(character: char) -> usize {
     }
 }
 
-/// The nearest border between characters at or below `at`.
+/// Returns the nearest character boundary at or below `at`.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
 }
 
-/// Formats no more than is kept.
+/// Stops formatting at the bound.
 struct Gathered<'a> {
     text: &'a mut String,
     most: usize,

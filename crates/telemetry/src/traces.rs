@@ -1,12 +1,12 @@
-//! Traces for an OpenTelemetry collector. Only in builds with the feature `otlp`.
+//! Traces for an OpenTelemetry collector, in builds with the feature `otlp`.
 //!
-//! A turn passes through several actors and may outlive the process, so no task could hold a span of it open. Spans are made
-//! from the events that the actors log anyway, each of which tells how long something took. What belongs together is known
-//! by the turn's id: the trace and its first span are numbered after it, also in the next life of the process. An event's
-//! text never becomes an attribute; see [`spans::KEPT`] for what does, and [`spans::CONTENT`] for what the operator may add.
+//! A turn passes through several actors and may outlive the process, so no task can hold its span open. Spans are
+//! therefore created from the events that actors log, which contain durations. The turn's id links them: the ids of the
+//! trace and its first span are derived from it, also after a restart. The text of an event never becomes an attribute;
+//! [`spans::KEPT`] lists the fields that do, and [`spans::CONTENT`] those that the operator may add.
 //!
-//! The wire is OTLP over HTTP, as protobuf: the messages of `opentelemetry-proto`, carried by the caller of [`start`]. That is
-//! seven small crates; the exporters of the SDK would bring an HTTP client or tonic, and threads of their own, besides.
+//! The protocol is OTLP over HTTP with protobuf: the messages of `opentelemetry-proto`, sent by the caller of
+//! [`start`]. That takes seven small crates; the exporters of the SDK would add an HTTP client or tonic, and threads.
 
 pub mod spans;
 
@@ -30,13 +30,13 @@ use super::ExtraLayer;
 use super::redact::Redaction;
 use ports::Clock;
 
-/// The most spans that wait to be sent; further ones are dropped and counted.
+/// The most queued spans; further ones are dropped and counted.
 const QUEUE: usize = 2048;
 
-/// How long the last spans may take to be sent when the process ends.
+/// The timeout of sending the last spans when the process ends.
 const CLOSE_WITHIN: Duration = Duration::from_secs(3);
 
-/// Whom the spans are from.
+/// The source of spans.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The name of the service in the collector.
@@ -45,26 +45,26 @@ pub struct Source {
     pub version: &'static str,
 }
 
-/// Why a collector took nothing.
+/// The reason why a collector accepted nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ExportError {
-    /// It may do so later.
+    /// A retry may succeed.
     Later(String),
-    /// It never will take this.
+    /// A retry of this message is useless.
     Never(String),
 }
 
 /// Sends one OTLP message, an `ExportTraceServiceRequest`, to the collector.
 pub type Post = Arc<dyn Fn(Bytes) -> BoxFuture<'static, Result<(), ExportError>> + Send + Sync>;
 
-/// The sending in progress.
+/// The running export.
 pub struct Traces {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
 impl Traces {
-    /// Sends what still waits, for three seconds at most.
+    /// Sends queued spans, for at most three seconds.
     pub async fn close(mut self) {
         self.stop.cancel();
         if timeout(CLOSE_WITHIN, &mut self.task).await.is_err() {
@@ -73,7 +73,8 @@ impl Traces {
     }
 }
 
-/// Starts sending. The layer is for the log's subscriber. `content`: questions and answers go along, without the secrets that it knows.
+/// Starts the export. The layer is for the log's subscriber. With `content`, questions and answers are included,
+/// redacted by it.
 #[must_use]
 pub fn start(source: &Source, content: Option<Redaction>, clock: Arc<dyn Clock>, post: Post) -> (ExtraLayer, Traces) {
     let (queue, waiting) = mpsc::channel(QUEUE);
@@ -84,7 +85,7 @@ pub fn start(source: &Source, content: Option<Redaction>, clock: Arc<dyn Clock>,
     (Box::new(layer), Traces { stop, task })
 }
 
-/// Makes spans of events and puts them into the queue. Never waits.
+/// Converts events to spans and queues them. Never waits.
 struct SpanLayer {
     queue: mpsc::Sender<Queued>,
     clock: Arc<dyn Clock>,

@@ -1,5 +1,5 @@
-//! The last lines of the log, for pages that tell those of a turn. The writer's thread puts them there, so that they cost a turn
-//! nothing. They are as all lines are: without secrets, and without content unless the log has it.
+//! The recent log lines, for pages that show those of a turn. The writer's thread stores them, so they cost a turn
+//! nothing. They are redacted and without content, like all lines.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,28 +9,28 @@ use parking_lot::Mutex;
 use domain::ids::Timestamp;
 use ports::TurnLog;
 
-/// Bytes that are kept, the newest.
+/// The bytes kept.
 const BYTES: usize = 512 * 1024;
-/// Bytes of one line that are told; the rest is cut off.
+/// The bytes shown of one line; the rest is cut off.
 const LINE_BYTES: usize = 2 * 1024;
-/// The lines of one turn that are told, the newest.
+/// The most lines shown of one turn, the newest.
 const OF_A_TURN: usize = 100;
 
-/// The last lines. Clones share them.
+/// The recent lines. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub struct TurnLines(Arc<Mutex<Kept>>);
 
 #[derive(Debug, Default)]
 struct Kept {
     bytes: VecDeque<u8>,
-    /// When what was written, in its order: moments, and how many bytes each.
+    /// The time and the bytes of each write, in order.
     batches: VecDeque<(Timestamp, usize)>,
-    /// The first line may be the end of one.
+    /// True if the first line may be truncated at its start.
     cut: bool,
 }
 
 impl Kept {
-    /// Drops so many bytes, the oldest.
+    /// Drops the oldest bytes.
     fn drop_first(&mut self, mut bytes: usize) {
         self.bytes.drain(..bytes);
         while let Some((_, batch)) = self.batches.front_mut().filter(|_| bytes > 0) {
@@ -45,7 +45,7 @@ impl Kept {
 }
 
 impl TurnLines {
-    /// Adds whole lines, and drops the oldest bytes when there are too many.
+    /// Adds whole lines and drops the oldest bytes beyond the bound.
     pub(super) fn push(&self, lines: &[u8], at: Timestamp) {
         if lines.is_empty() {
             return;
@@ -62,7 +62,7 @@ impl TurnLines {
         kept.batches.push_back((at, lines.len()));
     }
 
-    /// All of them, and whether the first one may be the end of one.
+    /// Returns all lines, and true if the first one may be truncated at its start.
     fn all(&self) -> (Vec<u8>, bool) {
         let kept = self.0.lock();
         let (first, second) = kept.bytes.as_slices();
@@ -99,7 +99,7 @@ impl TurnLog for TurnLines {
     }
 }
 
-/// A line as it is told: bounded, and without the colours of a terminal.
+/// Returns a bounded line without terminal colours.
 fn shown(line: &str) -> String {
     let mut out = String::with_capacity(line.len().min(LINE_BYTES));
     for (n, part) in line[..line.floor_char_boundary(LINE_BYTES)].split("\x1b[").enumerate() {

@@ -1,4 +1,4 @@
-//! A thread that writes lines, so that a reader who stops reading never stops the program.
+//! A thread that writes lines, so that a stalled reader never blocks the program.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -14,38 +14,38 @@ use domain::shed::Shed;
 use ports::Clock;
 use ports::vitals::rfc3339;
 
-/// Lines that may wait for the writer.
+/// The most queued lines.
 const QUEUED_LINES: usize = 4096;
 
-/// Bytes that may wait for the writer: many times what so many usual lines are.
+/// The most queued bytes: many times the size of that many usual lines.
 const QUEUED_BYTES: usize = 16 * 1024 * 1024;
 
-/// How long the writer lets further lines join the first one: waking it and writing cost more than making a line.
+/// The time for which the writer collects lines before a write: waking it and writing cost more than formatting a line.
 const GATHER: Duration = Duration::from_millis(25);
 
-/// So many bytes are written without gathering any longer.
+/// The number of bytes that triggers an immediate write.
 const GATHERED_ENOUGH: usize = 64 * 1024;
 
-/// No larger buffer is kept when its lines are written.
+/// The largest buffer kept after its lines are written.
 const KEPT_BYTES: usize = 256 * 1024;
 
-/// How long the end of the program waits for the last lines.
+/// The timeout of writing the last lines at the end of the program.
 const CLOSE_WITHIN: Duration = Duration::from_secs(2);
 
 /// Owns the thread. Dropping it flushes.
 #[derive(Debug)]
 pub struct Writer(Lines);
 
-/// Where lines are handed in. Never waits: a line that finds the queue full is counted and thrown away.
+/// The sender of lines. Never waits: a line is dropped and counted if the queue is full.
 #[derive(Debug, Clone)]
 pub struct Lines(Arc<Shared>);
 
 #[derive(Debug, Default)]
 struct Shared {
     queue: Mutex<Queue>,
-    /// The first line came, or gathering ends.
+    /// Signals the first line, or the end of gathering.
     filled: Condvar,
-    /// Lines were written, or the thread ended.
+    /// Signals that lines were written or the thread ended.
     emptied: Condvar,
 }
 
@@ -53,16 +53,16 @@ struct Shared {
 struct Queue {
     bytes: Vec<u8>,
     lines: usize,
-    /// Lines thrown away that the log does not tell yet.
+    /// The number of dropped lines not yet reported in the log.
     shed: u64,
-    /// What waits is written without gathering.
+    /// True if the queue is written without gathering.
     urgent: bool,
-    /// The thread ends when all is written.
+    /// True if the thread must end once all is written.
     closing: bool,
     ended: bool,
-    /// Lines taken so far.
+    /// The number of accepted lines.
     taken: u64,
-    /// Those of them that were handed to the output.
+    /// The number of lines passed to the output.
     written: u64,
 }
 
@@ -77,7 +77,7 @@ impl Queue {
 }
 
 impl Writer {
-    /// Starts the thread. What it writes is kept as well where that is wanted.
+    /// Starts the thread. Written lines are also stored in `kept`, if given.
     pub fn start(
         out: Box<dyn Write + Send>,
         clock: Arc<dyn Clock>,
@@ -99,7 +99,7 @@ impl Writer {
         Ok(Self(lines))
     }
 
-    /// Where lines are handed in.
+    /// Returns a sender of lines.
     pub fn lines(&self) -> Lines {
         self.0.clone()
     }
@@ -111,13 +111,13 @@ impl Drop for Writer {
         let mut queue = shared.queue.lock();
         queue.closing = true;
         shared.filled.notify_one();
-        // A reader who does not read is not waited for any longer.
+        // The wait for a stalled reader is bounded.
         shared.emptied.wait_while_for(&mut queue, |queue| !queue.ended, CLOSE_WITHIN);
     }
 }
 
 impl Lines {
-    /// Hands in a line with its line break. From warnings on it is written without gathering.
+    /// Queues a line with its line break. A warning or error is written without gathering.
     pub fn send(&self, line: &str, level: Level) {
         let mut queue = self.0.queue.lock();
         if queue.lines >= QUEUED_LINES || queue.bytes.len() + line.len() > QUEUED_BYTES {
@@ -138,7 +138,7 @@ impl Lines {
         }
     }
 
-    /// Waits until all lines that were handed in are written, for a bounded time.
+    /// Waits until all queued lines are written, for a bounded time.
     pub fn flush(&self, within: Duration) {
         let mut queue = self.0.queue.lock();
         let until = queue.taken;
@@ -149,7 +149,7 @@ impl Lines {
 }
 
 impl Shared {
-    /// Errors of the output are passed over: there is no other place to tell them.
+    /// Errors of the output are ignored: there is no other place to report them.
     fn write_all(
         &self,
         mut out: Box<dyn Write + Send>,
@@ -177,8 +177,8 @@ impl Shared {
         }
     }
 
-    /// Waits for lines and gathers them into the empty `batch`. Gives their number, how many were thrown away, and whether these
-    /// are the last ones.
+    /// Waits for lines and collects them in the empty `batch`. Returns their number, the number of dropped ones, and
+    /// true if they are the last.
     fn next(&self, batch: &mut Vec<u8>) -> (u64, u64, bool) {
         let mut queue = self.queue.lock();
         self.filled.wait_while(&mut queue, |queue| queue.is_idle());
@@ -216,7 +216,7 @@ mod tests {
         }
     }
 
-    /// Writes nothing until the gate opens, as a reader who stopped reading.
+    /// Blocks until the gate opens, like a stalled reader.
     struct Stuck {
         gate: Receiver<()>,
         entered: Sender<()>,
@@ -258,7 +258,7 @@ mod tests {
         assert_eq!((&told["event"], &told["lines"]), (&"log.shed".into(), &3.into()));
     }
 
-    /// Tells of each write, and when it came.
+    /// Reports each write and its time.
     struct Told(Sender<String>);
 
     impl Write for Told {
@@ -286,7 +286,7 @@ mod tests {
         let mut text = String::new();
         let mut writes = 0;
         while text.lines().count() < 100 {
-            text.push_str(&written.recv_timeout(CLOSE_WITHIN).expect("all lines, without an end of the program"));
+            text.push_str(&written.recv_timeout(CLOSE_WITHIN).expect("all lines arrive before the program ends"));
             writes += 1;
         }
         assert_eq!(text, (0..100).map(|number| format!("{number}\n")).collect::<String>());
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!(queue.bytes, b"quiet\nloud\n");
         queue.urgent = false;
         queue.bytes = vec![b'x'; GATHERED_ENOUGH];
-        assert!(queue.hurries(), "so much is not gathered any longer");
+        assert!(queue.hurries(), "this many bytes are written without gathering");
     }
 
     #[test]

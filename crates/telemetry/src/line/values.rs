@@ -1,4 +1,4 @@
-//! The values of one event: their text one after the other in a buffer that each thread keeps, without secrets and within bounds.
+//! The values of one event: their redacted, bounded texts in a thread-local buffer.
 
 use std::borrow::Cow;
 use std::cell::RefCell;
@@ -7,27 +7,27 @@ use std::ops::Range;
 use serde::Serialize;
 
 thread_local! {
-    /// What each thread makes its lines in.
+    /// The buffers of each thread.
     static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
-/// Room for the making of a line.
+/// The buffers for one line.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub values: Values,
-    /// For one value.
+    /// The buffer for one value.
     pub scratch: String,
     pub line: String,
 }
 
 impl Buffers {
-    /// Those of this thread. They are taken out meanwhile: a value may log something while it is formatted.
+    /// Takes this thread's buffers. They are moved out, because formatting a value may log.
     pub fn take() -> Self {
-        // A thread that ends may still say something.
+        // A thread may log during its destruction.
         BUFFERS.try_with(RefCell::take).unwrap_or_default()
     }
 
-    /// Keeps them for the thread's next line.
+    /// Returns the buffers to the thread.
     pub fn give_back(mut self) {
         self.values.text.clear();
         self.values.slots.clear();
@@ -36,19 +36,18 @@ impl Buffers {
     }
 }
 
-/// The values of one event: their text one after the other, and where each stands.
+/// The concatenated texts of one event's values, and the position of each.
 #[derive(Default)]
 pub(super) struct Values {
     text: String,
     slots: Vec<Slot>,
 }
 
-/// One value.
 pub(super) struct Slot {
     pub name: &'static str,
-    /// The name is one that only this layer may use, so the line says `field.` before it.
+    /// True if the name is reserved for this layer, so the line prefixes it with `field.`.
     pub is_reserved: bool,
-    /// Its text is that of a JSON value other than a string.
+    /// True if its text is JSON other than a string.
     is_json: bool,
     text: Range<usize>,
 }
@@ -60,22 +59,20 @@ impl Slot {
 }
 
 impl Values {
-    /// Brings them into the order of their names.
+    /// Sorts the values by name.
     pub fn sort(&mut self) {
         self.slots.sort_by(|one, other| one.full_name().cmp(&other.full_name()));
     }
 
-    /// All of them.
     pub fn all(&self) -> &[Slot] {
         &self.slots
     }
 
-    /// The text of a value.
     pub fn text(&self, slot: &Slot) -> &str {
         &self.text[slot.text.clone()]
     }
 
-    /// The value of this name that is no reserved one.
+    /// Returns the value of this name that is not reserved.
     pub fn find(&self, name: &str) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.name == name && !slot.is_reserved)
     }
@@ -84,7 +81,7 @@ impl Values {
         self.put(name, false, false, |out| out.push_str(text));
     }
 
-    /// A later value replaces one of the same name.
+    /// Adds a value; a later one replaces an earlier one of the same name.
     pub fn put(&mut self, name: &'static str, is_reserved: bool, is_json: bool, write: impl FnOnce(&mut String)) {
         let from = self.text.len();
         write(&mut self.text);
@@ -95,7 +92,7 @@ impl Values {
         }
     }
 
-    /// The value of this name as JSON; an empty string when there is none.
+    /// Appends the value of this name as JSON; an empty string if absent.
     pub fn json(&self, name: &str, line: &mut String) {
         match self.find(name) {
             Some(slot) => self.write_json(slot, line),
@@ -113,12 +110,12 @@ impl Values {
     }
 }
 
-/// Appends JSON. What is written there is text, and memory takes all of it.
+/// Appends JSON. Cannot fail: the output is UTF-8 in memory.
 pub(super) fn json_text(out: &mut String, value: &(impl Serialize + ?Sized)) {
     let _ = serde_json::to_writer(Utf8(out), value);
 }
 
-/// Takes the bytes of a JSON writer, which come as whole pieces of text.
+/// Receives the bytes of a JSON writer, which are whole pieces of text.
 struct Utf8<'a>(&'a mut String);
 
 impl std::io::Write for Utf8<'_> {

@@ -1,5 +1,5 @@
-//! Sends spans in batches. A collector that cannot be reached is one warning; meanwhile the queue fills, and what does not
-//! fit is dropped and counted.
+//! Sends spans in batches. An unreachable collector causes one warning; meanwhile the queue fills, and excess spans are
+//! dropped and counted.
 
 use std::time::Duration;
 
@@ -18,30 +18,28 @@ use super::spans::{SCHEMA_URL, attribute};
 use super::{ExportError, Post, Source};
 use domain::shed::Shed;
 
-/// What waits in the queue.
 pub(super) type Queued = Span;
 
 /// The most spans of one message.
 const BATCH: usize = 512;
 
-/// How often a batch is sent that is not full.
+/// The interval of sending a batch that is not full.
 const EVERY: Duration = Duration::from_secs(5);
 
-/// How long the collector may take for one message.
+/// The timeout of one message.
 const EXPORT_WITHIN: Duration = Duration::from_secs(10);
 
-/// The pause before a collector that failed gets the same batch again; doubled each time.
+/// The first backoff of a failing collector; doubled each time.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// The longest such pause.
+/// The longest backoff.
 const AGAIN_MAX: Duration = Duration::from_secs(60);
 
-/// Counts dropped spans.
 pub(super) fn lost(spans: usize) {
     metrics::counter!("staffai_shed_total", "where" => Shed::Traces.as_str()).increment(spans as u64);
 }
 
-/// The sending task.
+/// The export task.
 pub(super) struct Exporter {
     waiting: mpsc::Receiver<Queued>,
     resource: Resource,
@@ -83,7 +81,7 @@ impl Exporter {
         }
     }
 
-    /// What came in the meantime, at most one batch.
+    /// Returns the queued spans, at most one batch.
     async fn batch(&mut self) -> Vec<Span> {
         let mut batch = Vec::new();
         let fill = async {
@@ -116,7 +114,7 @@ impl Exporter {
         ExportTraceServiceRequest { resource_spans: vec![resource] }.encode_to_vec().into()
     }
 
-    /// Tries until the collector takes it, refuses it for good, or the process ends.
+    /// Retries until the collector accepts the message, rejects it permanently, or the process ends.
     async fn deliver(&mut self, message: Bytes, spans: usize) {
         let mut pause = AGAIN;
         loop {
@@ -142,13 +140,13 @@ impl Exporter {
 
     fn took(&mut self) {
         if std::mem::take(&mut self.failing) {
-            tracing::info!(event = "traces.recovered", "the collector takes traces again");
+            tracing::info!(event = "traces.recovered", "the collector accepts traces again");
         }
     }
 
     fn failed(&mut self, reason: &str) {
         if !std::mem::replace(&mut self.failing, true) {
-            tracing::warn!(event = "traces.unreachable", reason, "the collector takes no traces; it is tried again");
+            tracing::warn!(event = "traces.unreachable", reason, "the collector accepts no traces; the bot retries");
         }
     }
 }

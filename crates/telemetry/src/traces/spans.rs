@@ -1,6 +1,6 @@
-//! Which spans an event tells of.
+//! Converts events to spans.
 //!
-//! Names follow OpenTelemetry's conventions for generative AI where there are any; the others begin with `staffai.`.
+//! Names follow OpenTelemetry's conventions for generative AI where these exist; others begin with `staffai.`.
 
 use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -16,7 +16,8 @@ use tracing::field::{Field, Visit};
 use crate::redact::Redaction;
 use domain::ids::Timestamp;
 
-/// The fields that are looked at: names, labels and numbers. No other field but [`CONTENT`] can reach a collector. Of `place` and `member` a hash of both together is told, and neither id.
+/// The used fields: names, labels and numbers. No other field except [`CONTENT`] can reach a collector. `place` and
+/// `member` are sent only as a joint hash, never as ids.
 pub const KEPT: [&str; 25] = [
     "event",
     "turn",
@@ -45,36 +46,36 @@ pub const KEPT: [&str; 25] = [
     "tools_ms",
 ];
 
-/// The conventions that names follow: the last published schema that has those for generative AI. Later ones rename attributes, so
-/// a new one is a change of this program.
+/// The conventions of the names: the last published schema with those for generative AI. Later ones rename attributes,
+/// so changing it requires a change of this program.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
 
-/// The fields with the question and the answer of a turn, which are looked at only where the operator allows it.
+/// The fields with the question and the answer of a turn, used only if the operator enabled them.
 pub const CONTENT: [&str; 2] = ["prompt", "content"];
 
-/// No value is longer, in bytes; the rest is cut off.
+/// The longest value, in bytes; the rest is cut off.
 const VALUE_BYTES: usize = 256;
 
-/// No question and no answer is longer, in bytes.
+/// The longest question or answer, in bytes.
 const CONTENT_BYTES: usize = 8 * 1024;
 
-/// The provider in the sense of the conventions, which ask for the protocol spoken where the provider behind it is unknown.
+/// The provider attribute; the conventions require the protocol if the provider behind it is unknown.
 const PROVIDER: &str = "openai";
 
-/// The name of the agent that turns are handed to.
+/// The agent attribute of turns.
 const AGENT: &str = "staffai";
 
-/// The fields of one event that are in [`KEPT`], and those of [`CONTENT`] where that is allowed.
+/// The fields of one event that are in [`KEPT`], and those in [`CONTENT`] if enabled.
 #[derive(Default)]
 pub struct Fields<'a> {
-    /// Takes secrets out of content; `None` leaves content out.
+    /// The redaction of content; `None` omits content.
     content: Option<&'a Redaction>,
     texts: Vec<(&'static str, String)>,
     numbers: Vec<(&'static str, u64)>,
 }
 
 impl<'a> Fields<'a> {
-    /// No field yet. `content`: questions and answers are read as well, without the secrets that it knows.
+    /// Creates an empty set. With `content`, questions and answers are included, redacted by it.
     #[must_use]
     pub fn new(content: Option<&'a Redaction>) -> Self {
         Self { content, ..Self::default() }
@@ -117,7 +118,7 @@ impl Visit for Fields<'_> {
     }
 }
 
-/// The spans that ended at `now` with this event; none for most events.
+/// Returns the spans that ended at `now` with this event; none for most events.
 #[must_use]
 pub fn of(fields: &Fields<'_>, now: Timestamp) -> Vec<Span> {
     let (Some(event), Some(turn)) = (fields.text("event"), fields.text("turn")) else { return Vec::new() };
@@ -130,7 +131,7 @@ pub fn of(fields: &Fields<'_>, now: Timestamp) -> Vec<Span> {
     spans.into_iter().flatten().collect()
 }
 
-/// The turn itself and its posting. An event that does not say how long the turn took is not its last.
+/// Returns the spans of the turn and its posting. An event without the turn's duration is not its last.
 fn turn_ended(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Vec<Option<Span>> {
     let posting = fields.number("post_ms").map(|took| {
         let mut span = child(turn, "post", SpanKind::Internal, now, took);
@@ -148,7 +149,7 @@ fn turn_ended(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Vec<Option<Spa
         span.attributes.extend(text("gen_ai.operation.name", Some("invoke_agent")));
         span.attributes.extend(text("gen_ai.provider.name", Some(PROVIDER)));
         span.attributes.extend(text("gen_ai.agent.name", Some(AGENT)));
-        // The second name is that of collectors that group traces by it.
+        // The second name is used by collectors that group traces by session.
         let conversation = fields.text("place").zip(fields.text("member")).map(conversation);
         for name in ["gen_ai.conversation.id", "session.id"] {
             span.attributes.extend(text(name, conversation.as_deref()));
@@ -177,7 +178,7 @@ fn turn_ended(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Vec<Option<Spa
     vec![posting, whole]
 }
 
-/// One message in the form of the conventions, as JSON: attributes of spans are no objects.
+/// Returns one message in the format of the conventions, as JSON: span attributes cannot be objects.
 fn message(role: &str, said: &str) -> String {
     let mut message = json!({"role": role, "parts": [{"type": "text", "content": said}]});
     if role == "assistant" {
@@ -218,7 +219,7 @@ fn tool_called(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Option<Span> 
     Some(span)
 }
 
-/// The span of a turn's call of a tool, in the form of W3C Trace Context, for those who go on with it.
+/// Returns the span of a turn's tool call in W3C Trace Context format, for servers that continue the trace.
 #[must_use]
 pub fn trace_parent(turn: &str, call: u64) -> String {
     let [first, second] = trace(turn);
@@ -229,7 +230,7 @@ fn tool_span(turn: &str, call: u64) -> u64 {
     hash(&("call of a tool", turn, call))
 }
 
-/// What turns of one member in one place have in common: a hash of both ids together.
+/// Returns the shared id of one member's turns in one place: a hash of both ids.
 fn conversation((place, member): (&str, &str)) -> String {
     let [first, second] = ["first", "second"].map(|half| hash(&("conversation", half, place, member)));
     format!("{first:016x}{second:016x}")
@@ -241,7 +242,7 @@ fn trace(turn: &str) -> [u64; 2] {
 
 fn child(turn: &str, name: &str, kind: SpanKind, now: Timestamp, took_ms: u64) -> Span {
     let mut span = blank(turn, name, kind, now, took_ms);
-    // Two calls of one name that end in the same millisecond took differently long, or cannot be told apart anyway.
+    // Two calls of one name that end in the same millisecond have different durations or are indistinguishable.
     span.span_id = hash(&(turn, name, now.0, took_ms)).to_be_bytes().to_vec();
     span.parent_span_id = root(turn);
     span
@@ -263,7 +264,7 @@ fn root(turn: &str) -> Vec<u8> {
     hash(&("turn", turn)).to_be_bytes().to_vec()
 }
 
-/// Never 0, which no id may be.
+/// Returns a hash that is never 0, which is invalid as an id.
 fn hash(what: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     what.hash(&mut hasher);
@@ -285,7 +286,6 @@ fn number(name: &str, value: Option<u64>) -> Option<KeyValue> {
     value.map(|value| attribute(name, Value::IntValue(i64::try_from(value).unwrap_or(i64::MAX))))
 }
 
-/// One attribute of a span or a resource.
 pub(super) fn attribute(name: &str, value: Value) -> KeyValue {
     KeyValue { key: name.to_owned(), value: Some(AnyValue { value: Some(value) }), ..KeyValue::default() }
 }
