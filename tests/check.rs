@@ -252,7 +252,8 @@ fn offline(variables: &[(&str, &str)]) -> Outcome {
 fn a_token_of_a_wrong_form_is_found_without_contacting_anybody() {
     let whole = format!("{}.GaBcDe.{}", "MTIzNDU2Nzg5MDEyMzQ1Njc4", "x".repeat(38));
     let prefixed = format!("Bot {whole}");
-    for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "a blank in it")] {
+    for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "contains a blank")]
+    {
         let outcome = offline(&[("DISCORD_BOT_TOKEN", token)]);
         outcome.has("wrong", "configuration", words).has("wrong", "configuration", "DISCORD_BOT_TOKEN");
         assert!(outcome.code == 1 && (token == "abc" || !outcome.table.contains(token)), "{}", outcome.table);

@@ -51,7 +51,7 @@ const REFUSED: &[Fixture] = &[
         )],
         variables: &[],
         mistakes: &[
-            "row 1: there is no field colour",
+            "row 1: the field colour does not exist",
             "row 2: b: the variable UNSET",
             "row 2: b: \"api:1\" is no target",
             "row 3: c: its secret is too short",

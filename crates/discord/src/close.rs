@@ -46,7 +46,7 @@ pub fn by_code(code: Option<u16>, text: &str) -> Closed {
     Closed { reason, next }
 }
 
-/// Returns the meaning of INVALID_SESSION: the session can be resumed or is lost.
+/// Returns the meaning of `INVALID_SESSION`: the session can be resumed or is lost.
 #[must_use]
 pub fn invalid_session(resumable: bool) -> Closed {
     if resumable {

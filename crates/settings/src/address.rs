@@ -1,4 +1,4 @@
-//! Addresses in settings: whether they lead away from this network, and what of them is secret.
+//! Classification of addresses in settings, and the secrets that they contain.
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use secrecy::{ExposeSecret, SecretString};
 
 use super::problem::shown;
 
-/// Whether what is sent to this host without encryption can be read by others on its way: it is neither this machine, nor an
-/// address of a private network, nor a name that only a local name server knows (one word, as services of a container
-/// network have, or one that ends in `.local`, `.internal`, `.svc` or `.lan`).
+/// True if unencrypted data to this host can be read in transit: it is not this machine, no address of a private
+/// network, and no name that only a local name server resolves (a single word, as in container networks, or one ending
+/// in `.local`, `.internal`, `.svc` or `.lan`).
 #[must_use]
 pub fn is_remote(host: &str) -> bool {
     let bare = domain::host::bare(host).to_ascii_lowercase();
@@ -23,17 +23,17 @@ pub fn is_remote(host: &str) -> bool {
     bare.contains('.') && !inner.iter().any(|end| bare.ends_with(end)) && !bare.contains(".svc.cluster.")
 }
 
-/// Whether a port stands in the authority of an address that is none: no number from 1 to 65535.
+/// True if an authority contains an invalid port: not a number from 1 to 65535.
 #[must_use]
 pub fn has_wrong_port(authority: &str) -> bool {
     let place = authority.rsplit('@').next().unwrap_or_default();
-    // The colons of an address of the sixth version stand in brackets.
+    // The colons of an IPv6 address are in brackets.
     let port = place.rsplit_once(':').map(|(_, port)| port).filter(|port| !port.ends_with(']'));
     port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0))
 }
 
-/// An address that may hold a password, as it may be shown: where it leads, without its login and what follows a `?`. All up to
-/// the last `@` counts as login, because a password may hold any sign; of several hosts with logins the last one is seen.
+/// Returns an address for display, without credentials and query. Everything up to the last `@` counts as credentials,
+/// because a password may contain any character; of several hosts with credentials only the last one is shown.
 #[must_use]
 pub fn shown_address(address: &str) -> String {
     let (scheme, rest) = address.split_once("://").unwrap_or(("", address));
@@ -43,14 +43,13 @@ pub fn shown_address(address: &str) -> String {
     shown(&format!("{scheme}{separator}{login}{place}{query}"))
 }
 
-/// The parts of an address that must never be shown: its login's password, as it is written there and as it is meant, and
-/// the values of what follows a `?`. None for an address without such parts.
+/// Returns the secret parts of an address: the password, both as written and decoded, and the values of the query.
 #[must_use]
 pub fn secrets_of_address(address: &SecretString) -> Vec<SecretString> {
     let address = address.expose_secret();
     let rest = address.split_once("://").map_or(address, |(_, rest)| rest);
     let (login, place) = rest.rsplit_once('@').unwrap_or(("", rest));
-    // Of several hosts each may have a login of its own, and a name alone may be a token.
+    // Each of several hosts may have its own credentials, and a user name alone may be a token.
     let logins = login.split(',').flat_map(|login| {
         let login = login.rsplit_once('@').map_or(login, |(login, _)| login);
         login.split_once(':').map_or(login, |(_, password)| password).split('@')
@@ -63,7 +62,7 @@ pub fn secrets_of_address(address: &SecretString) -> Vec<SecretString> {
     both.map(SecretString::from).collect()
 }
 
-/// Reads `%XX`; what is no such thing stays.
+/// Decodes `%XX`; invalid sequences are kept.
 fn unescape(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -76,7 +75,7 @@ fn unescape(text: &str) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Escapes what may not stand in the password of an address.
+/// Escapes characters that are invalid in the password of an address.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

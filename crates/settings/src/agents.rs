@@ -1,4 +1,4 @@
-//! `[agents]`: other servers that models may ask.
+//! `[agents]`: other servers that models may call.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use super::read;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Agents {
-    /// Our own name among servers; none draws one at each start.
+    /// This server's name; `None` generates one at each start.
     #[serde(deserialize_with = "read::text")]
     pub name: Option<String>,
-    /// The most servers one behind the other.
+    /// The longest chain of servers.
     #[serde(deserialize_with = "read::up_to::<_, 16>")]
     pub depth: usize,
-    /// The most calls of other servers for one turn, those of the servers that follow included.
+    /// The most calls of other servers for one turn, including those made by the called servers.
     #[serde(deserialize_with = "read::number")]
     pub calls: u32,
-    /// The most tokens that one turn gives on.
+    /// The most tokens that one turn may pass on.
     #[serde(deserialize_with = "read::number")]
     pub tokens: u64,
-    /// The model rows that models may have asked with a clean context; `*` for all, empty for none.
+    /// The model rows that models may call with an empty context; `*` for all, empty for none.
     #[serde(deserialize_with = "read::texts")]
     pub models: Vec<String>,
-    /// The servers that may be asked.
+    /// The servers that may be called.
     #[serde(deserialize_with = "read::rows")]
     pub peers: Vec<Peer>,
 }
@@ -35,22 +35,22 @@ pub struct Agents {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Peer {
-    /// What models call it: 1 to 64 letters, digits, `-`, `_`, `.` or `@`.
+    /// The name that models use: 1 to 64 letters, digits, `-`, `_`, `.` or `@`.
     #[serde(deserialize_with = "read::some_text")]
     pub name: String,
-    /// Where it is.
+    /// The address.
     #[serde(deserialize_with = "read::web_address")]
     pub url: String,
-    /// The variable that holds our key there.
+    /// The variable that holds the key.
     #[serde(default, deserialize_with = "read::text")]
     pub env_key: Option<String>,
-    /// Our key there.
+    /// The key for this server.
     #[serde(default, deserialize_with = "read::secret")]
     pub key: Option<SecretString>,
-    /// What it is good for, as models are told.
+    /// The purpose of the server, as described to models.
     #[serde(default, deserialize_with = "read::some_text")]
     pub description: String,
-    /// Time that one call may take.
+    /// The timeout of one call.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
 }

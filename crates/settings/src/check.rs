@@ -1,5 +1,5 @@
-//! What values say together: contradictions, missing paths, unsafe addresses. Each value alone has
-//! already been read.
+//! Checks of the settings as a whole: contradictions, missing paths, unsafe addresses. Single values have already been
+//! parsed.
 
 pub mod ids;
 
@@ -16,13 +16,13 @@ use super::sources::Files;
 use domain::host::is_loopback;
 use domain::{gate, keys};
 
-/// Container runtimes kill a program this long after asking it to stop.
+/// The time after which container runtimes kill a program that they asked to stop.
 const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
 
-/// The longest that a turn may be allowed to take: a quarter of the life of its record.
+/// The longest allowed turn: a quarter of the TTL of its record.
 const LONGEST_TURN: Duration = Duration::from_secs(6 * 3_600);
 
-/// What was found.
+/// The result of the checks.
 #[derive(Debug, Default)]
 pub struct Findings {
     /// Mistakes that stop the program.
@@ -31,7 +31,7 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
-/// Looks at the settings as a whole. Puts `log.level` into the form the log understands.
+/// Checks the settings. Converts `log.level` to the syntax of the log.
 pub fn check(
     settings: &mut Settings,
     origins: &BTreeMap<String, Origin>,
@@ -82,13 +82,13 @@ impl Checks<'_> {
         let model = settings.llm.url.parse::<http::Uri>().unwrap_or_default();
         if model.scheme_str() == Some("http") && model.host().is_some_and(is_remote) {
             self.warn(format!(
-                "llm.url ({}) is plain http to another network: what members write and the key can be read on the way; use https",
+                "llm.url ({}) is plain http to another network: messages of members and the key can be read in transit; use https",
                 env::name_of("llm.url")
             ));
         }
         let authority = settings.llm.url.parse::<http::Uri>().ok().and_then(|address| address.into_parts().authority);
         if authority.is_some_and(|authority| authority.as_str().contains('@')) {
-            self.problem("llm.url", "holds a login, which would be shown; put the key into LITELLM_API_KEY");
+            self.problem("llm.url", "contains credentials, which would be displayed; put the key into LITELLM_API_KEY");
         }
         if let Some(url) = &settings.tools.nats_url {
             let url = url.expose_secret().parse::<http::Uri>().unwrap_or_default();
@@ -100,7 +100,7 @@ impl Checks<'_> {
                 );
             } else if url.scheme_str() == Some("nats") && url.host().is_some_and(is_remote) {
                 self.warn(format!(
-                    "tools.nats_url ({}) is without encryption to another network: calls of tools can be read on the way; use tls://",
+                    "tools.nats_url ({}) is not encrypted to another network: tool calls can be read in transit; use tls://",
                     env::name_of("tools.nats_url")
                 ));
             }
@@ -127,7 +127,7 @@ impl Checks<'_> {
     fn times(&mut self, settings: &Settings) {
         let restriction = &settings.restriction;
         if restriction.check_interval.is_zero() && !restriction.duration.is_zero() {
-            let fix = "must be above 0 while restriction.duration is, or restrictions would never end";
+            let fix = "must be above 0 if restriction.duration is, or restrictions would never end";
             self.problem("restriction.check_interval", fix);
         }
         if restriction.channel.is_some() && restriction.role.is_none() {
@@ -145,7 +145,7 @@ impl Checks<'_> {
         if settings.catch_up.age > keys::CATCH_UP_AGE_MAX {
             let most = keys::CATCH_UP_AGE_MAX.as_secs() / 60;
             self.warn(format!(
-                "catch_up.age is above the {most}m for which answers are surely remembered; {most}m are used"
+                "catch_up.age is above the {most}m for which answers are certainly stored; {most}m are used"
             ));
         }
         if settings.gates.expiry > gate::EXPIRY_MAX {
@@ -156,13 +156,13 @@ impl Checks<'_> {
             self.warn("turn.deadline is shorter than llm.timeout: turns will end before a slow model call does");
         }
         if settings.turn.longest < settings.turn.deadline {
-            self.warn("turn.longest is shorter than turn.deadline, which is used in its place");
+            self.warn("turn.longest is shorter than turn.deadline, which is used instead");
         }
         if settings.turn.longest > LONGEST_TURN {
             let most = LONGEST_TURN.as_secs() / 3_600;
             self.problem(
                 "turn.longest",
-                format!("must be at most {most}h, for which the records of a turn are surely kept"),
+                format!("must be at most {most}h, for which the records of a turn are certainly stored"),
             );
         }
     }
@@ -181,11 +181,11 @@ impl Checks<'_> {
                 self.problem(key, fix);
             }
         }
-        // The Python bot's `.env` usually names this path, which that bot brought along and we do not.
+        // The Python bot's `.env` usually names this path, which was part of that bot.
         let prompt = &settings.presence.prompt;
         if self.is_set("presence.prompt") && !prompt.as_os_str().is_empty() && files.probe(prompt).is_err() {
             if prompt.as_os_str() == PYTHON_PROMPT {
-                self.warn(format!("{PYTHON_PROMPT} is not there; the status prompt of prompts.dir is used"));
+                self.warn(format!("{PYTHON_PROMPT} does not exist; the status prompt of prompts.dir is used"));
             } else {
                 let fix = "cannot be read; correct the path, or unset it for the one in prompts.dir";
                 self.problem("presence.prompt", fix);
@@ -229,7 +229,7 @@ impl Checks<'_> {
         }
     }
 
-    /// Python's level names are translated; a single unknown word means info, as it did there.
+    /// Translates Python's level names. An unknown single word means info, as in the Python bot.
     fn log_level(&mut self, settings: &mut Settings) {
         let level = settings.log.level.to_lowercase();
         let translated = match level.as_str() {
@@ -245,7 +245,7 @@ impl Checks<'_> {
                 return;
             }
             _ => {
-                self.warn("log.level is not a level that is known; info is used");
+                self.warn("log.level is not a known level; info is used");
                 "info".to_owned()
             }
         };
@@ -253,7 +253,7 @@ impl Checks<'_> {
     }
 }
 
-/// How an address of Redis may begin.
+/// The address prefixes of Redis.
 const REDIS_SCHEMES: [&str; 11] = [
     "redis",
     "rediss",
@@ -268,5 +268,5 @@ const REDIS_SCHEMES: [&str; 11] = [
     "rediss-sentinel",
 ];
 
-/// Where the Python bot kept its status prompt.
+/// The Python bot's path of the status prompt.
 const PYTHON_PROMPT: &str = "utils/prompts/base_activity_system_prompt.txt";

@@ -1,6 +1,6 @@
-//! Sections about the people: who is answered, what is remembered, what is limited, how the bot joins in.
+//! Sections about members: answering, memory, limits, joining conversations.
 //!
-//! What each key means to an operator is told in `config/default.toml`, which also has the defaults.
+//! `config/default.toml` describes each key for operators and has the defaults.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,28 +14,28 @@ use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bots {
-    /// Ids of bots and webhooks that may be answered; empty answers none.
+    /// Ids of bots and webhooks that may be answered; empty for none.
     #[serde(deserialize_with = "read::texts")]
     pub allowed: Vec<String>,
     /// The most answers to one of them within the window.
     #[serde(deserialize_with = "read::number")]
     pub max_turns: u32,
-    /// Length of the window.
+    /// The length of the window.
     #[serde(deserialize_with = "read::some_duration")]
     pub window: Duration,
 }
 
-/// `[members]`: roles and names with a special meaning.
+/// `[members]`: special roles, and names of the bot.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Members {
-    /// Ids of roles that are exempt from limits and may run the commands of operators.
+    /// Ids of roles that are exempt from limits and may run operator commands.
     #[serde(deserialize_with = "read::texts")]
     pub super_roles: Vec<String>,
     /// Ids of roles whose members are never answered.
     #[serde(deserialize_with = "read::texts")]
     pub ignored_roles: Vec<String>,
-    /// Names that address the bot, compared without regard to case.
+    /// Names that address the bot, compared case-insensitively.
     #[serde(deserialize_with = "read::texts")]
     pub aliases: Vec<String>,
     /// Keys of the model rows that members may choose; empty means all.
@@ -43,129 +43,129 @@ pub struct Members {
     pub models: Vec<String>,
 }
 
-/// `[turn]`: bounds of one turn and of all together.
+/// `[turn]`: bounds of one turn and of all turns.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Turn {
-    /// Time from the start of the lane to the reply.
+    /// The deadline from the start in the lane to the reply.
     #[serde(deserialize_with = "read::some_duration")]
     pub deadline: Duration,
-    /// The longest time from the start of the lane to the reply, however steadily text arrives.
+    /// The longest time from the start in the lane to the reply, even if text arrives steadily.
     #[serde(deserialize_with = "read::some_duration")]
     pub longest: Duration,
-    /// Open turns in the whole bot, 1 or more.
+    /// The most open turns, 1 or more.
     #[serde(deserialize_with = "read::at_least_one")]
     pub open: usize,
-    /// Turns waiting in one lane, 1 or more.
+    /// The most turns waiting in one lane, 1 or more.
     #[serde(deserialize_with = "read::at_least_one")]
     pub lane: usize,
-    /// Time a turn may wait in its lane.
+    /// The timeout of waiting in a lane.
     #[serde(deserialize_with = "read::some_duration")]
     pub queue: Duration,
-    /// Time a turn thinks before typing is shown; zero shows it at once.
+    /// The delay before typing is shown; zero shows it at once.
     #[serde(deserialize_with = "read::duration")]
     pub typing_after: Duration,
 }
 
 impl Turn {
-    /// The longest that a turn may be under way, its wait in the lane included: what is kept for a turn is kept for so long.
+    /// Returns the longest lifetime of a turn, including its wait in the lane: its data is kept for that time.
     #[must_use]
     pub fn lease(&self) -> Duration {
         self.queue + self.longest.max(self.deadline)
     }
 }
 
-/// `[streaming]`: when a growing answer is first shown. The earlier of the two counts.
+/// `[streaming]`: the conditions for first showing a growing answer. The earlier one counts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Streaming {
-    /// Time after its first words; zero holds nothing.
+    /// The time after its first words; zero shows it at once.
     #[serde(deserialize_with = "read::duration")]
     pub hold: Duration,
-    /// Length in Unicode scalar values; zero holds nothing.
+    /// The length in Unicode scalar values; zero shows it at once.
     #[serde(deserialize_with = "read::number")]
     pub hold_characters: usize,
 }
 
-/// `[history]`: what is remembered of a conversation.
+/// `[history]`: the stored messages of a conversation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct History {
-    /// The most messages kept for a member in a channel.
+    /// The most messages stored for a member in a channel.
     #[serde(deserialize_with = "read::number")]
     pub max_messages: usize,
-    /// Lifetime after the last save; zero keeps it for ever.
+    /// The TTL after the last save; zero keeps it forever.
     #[serde(deserialize_with = "read::duration")]
     pub ttl: Duration,
-    /// Age of a message above which it is left out; zero uses all.
+    /// The age above which a message is omitted; zero uses all.
     #[serde(deserialize_with = "read::duration")]
     pub message_max_age: Duration,
 }
 
-/// `[memory]`: facts that members told, which outlive a conversation.
+/// `[memory]`: facts told by members, which outlive a conversation.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Memory {
-    /// Facts of one member, at most [`FACTS_MAX`]; 0 keeps none and offers no tools for it.
+    /// The most facts of one member, at most [`FACTS_MAX`]; 0 stores none and disables the tools.
     #[serde(deserialize_with = "read::up_to::<_, FACTS_MAX>")]
     pub facts: usize,
     /// The longest fact in bytes, at most [`FACT_BYTES_MAX`].
     #[serde(deserialize_with = "read::up_to::<_, FACT_BYTES_MAX>")]
     pub fact_bytes: usize,
-    /// Facts of all members.
+    /// The most facts of all members.
     #[serde(deserialize_with = "read::number")]
     pub facts_total: u64,
-    /// Lifetime of a fact after it was told last.
+    /// The TTL of a fact after it was last told.
     #[serde(deserialize_with = "read::some_duration")]
     pub facts_ttl: Duration,
 }
 
 impl Memory {
-    /// The bounds of what is kept.
+    /// Returns the bounds of stored facts.
     #[must_use]
     pub const fn bounds(&self) -> Bounds {
         Bounds { facts: self.facts, bytes: self.fact_bytes, total: self.facts_total, ttl: self.facts_ttl }
     }
 }
 
-/// `[drain]`: the end of a run.
+/// `[drain]`: shutdown.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Drain {
-    /// Time open turns get to finish.
+    /// The time in which open turns may finish.
     #[serde(deserialize_with = "read::duration")]
     pub timeout: Duration,
 }
 
-/// `[catch_up]`: mentions missed while away.
+/// `[catch_up]`: mentions missed while the bot was offline.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CatchUp {
-    /// Age up to which they are answered; zero answers none.
+    /// The age up to which they are answered; zero answers none.
     #[serde(deserialize_with = "read::duration")]
     pub age: Duration,
-    /// The most messages looked at in one channel.
+    /// The most messages read in one channel.
     #[serde(deserialize_with = "read::number")]
     pub per_channel: usize,
 }
 
-/// `[rate_limiter]`: sliding windows per member and guild.
+/// `[rate_limiter]`: sliding windows for each member and guild.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RateLimiter {
-    /// Messages within the window.
+    /// The messages within the window.
     #[serde(deserialize_with = "read::number")]
     pub messages: u32,
-    /// Model tokens within the window.
+    /// The model tokens within the window.
     #[serde(deserialize_with = "read::number")]
     pub tokens: u64,
-    /// Length of the window, above zero.
+    /// The length of the window, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub window: Duration,
-    /// Template of the notice to a limited member.
+    /// The template of the notice to a limited member.
     #[serde(deserialize_with = "read::some_text")]
     pub notice: String,
-    /// The reaction to a refused message that gets no notice, in the form of its door; `None` shows none.
+    /// The reaction to a refused message without a notice, in the format of its door; `None` for none.
     #[serde(deserialize_with = "read::emoji")]
     pub reaction: Option<String>,
     /// Other limits for members with a role.
@@ -176,68 +176,69 @@ pub struct RateLimiter {
     pub channels: Vec<LimitFor>,
 }
 
-/// Limits that hold for one role or in one channel.
+/// Limits for one role or channel.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LimitFor {
-    /// Id of the role or channel, in the form of its door.
+    /// The id of the role or channel, in the format of its door.
     #[serde(deserialize_with = "read::some_text")]
     pub id: String,
-    /// Messages within the window.
+    /// The messages within the window.
     #[serde(deserialize_with = "read::number")]
     pub messages: u32,
-    /// Model tokens within the window.
+    /// The model tokens within the window.
     #[serde(deserialize_with = "read::number")]
     pub tokens: u64,
 }
 
-/// `[restriction]`: what follows a breach of a limit.
+/// `[restriction]`: the consequence of exceeding a limit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Restriction {
-    /// Id of the role that marks a restricted member; `None` switches restrictions off.
+    /// The id of the role of restricted members; `None` disables restrictions.
     #[serde(deserialize_with = "read::id")]
     pub role: Option<String>,
-    /// Id of the channel in which restricted members are answered; `None` for no such channel.
+    /// The id of the channel in which restricted members are answered; `None` for none.
     #[serde(deserialize_with = "read::id")]
     pub channel: Option<String>,
-    /// Id of the channel to which restrictions and their ends are reported; `None` reports none.
+    /// The id of the channel for reports of restrictions and their ends; `None` for none.
     #[serde(deserialize_with = "read::id")]
     pub audit_channel: Option<String>,
-    /// Time after which the role is lifted; zero never lifts it.
+    /// The time after which the role is removed; zero never removes it.
     #[serde(deserialize_with = "read::duration")]
     pub duration: Duration,
-    /// Time between two sweeps, above zero when `duration` is.
+    /// The interval of sweeps, above zero if `duration` is.
     #[serde(deserialize_with = "read::duration_or_off")]
     pub check_interval: Duration,
-    /// Template of the notice to a restricted member outside of the channel.
+    /// The template of the notice to a restricted member outside of the channel.
     #[serde(deserialize_with = "read::some_text")]
     pub channel_notice: String,
 }
 
-/// `[interjection]`: joining in without being asked.
+/// `[interjection]`: unprompted messages.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interjection {
-    /// First chance, 0 to 1.
+    /// The first probability, 0 to 1.
     #[serde(deserialize_with = "read::chance")]
     pub response_chance: f64,
-    /// Second chance, 0 to 1, drawn before any token is spent.
+    /// The second probability, 0 to 1, drawn before tokens are spent.
     #[serde(deserialize_with = "read::chance")]
     pub delivery_chance: f64,
-    /// Ids of the only channels to join in; empty means all.
+    /// Ids of the only channels with interjections; empty means all.
     #[serde(deserialize_with = "read::texts")]
     pub channels: Vec<String>,
-    /// Ids of channels never to join in.
+    /// Ids of channels without interjections.
     #[serde(deserialize_with = "read::texts")]
     pub muted_channels: Vec<String>,
-    /// Least time between two interjections in one channel; zero for none.
+    /// The least time between two interjections in one channel; zero for none.
     #[serde(deserialize_with = "read::duration")]
     pub cooldown: Duration,
-    /// Interjections in a row without a reaction after which each further one halves the chance; 0 never halves it.
+    /// The number of consecutive interjections without a reaction after which each further one halves the probability;
+    /// 0 never halves it.
     #[serde(deserialize_with = "read::number")]
     pub backoff_after: u32,
-    /// The most model tokens an hour; 0 for no budget of their own.
+    /// The most model tokens per hour; 0 for no separate budget.
     #[serde(deserialize_with = "read::number")]
     pub tokens_per_hour: u64,
 }
@@ -246,22 +247,22 @@ pub struct Interjection {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Presence {
-    /// Time between two status lines; zero turns them off.
+    /// The interval of status lines; zero disables them.
     #[serde(deserialize_with = "read::duration_or_off")]
     pub interval: Duration,
-    /// Whether hours and days are kept.
+    /// True if hours and days are respected.
     #[serde(deserialize_with = "read::flag")]
     pub schedule_enabled: bool,
-    /// First active hour, UTC, 0 to 24.
+    /// The first active hour, UTC, 0 to 24.
     #[serde(deserialize_with = "read::hour")]
     pub start_hour: u8,
-    /// Hour at which activity ends, UTC, not included, 0 to 24.
+    /// The hour at which activity ends, UTC, exclusive, 0 to 24.
     #[serde(deserialize_with = "read::hour")]
     pub end_hour: u8,
-    /// Active days in order, 0 is Monday, 6 is Sunday.
+    /// The active days in order; 0 is Monday, 6 is Sunday.
     #[serde(deserialize_with = "read::days")]
     pub days: Vec<u8>,
-    /// File of the status prompt; when missing, the one in the prompts folder is used.
+    /// The file of the status prompt; if missing, the one in the prompts folder is used.
     #[serde(deserialize_with = "path")]
     pub prompt: PathBuf,
 }
@@ -270,10 +271,10 @@ pub struct Presence {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Id of the channel they are posted in; `None` for no reports.
+    /// The id of the channel of reports; `None` disables them.
     #[serde(deserialize_with = "read::id")]
     pub channel: Option<String>,
-    /// Time between two reports, above zero.
+    /// The interval of reports, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub interval: Duration,
     /// The most members named in one report.
@@ -281,11 +282,11 @@ pub struct Report {
     pub top_users: usize,
 }
 
-/// `[gates]`: approvals by a human.
+/// `[gates]`: human approvals.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Gates {
-    /// Time after which an undecided one counts as refused, above zero.
+    /// The time after which an undecided request counts as refused, above zero.
     #[serde(deserialize_with = "read::some_duration")]
     pub expiry: Duration,
 }

@@ -1,4 +1,4 @@
-//! Tools that reach data outside of this program: each is offered only when it is configured.
+//! Tools for external data; each is offered only if configured.
 
 use std::time::Duration;
 
@@ -11,22 +11,22 @@ use super::read;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UrlExtract {
-    /// The tool is offered.
+    /// True if the tool is offered.
     #[serde(deserialize_with = "read::flag")]
     pub enabled: bool,
-    /// Ports of pages that are read.
+    /// The allowed ports.
     #[serde(deserialize_with = "read::ports")]
     pub ports: Vec<u16>,
-    /// Hosts that are read, each with all below it; empty allows all that are public.
+    /// The allowed hosts, each with its subdomains; empty allows all public ones.
     #[serde(deserialize_with = "read::texts")]
     pub allow: Vec<String>,
-    /// Hosts that are never read, each with all below it.
+    /// The forbidden hosts, each with its subdomains.
     #[serde(deserialize_with = "read::texts")]
     pub deny: Vec<String>,
-    /// Bytes to which a page is cut.
+    /// The size in bytes to which a page is truncated.
     #[serde(deserialize_with = "read::at_least_one")]
     pub bytes: usize,
-    /// Time that one page may take.
+    /// The timeout of one page.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
 }
@@ -35,10 +35,10 @@ pub struct UrlExtract {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WebSearch {
-    /// Name of the provider.
+    /// The name of the provider.
     #[serde(deserialize_with = "read::some_text")]
     pub provider: String,
-    /// Where it is, in place of where it is for everybody.
+    /// An address instead of the provider's public one.
     #[serde(default, deserialize_with = "read::optional_web_address")]
     pub url: Option<String>,
     /// The key.
@@ -47,13 +47,13 @@ pub struct WebSearch {
     /// The variable that holds the key.
     #[serde(default, deserialize_with = "read::text")]
     pub env_key: Option<String>,
-    /// What the provider calls the engine that is asked.
+    /// The provider's name of the search engine.
     #[serde(default, deserialize_with = "read::text")]
     pub engine: Option<String>,
-    /// The model that is asked, of a provider that searches with one.
+    /// The model, if the provider searches with one.
     #[serde(default, deserialize_with = "read::text")]
     pub model: Option<String>,
-    /// Time that one search may take.
+    /// The timeout of one search.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
 }
@@ -69,22 +69,22 @@ pub struct Database {
     /// Its name for members.
     #[serde(deserialize_with = "read::some_text")]
     pub name: String,
-    /// Where it is, with the login.
+    /// The address with credentials.
     #[serde(default, deserialize_with = "read::secret")]
     pub url: Option<SecretString>,
     /// The variable that holds the address.
     #[serde(default, deserialize_with = "read::text")]
     pub env_url: Option<String>,
-    /// Tables that may be read.
+    /// The tables that may be read.
     #[serde(default, deserialize_with = "read::texts")]
     pub read: Vec<String>,
-    /// Tables that may be changed.
+    /// The tables that may be changed.
     #[serde(default, deserialize_with = "read::texts")]
     pub write: Vec<String>,
-    /// Rows of one answer at most.
+    /// The most rows of one answer.
     #[serde(default = "usual_rows", deserialize_with = "read::at_least_one")]
     pub rows: usize,
-    /// Time that one statement may take.
+    /// The timeout of one statement.
     #[serde(default = "usual_timeout", deserialize_with = "read::some_duration")]
     pub timeout: Duration,
 }

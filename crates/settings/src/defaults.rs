@@ -1,8 +1,8 @@
-//! `config/default.toml`, read as text: the keys there are, their sentences and their defaults, in order.
+//! The keys of `config/default.toml` with their descriptions and defaults, in order.
 
 use domain::near::distance;
 
-/// The file itself, compiled in.
+/// The compiled-in file.
 pub const DEFAULT_TOML: &str = include_str!("../../../config/default.toml");
 
 /// One key of the file.
@@ -17,13 +17,13 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// The section's name.
+    /// Returns the name of the section.
     #[must_use]
     pub fn section(&self) -> &str {
         self.key.split_once('.').map_or("", |(section, _)| section)
     }
 
-    /// The default as it would be written in an environment variable.
+    /// Returns the default as written in an environment variable.
     #[must_use]
     pub fn text(&self) -> String {
         let inner = self.toml.trim_start_matches(['"', '[']).trim_end_matches(['"', ']']);
@@ -31,15 +31,15 @@ impl Entry {
     }
 }
 
-/// The keys that are offered to operators, in the order of the file.
+/// Returns the keys offered to operators, in the order of the file.
 pub fn offered() -> impl Iterator<Item = Entry> {
     entries().into_iter()
 }
 
-/// All keys in the order of the file.
+/// Returns all keys in the order of the file.
 ///
-/// The file is ours, so it is read line by line: a comment line, then the key it is about. A test
-/// compares the result with what a real TOML parser finds.
+/// The compiled-in file is parsed line by line: a comment line, then its key. A test compares the result with that of a
+/// TOML parser.
 #[must_use]
 pub fn entries() -> Vec<Entry> {
     let mut entries = Vec::new();
@@ -57,8 +57,8 @@ pub fn entries() -> Vec<Entry> {
     entries
 }
 
-/// The known name of which this one is a slip of the hand: one letter more, less or another, two neighbours the wrong way round,
-/// or, in a long name, two such edits.
+/// Returns the known name that this one misspells: one letter added, missing or replaced, two adjacent ones swapped, or
+/// two such edits in a long name.
 #[must_use]
 pub fn slip_of<'a>(wrong: &str, mut known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let upper = wrong.to_ascii_uppercase();
@@ -73,7 +73,7 @@ pub fn slip_of<'a>(wrong: &str, mut known: impl Iterator<Item = &'a str>) -> Opt
     known.find(|name| near(name) || swapped(name))
 }
 
-/// Letters of a name in which two edits are still a slip.
+/// The length of a name from which two edits are allowed.
 const LONG_NAME: usize = 12;
 
 #[cfg(test)]
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn every_key_of_the_file_is_an_entry_with_a_sentence() {
-        let parsed: toml::Table = DEFAULT_TOML.parse().expect("our own file");
+        let parsed: toml::Table = DEFAULT_TOML.parse().expect("the compiled-in file is valid");
         let mut keys: Vec<String> = Vec::new();
         for (section, table) in &parsed {
             let table = table.as_table().expect("only sections at the top");

@@ -1,23 +1,23 @@
-//! The `.env` file, read as the Python bot's library read it: comments (also after a value), quotes,
-//! `export`, values over several lines in quotes, and `${NAME}` or `${NAME:-otherwise}` in a value.
+//! The `.env` file in the syntax of the Python bot's library: comments (also after a value), quotes, `export`, quoted
+//! values over several lines, and `${NAME}` or `${NAME:-default}` in a value.
 //!
-//! A line that cannot be read is skipped with a warning, as there; it never stops the bot.
+//! An unreadable line is skipped with a warning and never stops the bot.
 
 use std::collections::BTreeMap;
 
-/// Bytes that names in braces may add to all values together: a few names that hold each other would else fill the memory.
+/// The most bytes by which expansion may grow all values together, so that nested variables cannot exhaust memory.
 const EXPANDED_MAX: usize = 1024 * 1024;
 
-/// What a `.env` file says.
+/// The contents of a `.env` file.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct DotEnv {
-    /// Value and line of each name; of two lines for one name the later counts.
+    /// The value and line of each name; the later of two lines for one name counts.
     pub values: BTreeMap<String, (String, usize)>,
-    /// Lines that were skipped, with the reason. Values are never quoted here.
+    /// Skipped lines with the reason, which never contains the value.
     pub skipped: Vec<(usize, &'static str)>,
 }
 
-/// Reads the text of a file. `environment` is asked first for the names used in `${NAME}`.
+/// Parses a file. `environment` takes precedence for names in `${NAME}`.
 #[must_use]
 pub fn parse(text: &str, environment: &BTreeMap<String, String>) -> DotEnv {
     let text = text.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
@@ -35,7 +35,7 @@ pub fn parse(text: &str, environment: &BTreeMap<String, String>) -> DotEnv {
                 });
                 match value {
                     Some(value) => drop(file.values.insert(name, (value, line))),
-                    None => file.skipped.push((line, "the names in braces stand for more than 1 MiB")),
+                    None => file.skipped.push((line, "the expanded variables exceed 1 MiB")),
                 }
             }
             Err(reason) => file.skipped.push((line, reason)),
@@ -50,7 +50,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// One line, or several when a quoted value spans them.
+    /// Reads one statement, which may span several lines in quotes.
     fn statement(&mut self) -> Result<Option<(String, String)>, &'static str> {
         let line = self.rest.split('\n').next().unwrap_or_default();
         let statement = line.trim_start();
@@ -64,7 +64,7 @@ impl Reader<'_> {
         };
         let Some((name, after)) = bare.split_once('=') else {
             self.skip(line.len() + 1);
-            return Err("there is no = in it");
+            return Err("it contains no =");
         };
         let name = name.trim().trim_matches(['\'', '"']).to_owned();
         if name.is_empty() || name.contains(char::is_whitespace) {
@@ -85,7 +85,7 @@ impl Reader<'_> {
         if clean { Ok(Some((name, value))) } else { Err("there is text after the closing quote") }
     }
 
-    /// The value whose opening quote is at `start`, and its length with both quotes.
+    /// Returns the value whose opening quote is at `start`, and its length with both quotes.
     fn quoted(&self, start: usize, quote: char) -> Result<(String, usize), &'static str> {
         let mut value = String::new();
         let mut chars = self.rest[start..].char_indices().skip(1);
@@ -109,7 +109,7 @@ impl Reader<'_> {
     }
 }
 
-/// In double quotes the usual escapes count; in single quotes only the quote and the backslash.
+/// Double quotes support the usual escapes; single quotes only those of the quote and the backslash.
 fn unescape(escaped: char, quote: char, value: &mut String) {
     let plain = match (quote, escaped) {
         (_, '\\' | '\'') | ('"', '"') => escaped,
@@ -124,7 +124,7 @@ fn unescape(escaped: char, quote: char, value: &mut String) {
     value.push(plain);
 }
 
-/// The part before a comment, which begins with `#` at the start or after a blank.
+/// Returns the part before a comment, which begins with `#` at the start or after a blank.
 fn uncommented(value: &str) -> &str {
     let comment = value
         .char_indices()
@@ -132,7 +132,7 @@ fn uncommented(value: &str) -> &str {
     comment.map_or(value, |(at, _)| &value[..at])
 }
 
-/// The value with names in braces replaced; none when they stand for more than there is room for.
+/// Expands names in braces; `None` if the result exceeds `room`.
 fn expand<'v>(raw: &'v str, room: &mut usize, lookup: impl Fn(&str) -> Option<&'v str>) -> Option<String> {
     let mut value = String::new();
     let mut rest = raw;

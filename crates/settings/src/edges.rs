@@ -1,6 +1,6 @@
-//! Sections about the world outside: Discord, the model, Redis, the disk, the log.
+//! Sections about external services: Discord, the model, Redis, the disk, the log.
 //!
-//! What each key means to an operator is told in `config/default.toml`, which also has the defaults.
+//! `config/default.toml` describes each key for operators and has the defaults.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,42 +16,42 @@ use super::{defaults, read};
 use domain::host::is_loopback;
 use domain::proxies::Network;
 
-/// `[discord]`: the account, where the service is, and what it allows.
+/// `[discord]`: the account, the service and its options.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Discord {
-    /// The bot's token; `None` when not set.
+    /// The bot token; `None` if not set.
     #[serde(deserialize_with = "read::secret")]
     pub token: Option<SecretString>,
-    /// Base address without a slash at its end.
+    /// The base address without a trailing slash.
     #[serde(deserialize_with = "read::web_address")]
     pub api_url: String,
-    /// Whether `http` and `ws` may be used to other machines.
+    /// True if `http` and `ws` are allowed to other machines.
     #[serde(deserialize_with = "read::flag")]
     pub allow_insecure: bool,
-    /// How many shards the bot has in total.
+    /// The total number of shards.
     #[serde(deserialize_with = "read::word")]
     pub shards: Shards,
-    /// Whether direct messages are answered.
+    /// The handling of direct messages.
     #[serde(deserialize_with = "read::word")]
     pub direct_messages: DirectMessages,
-    /// Ids of the guilds that are served; empty serves all.
+    /// Ids of the served guilds; empty serves all.
     #[serde(deserialize_with = "read::texts")]
     pub guilds: Vec<String>,
-    /// Ids of accounts that may run the commands of operators, in any guild.
+    /// Ids of accounts that may run operator commands in any guild.
     #[serde(deserialize_with = "read::texts")]
     pub operators: Vec<String>,
-    /// Whom answers may notify.
+    /// The accounts that answers may notify.
     #[serde(deserialize_with = "allowed_mentions")]
     pub allowed_mentions: AllowedMentions,
-    /// REST budget a second; 0 keeps none of our own.
+    /// The REST budget per second; 0 for no local budget.
     #[serde(deserialize_with = "read::number")]
     pub requests_per_second: u32,
 }
 
 impl Discord {
-    /// What is wrong with the form of the token, and the fix; none when it has the form of one, or when there is no token. What
-    /// another service than the default one takes is its own business, but it gets no prefix and no blanks either.
+    /// Returns the mistake in the format of the token and its remedy. Returns `None` for a valid format or a missing
+    /// token. A service other than the default one may use other formats, but without prefix and blanks.
     #[must_use]
     pub fn token_mistake(&self) -> Option<&'static str> {
         let token = self.token.as_ref()?.expose_secret();
@@ -60,9 +60,9 @@ impl Discord {
         if words.next().is_some() {
             let prefixed = first.eq_ignore_ascii_case("bot");
             return Some(if prefixed {
-                "begins with \"Bot\", which is added when it is sent; set the token alone"
+                "begins with \"Bot\", which is added automatically; set only the token"
             } else {
-                "has a blank in it; copy the token alone"
+                "contains a blank; copy only the token"
             });
         }
         let parts: Vec<usize> = token.split('.').map(str::len).collect();
@@ -70,23 +70,23 @@ impl Discord {
         let usual =
             defaults::entries().iter().any(|entry| entry.key == "discord.api_url" && entry.text() == self.api_url);
         (usual && !has_form).then_some(
-            "is no bot token, which has three parts with dots between; copy it from discord developer portal > Bot > Reset Token",
+            "is not a bot token, which has three parts separated by dots; copy it from discord developer portal > Bot > Reset Token",
         )
     }
 
-    /// Whether a connection without TLS to this host is allowed.
+    /// True if an unencrypted connection to this host is allowed.
     #[must_use]
     pub fn permits_insecure(&self, host: &str) -> bool {
         self.allow_insecure || is_loopback(host)
     }
 }
 
-/// How many gateway shards the bot has.
+/// The number of gateway shards.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shards {
-    /// As many as Discord advises.
+    /// The number advised by Discord.
     Auto,
-    /// Exactly this many, 1 or more.
+    /// This number, 1 or more.
     Count(u32),
 }
 
@@ -104,12 +104,12 @@ impl FromStr for Shards {
     }
 }
 
-/// What happens to direct messages.
+/// The handling of direct messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectMessages {
-    /// They are dropped without a trace.
+    /// They are dropped silently.
     Ignore,
-    /// They are answered as if the bot had been mentioned.
+    /// They are answered like mentions.
     Answer,
 }
 
@@ -125,12 +125,13 @@ impl FromStr for DirectMessages {
     }
 }
 
-/// Whom answers may notify; no one by default. Roles and everyone cannot be allowed: a model writes the text.
+/// The accounts that answers may notify; none by default. Roles and `@everyone` cannot be enabled, because a model
+/// writes the text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct AllowedMentions {
     /// The member who is answered.
     pub replied_user: bool,
-    /// Members whom the text mentions.
+    /// Members mentioned in the text.
     pub users: bool,
 }
 
@@ -154,43 +155,43 @@ pub struct Llm {
     /// The endpoint as configured; calls use [`Llm::base_url`].
     #[serde(deserialize_with = "read::web_address")]
     pub url: String,
-    /// The key sent to the endpoint; `None` sends none.
+    /// The key of the endpoint; `None` sends none.
     #[serde(deserialize_with = "read::secret")]
     pub key: Option<SecretString>,
-    /// Key of the default model row, or the name of a model; `None` when not set.
+    /// The key of the default model row, or the name of a model; `None` if not set.
     #[serde(deserialize_with = "read::text")]
     pub model: Option<String>,
-    /// Models that `check --models` tries; empty means every row.
+    /// The models that `check --models` tests; empty means every row.
     #[serde(deserialize_with = "read::texts")]
     pub check_models: Vec<String>,
-    /// File of model rows.
+    /// The file of model rows.
     #[serde(deserialize_with = "path")]
     pub models: PathBuf,
-    /// Calls in flight at once, 1 or more.
+    /// The most concurrent calls, 1 or more.
     #[serde(deserialize_with = "read::at_least_one")]
     pub concurrent: usize,
-    /// Time one call may take.
+    /// The timeout of one call.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
-    /// Time for which a model whose breaker opened is left alone.
+    /// The time for which a model with an open circuit breaker is not called.
     #[serde(deserialize_with = "read::some_duration")]
     pub rest: Duration,
-    /// Ports of this machine where the playground looks for model servers.
+    /// The local ports on which the playground searches for model servers.
     #[serde(deserialize_with = "read::ports")]
     pub local_ports: Vec<u16>,
-    /// Words a reply should stay within.
+    /// The intended maximum length of a reply, in words.
     #[serde(deserialize_with = "read::at_least_one")]
     pub words: u32,
-    /// File of the reply's schema.
+    /// The file of the reply's schema.
     #[serde(deserialize_with = "path")]
     pub schema: PathBuf,
-    /// Fields of model rows, by the key of the row, that a command of the program brings along; nothing that is read sets them.
+    /// Fields of model rows, by row key, supplied by a command of the program and not by any source.
     #[serde(skip)]
     pub brought: serde_json::Map<String, serde_json::Value>,
 }
 
 impl Llm {
-    /// The endpoint with `/v1` at its end, appended when it is not there.
+    /// Returns the endpoint with `/v1` appended if missing.
     #[must_use]
     pub fn base_url(&self) -> String {
         let url = self.url.trim_end_matches('/');
@@ -198,63 +199,64 @@ impl Llm {
     }
 }
 
-/// `[prompts]`: where prompts are read from.
+/// `[prompts]`: the prompts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prompts {
-    /// Folder whose files override the compiled-in prompts.
+    /// The folder whose files override the compiled-in prompts.
     #[serde(deserialize_with = "path")]
     pub dir: PathBuf,
-    /// The tools that read and change the sections of prompts are offered.
+    /// True if the tools that read and change prompt sections are offered.
     #[serde(deserialize_with = "read::flag")]
     pub editable: bool,
 }
 
-/// `[http]`: our own listener.
+/// `[http]`: the HTTP listener.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Http {
-    /// Where to listen; port 0 takes any free one.
+    /// The listen address; port 0 takes any free one.
     #[serde(deserialize_with = "read::listen_address")]
     pub addr: SocketAddr,
-    /// Where to listen for health and metrics alone; `None` for no listener of their own.
+    /// The listen address of health and metrics alone; `None` for no separate listener.
     #[serde(deserialize_with = "read::optional_listen_address")]
     pub health_addr: Option<SocketAddr>,
-    /// Where the same is served besides.
+    /// Additional listen addresses.
     #[serde(deserialize_with = "read::listen_addresses")]
     pub listeners: Vec<SocketAddr>,
-    /// The sites whose pages may ask as programs do; `*` for all.
+    /// The sites whose pages may send requests; `*` for all.
     #[serde(deserialize_with = "read::origins")]
     pub origins: Vec<String>,
-    /// Keys that open dashboard and API; empty means loopback only.
+    /// Keys for dashboard and API; if empty, only loopback is allowed.
     #[serde(deserialize_with = "read::secrets")]
     pub api_keys: Vec<SecretString>,
-    /// Connections that each listener holds at once, 16 to [`CONNECTIONS_MAX`]; one address gets half of them.
+    /// The most connections of each listener, 16 to [`CONNECTIONS_MAX`]; one client address gets at most half of them.
     #[serde(deserialize_with = "connections")]
     pub connections: usize,
-    /// Reverse proxies whose header `X-Forwarded-For` names the client, each of which then has its own share of the connections.
+    /// Reverse proxies whose `X-Forwarded-For` header names the client, so that each client has its own share of the
+    /// connections.
     #[serde(deserialize_with = "read::networks")]
     pub trusted_proxies: Vec<Network>,
-    /// Requests of one key at once, 1 to [`KEY_CONCURRENT_MAX`].
+    /// The most concurrent requests of one key, 1 to [`KEY_CONCURRENT_MAX`].
     #[serde(deserialize_with = "key_concurrent")]
     pub key_concurrent: usize,
-    /// Requests of one key within the window of the limits; zero for any number.
+    /// The requests of one key within the limits' window; zero for no limit.
     #[serde(deserialize_with = "read::number")]
     pub key_requests: u32,
-    /// Model tokens of one key within that window; zero for any number.
+    /// The model tokens of one key within that window; zero for no limit.
     #[serde(deserialize_with = "read::number")]
     pub key_tokens: u64,
-    /// How long sessions are kept after they were last spoken in, and lines of their transcripts after they were said.
+    /// The TTL of sessions after their last message, and of transcript lines.
     #[serde(deserialize_with = "read::some_duration")]
     pub session_ttl: Duration,
-    /// A process in front of this one has the address that people open; nothing that is read sets it.
+    /// True if a process in front of this one has the public address; set by no source.
     #[serde(skip)]
     pub behind: bool,
 }
 
 /// More connections than any process has file descriptors for.
 const CONNECTIONS_MAX: usize = 100_000;
-/// The most requests of one key at once.
+/// The most concurrent requests of one key.
 const KEY_CONCURRENT_MAX: usize = 10_000;
 
 fn key_concurrent<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
@@ -267,25 +269,25 @@ fn connections<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::E
     if number < 16 { Err(D::Error::custom("must be at least 16")) } else { Ok(number) }
 }
 
-/// `[runtime]`: what the service runs on.
+/// `[runtime]`: the runtime of the service.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runtime {
-    /// How many threads do its work.
+    /// The number of worker threads.
     #[serde(deserialize_with = "read::word")]
     pub threads: Threads,
 }
 
-/// How many threads do the work that does not block; files, pictures and the log have threads of their own.
+/// The number of threads for non-blocking work; files, pictures and the log have separate threads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Threads {
     /// One for each processor.
     Auto,
-    /// Exactly this many, 1 to [`THREADS_MAX`].
+    /// This number, 1 to [`THREADS_MAX`].
     Count(usize),
 }
 
-/// More threads than any machine has a use for.
+/// The most worker threads.
 const THREADS_MAX: usize = 256;
 
 impl FromStr for Threads {
@@ -306,34 +308,34 @@ impl FromStr for Threads {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Store {
-    /// Folder of the store; made when it is missing.
+    /// The folder of the store, created if missing.
     #[serde(deserialize_with = "path")]
     pub dir: PathBuf,
 }
 
-/// `[redis]`: Redis or Valkey in place of the embedded store.
+/// `[redis]`: Redis or Valkey instead of the embedded store.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Redis {
-    /// Full address, which may hold a password.
+    /// The full address, which may contain a password.
     #[serde(deserialize_with = "read::secret")]
     pub url: Option<SecretString>,
-    /// Host, when there is no address.
+    /// The host, if there is no address.
     #[serde(deserialize_with = "read::text")]
     pub host: Option<String>,
-    /// Port at the host.
+    /// The port at the host.
     #[serde(deserialize_with = "read::number")]
     pub port: u16,
-    /// Database number at the host.
+    /// The database number at the host.
     #[serde(deserialize_with = "read::number")]
     pub db: u32,
-    /// Password at the host.
+    /// The password at the host.
     #[serde(deserialize_with = "read::secret")]
     pub password: Option<SecretString>,
 }
 
 impl Redis {
-    /// The address to connect to, or `None` when the embedded store is to be used.
+    /// Returns the address to connect to, or `None` for the embedded store.
     #[must_use]
     pub fn address(&self) -> Option<SecretString> {
         if let Some(url) = &self.url {
@@ -350,51 +352,51 @@ impl Redis {
     }
 }
 
-/// `[log]`: what is logged and how.
+/// `[log]`: contents and format of the log.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Log {
     /// A level (`trace`, `debug`, `info`, `warn`, `error`) or a filter of the tracing library.
     #[serde(deserialize_with = "read::some_text")]
     pub level: String,
-    /// Form of a line.
+    /// The format of a line.
     #[serde(deserialize_with = "read::word")]
     pub format: LogFormat,
-    /// Whether prompts and message content may be logged.
+    /// True if prompts and message contents may be logged.
     #[serde(deserialize_with = "read::flag")]
     pub content: bool,
-    /// Whether pages may tell which message a turn answers and what models were asked for it, without `content` as well; a command
-    /// of the program sets it.
+    /// True if pages may show the message of a turn and its model requests even without `content`; set by a command of
+    /// the program.
     #[serde(skip)]
     pub messages: bool,
 }
 
-/// `[telemetry]`: where traces go.
+/// `[telemetry]`: traces.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Telemetry {
-    /// Address of an OpenTelemetry collector without a slash at its end; `None` sends no traces.
+    /// The address of an OpenTelemetry collector without a trailing slash; `None` disables traces.
     #[serde(deserialize_with = "read::optional_web_address")]
     pub endpoint: Option<String>,
-    /// Headers of each request to it, `name=value` with commas between; they may hold a key.
+    /// The headers of each request to it, `name=value` separated by commas; they may contain a key.
     #[serde(deserialize_with = "read::secret")]
     pub headers: Option<SecretString>,
     /// The name of this service in the collector.
     #[serde(deserialize_with = "read::some_text")]
     pub service_name: String,
-    /// Whether the question and the answer of a turn go along.
+    /// True if questions and answers of turns are included.
     #[serde(deserialize_with = "read::flag")]
     pub content: bool,
 }
 
-/// Form of a log line.
+/// The format of a log line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Pretty on a terminal, else JSON.
     Auto,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
-    /// For a person at a terminal.
+    /// Human-readable.
     Pretty,
 }
 

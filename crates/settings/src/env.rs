@@ -1,32 +1,32 @@
-//! The one table of environment names. The same names work in `.env`, as `<NAME>_FILE`, and as
+//! The table of environment names. The same names work in `.env`, as `<NAME>_FILE`, and as
 //! `/run/secrets/<name in lower case>`.
 //!
 //! Every other key has the name `STAFFAI_<SECTION>__<KEY>`, which needs no row.
 
-/// One name and the setting it sets.
+/// A name and its setting.
 #[derive(Debug, Clone, Copy)]
 pub struct Variable {
-    /// Name in the environment.
+    /// The name in the environment.
     pub name: &'static str,
-    /// Key in TOML, `section.key`.
+    /// The key in TOML, `section.key`.
     pub key: &'static str,
-    /// Whether the value must never be shown.
+    /// True if the value must never be displayed.
     pub secret: bool,
-    /// What to know about this name beyond its key's sentence in `config/default.toml`; empty for nothing.
+    /// Information beyond the key's description in `config/default.toml`; may be empty.
     pub sentence: &'static str,
 }
 
-/// Where a row stands among others for its key.
+/// The precedence of a row among those of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rank {
-    /// Used wherever it is set, layer by layer.
+    /// Applies in every layer.
     Ordinary,
-    /// Used only when no ordinary name of its key is set in any layer.
+    /// Applies only if no ordinary name of its key is set in any layer.
     Fallback,
 }
 
 impl Variable {
-    /// `OPENAI_*` are often set for other programs, so they only count when nothing of ours is set.
+    /// `OPENAI_*` are often set for other programs, so they only apply if no specific name is set.
     #[must_use]
     pub fn rank(&self) -> Rank {
         if self.name.starts_with("OPENAI_") { Rank::Fallback } else { Rank::Ordinary }
@@ -41,7 +41,7 @@ const fn secret(name: &'static str, key: &'static str, sentence: &'static str) -
     Variable { name, key, secret: true, sentence }
 }
 
-/// All rows. Of two names for one key in one layer the earlier row wins.
+/// All rows. Of two names for one key in one layer, the earlier row takes precedence.
 pub const VARIABLES: &[Variable] = &[
     secret("DISCORD_BOT_TOKEN", "discord.token", ""),
     row("DISCORD_API_URL", "discord.api_url", ""),
@@ -122,20 +122,20 @@ pub const VARIABLES: &[Variable] = &[
     ),
 ];
 
-/// Whether the value of a key must never be shown.
+/// True if the value of a key must never be displayed.
 #[must_use]
 pub fn is_secret(key: &str) -> bool {
     VARIABLES.iter().any(|variable| variable.key == key && variable.secret)
 }
 
-/// The name under which a key is set in the environment: its first row, or the general form.
+/// Returns the environment name of a key: its first row, or the general form.
 #[must_use]
 pub fn name_of(key: &str) -> String {
     let row = VARIABLES.iter().find(|variable| variable.key == key);
     row.map_or_else(|| general_name(key), |variable| variable.name.to_owned())
 }
 
-/// `STAFFAI_<SECTION>__<KEY>`.
+/// Returns `STAFFAI_<SECTION>__<KEY>`.
 #[must_use]
 pub fn general_name(key: &str) -> String {
     format!("STAFFAI_{}", key.replacen('.', "__", 1).to_uppercase())

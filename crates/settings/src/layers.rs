@@ -1,7 +1,7 @@
-//! Gathers what each layer sets, with its place: files, `.env`, environment, secret files, options.
+//! Collects the assignments of each layer with their place: files, `.env`, environment, secret files, options.
 //!
-//! Only known keys come out of here. What is wrong with names and files is reported here; what is wrong
-//! with values is found later, because a stronger layer may replace them.
+//! Only known keys are returned. Mistakes in names and files are reported here; mistakes in values are found later,
+//! because a stronger layer may replace them.
 
 mod files;
 mod names;
@@ -30,23 +30,23 @@ pub struct Assignment {
     pub origin: Origin,
 }
 
-/// What all layers set, weakest first, and what was wrong on the way.
+/// The assignments of all layers, weakest first, and the mistakes.
 pub struct Gathered {
-    /// Of two for one key the later counts.
+    /// The later of two for one key counts.
     pub assignments: Vec<Assignment>,
     /// Mistakes that stop the program.
     pub problems: Vec<Problem>,
     /// Mistakes that do not.
     pub warnings: Vec<String>,
-    /// Every variable by its name.
+    /// Every variable by name.
     pub variables: Variables,
 }
 
-/// Defaults of the playground, where they differ: one person tries everything there, and nothing costs money.
+/// Deviating defaults of the playground, which has a single user and costs nothing.
 const PLAYGROUND: [(&str, &str); 3] =
     [("discord.direct_messages", "answer"), ("rate_limiter.messages", "30"), ("rate_limiter.tokens", "1000000")];
 
-/// The file of MCP servers, where no other one is named.
+/// The default file of MCP servers.
 const MCP_FILE: &str = "mcp.json";
 
 /// Reads every source.
@@ -64,7 +64,7 @@ pub fn gather(sources: &Sources) -> Gathered {
         warnings,
     };
     if sources.purpose == Purpose::Playground {
-        // They are no settings of the operator, so what the playground ignores does not include them.
+        // These are not settings of the operator, so they are not reported as ignored.
         gathering.assignments.extend(PLAYGROUND.map(|(key, value)| Assignment {
             key: key.to_owned(),
             value: value.into(),
@@ -88,7 +88,7 @@ pub fn gather(sources: &Sources) -> Gathered {
     }
 }
 
-/// The assignments of one layer, as the layering library takes them.
+/// The assignments of one layer for the layering library.
 #[derive(Debug, Clone)]
 pub struct LayerSource(pub Vec<Assignment>);
 
@@ -108,13 +108,13 @@ fn read_dotenv(sources: &Sources, warnings: &mut Vec<String>) -> DotEnv {
         Ok(text) => dotenv::parse(&text, &sources.environment),
         Err(error) => {
             if !is_missing(&error) {
-                warnings.push(format!("{ENV_FILE} cannot be read and is left out: {error}"));
+                warnings.push(format!("{ENV_FILE} cannot be read and is ignored: {error}"));
             }
             DotEnv::default()
         }
     };
     for (line, reason) in &file.skipped {
-        warnings.push(format!("{ENV_FILE}:{line} is left out: {reason}"));
+        warnings.push(format!("{ENV_FILE}:{line} is ignored: {reason}"));
     }
     file
 }
@@ -123,13 +123,13 @@ fn is_missing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The gathering in progress; its steps are in the files below.
+/// The collection in progress; its steps are in the submodules.
 struct Gathering<'a> {
     sources: &'a Sources,
     known: Vec<String>,
     assignments: Vec<Assignment>,
     fallbacks: Vec<Assignment>,
-    /// What is set and left out on purpose.
+    /// Settings that are ignored on purpose.
     ignored: BTreeSet<String>,
     problems: Vec<Problem>,
     warnings: Vec<String>,
@@ -144,7 +144,7 @@ impl Gathering<'_> {
         }
     }
 
-    /// What is set and has no effect is named.
+    /// Warns about settings that are ignored.
     fn tell_ignored(&mut self) {
         if self.sources.purpose == Purpose::Playground && self.sources.files.probe(Path::new(MCP_FILE)).is_ok() {
             self.ignored.insert(MCP_FILE.to_owned());
@@ -162,14 +162,14 @@ impl Gathering<'_> {
         }
     }
 
-    /// The playground has its own Discord and store, and must never reach for the real ones.
+    /// True if the playground ignores the key: it has its own Discord and store, and must never access the real ones.
     fn is_ignored(&self, key: &str) -> bool {
         let section = key.split('.').next().unwrap_or_default();
         let real = matches!(section, "discord" | "redis") || matches!(key, "tools.mcp_config" | "tools.nats_url");
         real && self.sources.purpose == Purpose::Playground
     }
 
-    /// A fallback counts when no variable of ours sets its key; the last one found is the strongest.
+    /// Applies the last fallback of each key that no specific variable sets.
     fn use_fallbacks(&mut self) {
         for fallback in std::mem::take(&mut self.fallbacks) {
             let ours = |other: &Assignment| {

@@ -1,7 +1,7 @@
-//! The configuration: one struct a section, read from layers, all mistakes reported at once.
+//! The configuration: one struct per section, read from layers, with all mistakes reported at once.
 //!
-//! Read `config/default.toml` first: it has every key with its default and a sentence. `config/env.rs`
-//! is the table of environment names. Nothing else in the program reads the environment.
+//! `config/default.toml` has every key with its default and a description; `env.rs` is the table of environment names.
+//! No other part of the program reads the environment.
 
 pub mod address;
 pub mod agents;
@@ -33,10 +33,10 @@ use self::layers::{Assignment, LayerSource};
 use self::problem::{Layer, Origin, Problem, shown};
 use self::sources::{Purpose, Sources, Variables};
 
-/// All settings. A turn keeps the settings it began with.
+/// All settings. A turn keeps the settings with which it began.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(missing_docs, reason = "each section's struct says what it is")]
+#[allow(missing_docs, reason = "each section's struct is documented")]
 pub struct Settings {
     pub discord: edges::Discord,
     pub bots: community::Bots,
@@ -65,19 +65,19 @@ pub struct Settings {
     pub gates: community::Gates,
     pub triggers: triggers::Triggers,
     pub agents: agents::Agents,
-    /// The rows of each list that could not be read, by their numbers. Empty in settings that are in force.
+    /// The indices of unreadable rows by list. Empty in settings that are in effect.
     #[serde(skip)]
     pub left_out: BTreeMap<String, Vec<usize>>,
 }
 
 impl Settings {
-    /// Numbers the rows of a list as they are written: rows that could not be read count.
+    /// Numbers the rows of a list as written, counting unreadable ones.
     pub fn numbered<'a, T>(&'a self, key: &str, rows: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
         let left_out = self.left_out.get(key).map_or(&[][..], Vec::as_slice);
         (1..).filter(|number| !left_out.contains(number)).zip(rows)
     }
 
-    /// What `staffai run` cannot do without; empty when all is there and has its form.
+    /// Returns the problems that prevent `staffai run`.
     #[must_use]
     pub fn require_for_run(&self) -> Vec<Problem> {
         let problem =
@@ -96,50 +96,50 @@ impl Settings {
     }
 }
 
-/// Settings with their history.
+/// Settings with their origins.
 #[derive(Debug, Clone)]
 pub struct Loaded {
     /// The settings.
     pub settings: Settings,
-    /// Where the value of each key came from.
+    /// The origin of each key's value.
     pub origins: BTreeMap<String, Origin>,
-    /// What is odd but does not stop the program; no secret is in it.
+    /// Warnings, which never contain a secret.
     pub warnings: Vec<String>,
-    /// Each value as it may be shown.
+    /// The displayable value of each key.
     pub shown: BTreeMap<String, String>,
-    /// Variables by any name, for files that name one.
+    /// Variables by name, for files that refer to them.
     pub variables: Variables,
 }
 
 impl Loaded {
-    /// Whether a layer sets the model endpoint; if not, its address is the default.
+    /// True if a layer sets the model endpoint; otherwise its address is the default.
     #[must_use]
     pub fn llm_configured(&self) -> bool {
         self.origins.get("llm.url").is_some_and(|origin| origin.layer > Layer::Default)
     }
 }
 
-/// All that can be said of a configuration, mistakes and all; never a secret value.
+/// The complete result of reading a configuration, including mistakes; never a secret value.
 #[derive(Debug)]
 pub struct Examined {
-    /// The settings; a value that cannot be read is left out of them. None when nothing fits together.
+    /// The settings without unreadable values. `None` if they cannot be built.
     pub loaded: Option<Loaded>,
-    /// Every mistake there is, in the order of the keys.
+    /// All mistakes, in the order of the keys.
     pub problems: Vec<Problem>,
-    /// What is odd but does not stop the program.
+    /// Warnings.
     pub warnings: Vec<String>,
 }
 
 /// Reads all layers.
 ///
 /// # Errors
-/// Every mistake there is, in the order of the keys; never a secret value.
+/// All mistakes, in the order of the keys; never a secret value.
 pub fn load(sources: &Sources) -> Result<Loaded, Vec<Problem>> {
     let Examined { loaded, problems, .. } = examine(sources);
     loaded.filter(|_| problems.is_empty()).ok_or(problems)
 }
 
-/// Reads all layers, and stops at no mistake.
+/// Reads all layers and continues after mistakes.
 #[must_use]
 pub fn examine(sources: &Sources) -> Examined {
     let mut gathered = layers::gather(sources);
@@ -176,7 +176,8 @@ pub fn examine(sources: &Sources) -> Examined {
     Examined { loaded: Some(loaded), problems, warnings }
 }
 
-/// A value in a file that is the default says no more than the default: a copy of `config/default.toml` means what no file means.
+/// Treats a file's value that equals the default as the default: a copy of `config/default.toml` has the same effect as
+/// no file.
 fn say_defaults(origins: &mut BTreeMap<String, Origin>, merged: &Config) {
     let Ok(defaults) = merge(&[]) else { return };
     let value = |config: &Config, key: &str| config.get::<Value>(key).ok().map(|value| value.kind);
@@ -187,7 +188,7 @@ fn say_defaults(origins: &mut BTreeMap<String, Origin>, merged: &Config) {
     }
 }
 
-/// The playground must not touch what a service on the same machine remembers.
+/// Gives the playground its own folder, because it must not change the data of a service on the same machine.
 fn own_folder(loaded: &mut Loaded) {
     loaded.settings.store.dir.push("playground");
     loaded.shown.insert("store.dir".into(), loaded.settings.store.dir.display().to_string());
@@ -203,8 +204,8 @@ fn merge(assignments: &[Assignment]) -> Result<Config, ConfigError> {
     builder.build()
 }
 
-/// Tries each value alone over the defaults and leaves out what cannot be read, so that one mistake does not hide another. Of a
-/// list of tables only the wrong rows are left out. Returns their numbers by the key of the list.
+/// Tests each value alone with the defaults and removes unreadable ones, so that one mistake does not hide another. In
+/// a list of tables only the invalid rows are removed; their numbers are returned by key.
 fn leave_out_unreadable(
     assignments: &mut Vec<Assignment>,
     problems: &mut Vec<Problem>,
@@ -236,10 +237,10 @@ fn leave_out_unreadable(
     left_out
 }
 
-/// The most rows of a list that are tried one by one when one of them is wrong.
+/// The most rows of a list that are tested one by one.
 const ROWS_TRIED_MAX: usize = 128;
 
-/// The rows of a list that can be read, and the numbers of the others. `None` when the value is not a list of tables.
+/// Returns the readable rows of a list and the numbers of the others. `None` if the value is not a list of tables.
 fn readable_rows(set: &Assignment) -> Option<(Assignment, Vec<usize>)> {
     let rows = match &set.value.kind {
         ValueKind::Array(rows) => rows.clone(),
@@ -259,10 +260,10 @@ fn readable_rows(set: &Assignment) -> Option<(Assignment, Vec<usize>)> {
     Some((of(kept.into_iter().map(|(_, row)| row).collect()), numbers))
 }
 
-/// Keys whose unreadable value meant the default in the Python bot, and does no harm.
+/// Keys whose unreadable value harmlessly meant the default in the Python bot.
 const TOLERATED: [&str; 1] = ["presence.days"];
 
-/// What a reader said about a value.
+/// Returns the message of an error about a value.
 fn message(error: &ConfigError) -> String {
     match error {
         ConfigError::Message(message) => message.replace('\n', ", "),
@@ -272,7 +273,7 @@ fn message(error: &ConfigError) -> String {
     }
 }
 
-/// The defaults and everything that was readable did not fit together, which nothing should cause.
+/// Returns the problem of readable values that cannot be combined, which should never occur.
 fn whole(error: &ConfigError) -> Problem {
     Problem { key: "configuration".into(), value: None, place: "all layers".into(), fix: message(error) }
 }
@@ -282,7 +283,7 @@ fn text(value: &Value) -> Option<String> {
     plain.text().map(|text| shown(&text))
 }
 
-/// Secret keys that are addresses: what is secret in them is the login.
+/// Secret keys that are addresses: only their credentials are secret.
 const ADDRESSES: [&str; 2] = ["redis.url", "tools.nats_url"];
 
 fn without_login(value: &Value) -> String {
@@ -296,7 +297,7 @@ fn shown_values(merged: &Config) -> BTreeMap<String, String> {
         let value = merged.get::<Value>(&entry.key).ok();
         let text = value.as_ref().map_or_else(String::new, |value| text(value).unwrap_or_else(|| "(rows)".into()));
         let shown = match value.as_ref().filter(|_| env::is_secret(&entry.key) && !text.is_empty()) {
-            // The host is no secret, and helps to find a mistake.
+            // The host is not secret and helps to find a mistake.
             Some(value) if ADDRESSES.contains(&entry.key.as_str()) => without_login(value),
             Some(_) => show::MASK.into(),
             None => text,

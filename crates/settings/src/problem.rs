@@ -1,4 +1,4 @@
-//! Where a value came from, and what can be wrong with it.
+//! The origins of values, and their problems.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -16,37 +16,37 @@ pub enum Layer {
     Environment,
     /// `/run/secrets/<name>` or the file named by `<NAME>_FILE`.
     SecretFile,
-    /// An option of the command line.
+    /// A command line option.
     CommandLine,
 }
 
-/// Where the value of a setting was found.
+/// The origin of a setting's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin {
     /// The layer.
     pub layer: Layer,
-    /// Name of the variable, when it is one.
+    /// The name of the variable, if any.
     pub variable: Option<String>,
-    /// The file, when there is one.
+    /// The file, if any.
     pub file: Option<PathBuf>,
-    /// Line in the file, from 1.
+    /// The line in the file, from 1.
     pub line: Option<usize>,
 }
 
 impl Origin {
-    /// An origin of which only the layer is known.
+    /// Creates an origin with only a layer.
     #[must_use]
     pub fn new(layer: Layer) -> Self {
         Self { layer, variable: None, file: None, line: None }
     }
 
-    /// The same with a variable's name.
+    /// Sets the variable.
     #[must_use]
     pub fn variable(self, name: impl Into<String>) -> Self {
         Self { variable: Some(name.into()), ..self }
     }
 
-    /// The same with a file, and a line in it when known.
+    /// Sets the file, and the line if known.
     #[must_use]
     pub fn file(self, file: impl Into<PathBuf>, line: Option<usize>) -> Self {
         Self { file: Some(file.into()), line, ..self }
@@ -72,16 +72,16 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong with the configuration. Printed, it is one line.
+/// One problem of the configuration, displayed as one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// The key, `section.key`; a file's name when the file itself is wrong.
+    /// The key, `section.key`, or the name of an invalid file.
     pub key: String,
-    /// The value, unless it is secret or there is none.
+    /// The value, unless it is secret or missing.
     pub value: Option<String>,
-    /// Where it was found, or where it could be set.
+    /// The place where it was found or can be set.
     pub place: String,
-    /// What is wrong and what would be right.
+    /// The mistake and the remedy.
     pub fix: String,
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
-/// A value as it may be shown: one line, not endless, and without the login in an address.
+/// Returns a value for display: one bounded line, without the credentials in an address.
 #[must_use]
 pub fn shown(value: &str) -> String {
     let words: Vec<String> = value.split(',').map(without_login).collect();
@@ -111,7 +111,7 @@ pub fn shown(value: &str) -> String {
     line.chars().take(LONGEST_SHOWN).chain("...".chars()).collect()
 }
 
-/// Characters of a value that are shown.
+/// The most displayed characters of a value.
 const LONGEST_SHOWN: usize = 160;
 
 fn without_login(address: &str) -> String {

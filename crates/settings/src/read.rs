@@ -1,7 +1,7 @@
-//! How a single value is read: what each kind of setting accepts, from a TOML file and from text alike.
+//! Parsers of single values, from a TOML file and from text alike.
 //!
-//! The messages here never contain the value itself, because it may be a secret: the report of the
-//! problem adds the value when it may be shown.
+//! Messages never contain the value, because it may be a secret: the report of the problem adds it if it may be
+//! displayed.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -16,28 +16,28 @@ use serde::{Deserialize, Deserializer};
 
 use domain::proxies::Network;
 
-/// The longest emoji in bytes: names of a community's own have at most 32 characters, ids 20 digits.
+/// The longest emoji in bytes: names of custom ones have at most 32 characters, ids 20 digits.
 const EMOJI_BYTES: usize = 64;
 
-/// A value as TOML or a variable gives it, before anybody has decided what it means.
+/// An uninterpreted value from TOML or a variable.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Plain {
-    /// True or false, written without quotes in TOML.
+    /// A boolean, unquoted in TOML.
     Flag(bool),
-    /// A whole number, written without quotes in TOML.
+    /// An integer, unquoted in TOML.
     Whole(i64),
-    /// A number with a fraction, written without quotes in TOML.
+    /// A number with a fraction, unquoted in TOML.
     Fraction(f64),
     /// Text: every variable, and quoted values in TOML.
     Text(String),
     /// A TOML list.
     List(Vec<Plain>),
-    /// Something else, such as a table where a single value belongs.
+    /// Another type, such as a table.
     Other,
 }
 
 impl Plain {
-    /// The value as one line of text; lists become comma lists. `None` for a table.
+    /// Returns the value as one line of text; lists become comma lists. `None` for a table.
     #[must_use]
     pub fn text(&self) -> Option<String> {
         match self {
@@ -124,26 +124,26 @@ fn listed<T: FromStr>(plain: &Plain) -> Option<Vec<T>> {
     plain.items()?.iter().map(|item| item.parse().ok()).collect()
 }
 
-/// A whole number of 0 or more, as large as its type holds.
+/// Reads an integer of 0 or more, as large as its type allows.
 pub fn number<'de, D: Deserializer<'de>, T: FromStr>(deserializer: D) -> Result<T, D::Error> {
     read(deserializer, "a whole number, 0 or more and not too large", parsed)
 }
 
-/// A whole number of 0 to `MOST`.
+/// Reads an integer from 0 to `MOST`.
 pub fn up_to<'de, D: Deserializer<'de>, const MOST: usize>(deserializer: D) -> Result<usize, D::Error> {
     read(deserializer, &format!("a whole number from 0 to {MOST}"), |plain| {
         parsed(plain).filter(|number| *number <= MOST)
     })
 }
 
-/// A whole number of 1 or more.
+/// Reads an integer of 1 or more.
 pub fn at_least_one<'de, D: Deserializer<'de>, T: FromStr + Default + PartialEq>(d: D) -> Result<T, D::Error> {
     read(d, "a whole number, 1 or more and not too large", |plain| {
         parsed(plain).filter(|number| *number != T::default())
     })
 }
 
-/// True or false; the words the Python bot took for true count, and their opposites.
+/// Reads a boolean: the words that the Python bot accepted as true, and their opposites.
 pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
     read(deserializer, "true or false", |plain| match plain {
         Plain::Flag(flag) => Some(*flag),
@@ -155,7 +155,7 @@ pub fn flag<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error
     })
 }
 
-/// A chance from 0 (never) to 1 (always).
+/// Reads a probability from 0 (never) to 1 (always).
 pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
     read(deserializer, "a chance from 0 to 1, such as 0.05", |plain| {
         let chance: f64 = plain.text()?.parse().ok()?;
@@ -163,12 +163,12 @@ pub fn chance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Erro
     })
 }
 
-/// An hour of the day, 0 to 24.
+/// Reads an hour of the day, 0 to 24.
 pub fn hour<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u8, D::Error> {
     read(deserializer, "an hour from 0 to 24", |plain| parsed(plain).filter(|hour| *hour <= 24))
 }
 
-/// Days of the week, 0 is Monday; other numbers are left out, and none at all means every day.
+/// Reads days of the week, 0 is Monday. Other numbers are skipped; an empty list means every day.
 pub fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Error> {
     read(deserializer, "a list of days from 0 (Monday) to 6 (Sunday)", |plain| {
         let named: Vec<i64> = listed(plain)?;
@@ -180,19 +180,19 @@ pub fn days<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u8>, D::Er
     })
 }
 
-/// A duration of 0 or more.
+/// Reads a duration of 0 or more.
 pub fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     read(deserializer, "a duration such as 30s, 5m, 1h30m, or plain seconds", spoken_duration)
 }
 
-/// A duration longer than 0.
+/// Reads a duration above 0.
 pub fn some_duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     read(deserializer, "a duration above 0, such as 30s, 5m, 1h30m, or plain seconds", |plain| {
         spoken_duration(plain).filter(|duration| !duration.is_zero())
     })
 }
 
-/// A duration; anything below 0 reads as 0, which means off.
+/// Reads a duration; a negative one reads as 0, which means off.
 pub fn duration_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
     read(deserializer, "a duration such as 30s, 5m, 1h30m, plain seconds, or 0 for off", |plain| {
         match parsed::<i64>(plain) {
@@ -202,7 +202,7 @@ pub fn duration_or_off<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Dur
     })
 }
 
-/// Longer durations would overflow the clocks that wait for them.
+/// The longest duration; longer ones would overflow timers.
 const LONGEST: Duration = Duration::from_secs(100 * 366 * 24 * 3600);
 
 fn spoken_duration(plain: &Plain) -> Option<Duration> {
@@ -213,20 +213,20 @@ fn spoken_duration(plain: &Plain) -> Option<Duration> {
     }
 }
 
-/// A duration above 0 as people write it, such as `30s`, `1h30m` or `30`.
+/// Reads a positive duration such as `30s`, `1h30m` or `30`.
 pub fn written_duration(text: &str) -> Option<Duration> {
     let text = text.trim();
     let seconds = text.parse().ok().map(Duration::from_secs);
     seconds.or_else(|| humantime::parse_duration(text).ok()).filter(|duration| *duration <= LONGEST)
 }
 
-/// Text without the blanks around it; empty means not set.
+/// Reads trimmed text; empty means not set.
 pub fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let text = some_text(deserializer)?;
     Ok(Some(text).filter(|text| !text.is_empty()))
 }
 
-/// Text without the blanks around it.
+/// Reads trimmed text.
 pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     read(deserializer, "text", |plain| match plain {
         Plain::List(_) | Plain::Other => None,
@@ -234,7 +234,7 @@ pub fn some_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D
     })
 }
 
-/// One emoji, or `name:id` of a community's own; empty means none.
+/// Reads one emoji, or `name:id` of a custom one; empty means none.
 pub fn emoji<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     let fits = |emoji: &String| {
         emoji.len() <= EMOJI_BYTES && !emoji.contains(|c: char| c.is_whitespace() || matches!(c, '/' | '.'))
@@ -243,42 +243,42 @@ pub fn emoji<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String
     Ok(Some(emoji).filter(|emoji| !emoji.is_empty()))
 }
 
-/// A path; empty means not set.
+/// Reads a path; empty means not set.
 pub fn optional_path<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<PathBuf>, D::Error> {
     Ok(text(deserializer)?.map(PathBuf::from))
 }
 
-/// Text that cannot be printed; empty means not set.
+/// Reads a secret; empty means not set.
 pub fn secret<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SecretString>, D::Error> {
     Ok(text(deserializer)?.map(SecretString::from))
 }
 
-/// A comma list or TOML list of secrets.
+/// Reads a comma list or TOML list of secrets.
 pub fn secrets<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<SecretString>, D::Error> {
     Ok(texts(deserializer)?.into_iter().map(SecretString::from).collect())
 }
 
-/// A comma list or TOML list; blank items are left out.
+/// Reads a comma list or TOML list; blank items are skipped.
 pub fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     read(deserializer, "a comma list", Plain::items)
 }
 
-/// An id of any door's form, as number or text; 0 and empty mean not set.
+/// Reads an id in the format of any door, as number or text; 0 and empty mean not set.
 pub fn id<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
     Ok(text(deserializer)?.filter(|id| id != "0"))
 }
 
-/// A comma list or TOML list of ports.
+/// Reads a comma list or TOML list of ports.
 pub fn ports<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u16>, D::Error> {
     read(deserializer, "a comma list of ports, each from 1 to 65535", |plain| {
         listed(plain).filter(|ports: &Vec<u16>| !ports.contains(&0))
     })
 }
 
-/// What a web address must be.
+/// The expected form of a web address.
 const WEB_ADDRESS: &str = "an address such as https://host or http://host:port/path";
 
-/// An `http` or `https` address with a host, kept without a slash at its end.
+/// Reads an `http` or `https` address with a host; trailing slashes are removed.
 pub fn web_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     read(deserializer, WEB_ADDRESS, |plain| web(&plain.text()?))
 }
@@ -297,7 +297,7 @@ fn web(text: &str) -> Option<String> {
     (web && address.query().is_none()).then(|| text.trim_end_matches('/').to_owned())
 }
 
-/// One of the words that a type's `FromStr` knows.
+/// Reads one of the words accepted by a type's `FromStr`.
 pub fn word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<T, D::Error> {
     let word = some_text(deserializer)?;
     word.to_lowercase().parse().map_err(|wanted| D::Error::custom(format!("must be {wanted}")))
@@ -310,16 +310,16 @@ pub fn optional_word<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(
     if word.is_empty() { Ok(None) } else { read().map(Some) }
 }
 
-/// A comma list or TOML list of what a type's `FromStr` reads.
+/// Reads a comma list or TOML list of items for a type's `FromStr`.
 pub fn words<'de, D: Deserializer<'de>, T: FromStr<Err = &'static str>>(deserializer: D) -> Result<Vec<T>, D::Error> {
     let wrong = |wanted| D::Error::custom(format!("must be a comma list, each item {wanted}"));
     texts(deserializer)?.iter().map(|item| item.to_lowercase().parse().map_err(wrong)).collect()
 }
 
-/// What an address to listen on must be.
+/// The expected form of a listen address.
 const LISTEN_ADDRESS: &str = "an address and port such as 127.0.0.1:8420 or 0.0.0.0:8420";
 
-/// An address and port to listen on; `localhost` may stand for the loopback address.
+/// Reads a listen address with port; `localhost` means the loopback address.
 pub fn listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<SocketAddr, D::Error> {
     read(d, LISTEN_ADDRESS, |plain| listen(&plain.text()?))
 }
@@ -332,14 +332,14 @@ pub fn optional_listen_address<'de, D: Deserializer<'de>>(d: D) -> Result<Option
     })
 }
 
-/// A comma list or TOML list of such addresses.
+/// Reads a comma list or TOML list of such addresses.
 pub fn listen_addresses<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<SocketAddr>, D::Error> {
     read(d, "a comma list of addresses and ports such as 127.0.0.1:11434", |plain| {
         plain.items()?.iter().map(|item| listen(item)).collect()
     })
 }
 
-/// A comma list or TOML list of sites without a path; `*` stands for all.
+/// Reads a comma list or TOML list of sites without a path; `*` means all.
 pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error> {
     read(d, "a comma list of sites such as https://chat.example, or * for all", |plain| {
         let is_site = |site: &str| {
@@ -351,7 +351,7 @@ pub fn origins<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<String>, D::Error>
     })
 }
 
-/// A comma list or TOML list of addresses and networks.
+/// Reads a comma list or TOML list of addresses and networks.
 pub fn networks<'de, D: Deserializer<'de>>(d: D) -> Result<Vec<Network>, D::Error> {
     read(d, "a comma list of addresses or networks such as 10.0.0.0/8", |plain| {
         plain.items()?.iter().map(|text| text.parse().ok()).collect()
@@ -362,7 +362,7 @@ fn listen(text: &str) -> Option<SocketAddr> {
     text.replace("localhost:", "127.0.0.1:").parse().ok()
 }
 
-/// Rows read from their tables, or the mistakes of all of them, each with the number of its row.
+/// Reads rows from their tables, or returns all of their mistakes with row numbers.
 fn all_rows<T: DeserializeOwned, E: Error>(values: impl IntoIterator<Item = toml::Value>) -> Result<Vec<T>, E> {
     let (mut rows, mut mistakes) = (Vec::new(), Vec::new());
     for (number, value) in (1..).zip(values) {
@@ -377,10 +377,10 @@ fn all_rows<T: DeserializeOwned, E: Error>(values: impl IntoIterator<Item = toml
     if mistakes.is_empty() { Ok(rows) } else { Err(E::custom(mistakes.join("; "))) }
 }
 
-/// The tables of a list that is written as text, as in a variable: `[{tools = "x", verdict = "ask"}]`.
+/// Parses the tables of a list given as text, as in a variable: `[{tools = "x", verdict = "ask"}]`.
 ///
 /// # Errors
-/// What is wrong with the text, and its form.
+/// The mistake, and the expected form.
 pub fn tables(text: &str) -> Result<Vec<toml::Value>, String> {
     #[derive(Deserialize)]
     struct Wrapper {
@@ -395,7 +395,7 @@ pub fn tables(text: &str) -> Result<Vec<toml::Value>, String> {
     })
 }
 
-/// TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
+/// Reads TOML tables as rows; in a variable, the same as inline TOML: `[{tools = "x", verdict = "ask"}]`.
 pub fn rows<'de, D: Deserializer<'de>, T: DeserializeOwned>(deserializer: D) -> Result<Vec<T>, D::Error> {
     struct Rows<T>(PhantomData<T>);
     impl<'de, T: DeserializeOwned> Visitor<'de> for Rows<T> {

@@ -1,21 +1,21 @@
-//! One row of a list of tables: every mistake in it, each with the field and the fix.
+//! Parses one row of a list of tables and reports every mistake with its field and remedy.
 
 use serde::de::DeserializeOwned;
 use toml::Value;
 
 use domain::near;
 
-/// The most mistakes of one list that are named.
+/// The most reported mistakes of one list.
 pub const MISTAKES_MAX: usize = 32;
-/// The most mistakes of one row that are looked for.
+/// The most mistakes searched in one row.
 const IN_A_ROW_MAX: usize = 8;
-/// The most fields of a row in which mistakes are told apart; no row has as many.
+/// The most fields of a row in which mistakes are distinguished; no row has as many.
 const FIELDS_MAX: usize = 64;
 
-/// Reads a row.
+/// Parses a row.
 ///
 /// # Errors
-/// Each mistake in it.
+/// Its mistakes.
 pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Vec<String>> {
     let mut mistakes = Vec::new();
     let mut removed: Vec<String> = Vec::new();
@@ -42,7 +42,7 @@ pub fn read<T: DeserializeOwned>(mut value: Value) -> Result<T, Vec<String>> {
     }
 }
 
-/// The field that a message is about: without it, the message is another one.
+/// Returns the field that causes a message: without that field, the message differs.
 fn wrong_field<T: DeserializeOwned>(value: &Value, message: &str) -> Option<String> {
     let table = value.as_table().filter(|table| table.len() <= FIELDS_MAX)?;
     if let Some(name) = name_in(message, "unknown field") {
@@ -59,12 +59,12 @@ fn wrong_field<T: DeserializeOwned>(value: &Value, message: &str) -> Option<Stri
     table.keys().find(differs).cloned()
 }
 
-/// The name between the backticks behind these words.
+/// Returns the name in backticks after these words.
 fn name_in<'a>(message: &'a str, words: &str) -> Option<&'a str> {
     message.strip_prefix(words)?.split('`').nth(1)
 }
 
-/// What the reader of a row says, as a sentence with its fix.
+/// Converts the parser's message to a sentence with the remedy.
 fn in_words(message: &str) -> String {
     if let Some(name) = name_in(message, "missing field") {
         return format!("{name} is missing; add it");
@@ -72,8 +72,8 @@ fn in_words(message: &str) -> String {
     let Some(name) = name_in(message, "unknown field") else { return message.to_owned() };
     let known: Vec<&str> = message.split('`').skip(3).step_by(2).collect();
     match near::nearest(name, known.iter().copied()) {
-        Some(near) => format!("there is no field {name}; did you mean {near}?"),
-        None => format!("there is no field {name}; the fields are {}", known.join(", ")),
+        Some(near) => format!("the field {name} does not exist; did you mean {near}?"),
+        None => format!("the field {name} does not exist; the fields are {}", known.join(", ")),
     }
 }
 
@@ -94,9 +94,9 @@ mod tests {
             mistakes::<ToolRule>(row),
             [
                 "operation: must be read or write",
-                "there is no field role; did you mean roles?",
+                "the field role does not exist; did you mean roles?",
                 "verdict: must be auto, ask or deny",
-                "there is no field weather; the fields are tools, operation, resource, roles, users, channels, doors, except, verdict, approvers",
+                "the field weather does not exist; the fields are tools, operation, resource, roles, users, channels, doors, except, verdict, approvers",
             ]
         );
         assert_eq!(mistakes::<ToolRule>("tools = 'x'"), ["verdict is missing; add it"]);

@@ -1,9 +1,9 @@
-//! The configuration as people read it: the table of `staffai config`.
+//! The table of `staffai config`.
 
 use super::Loaded;
 use super::defaults::{self, Entry};
 
-/// Stands for a secret that is set.
+/// Replaces a secret that is set.
 pub const MASK: &str = "********";
 
 /// One row of `staffai config`.
@@ -11,13 +11,13 @@ pub const MASK: &str = "********";
 pub struct Row {
     /// `section.key`.
     pub key: String,
-    /// The value in force, masked when secret.
+    /// The value in effect, masked if secret.
     pub value: String,
-    /// Where it came from.
+    /// Its origin.
     pub origin: String,
 }
 
-/// The settings in force, in the order of `config/default.toml`.
+/// Returns the settings in effect, in the order of `config/default.toml`.
 #[must_use]
 pub fn table(loaded: &Loaded) -> Vec<Row> {
     let row = |entry: Entry| Row {

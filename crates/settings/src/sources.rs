@@ -1,5 +1,5 @@
-//! What configuration is read from: the environment as a map and a view of the files. This is the only
-//! file of the program that touches the real environment.
+//! The sources of the configuration: the environment as a map, and a view of the files. Only this module reads the real
+//! environment.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,27 +11,27 @@ use secrecy::SecretString;
 
 use super::dotenv;
 
-/// The file read when no `--config` is given.
+/// The file read without `--config`.
 pub const CONFIG_FILE: &str = "staffai.toml";
 /// The file of variables.
 pub const ENV_FILE: &str = ".env";
-/// Where container runtimes mount secrets.
+/// The folder in which container runtimes mount secrets.
 pub const SECRETS_DIR: &str = "/run/secrets";
-/// Bytes of a file that are read; a longer one is refused.
+/// The largest file, in bytes; larger ones are refused.
 const LONGEST_FILE: u64 = 1024 * 1024;
 
 /// A view of files, so that tests need no disk.
 pub trait Files: Send + Sync {
-    /// The text of a file. An error of kind `NotFound` means there is none.
+    /// Reads a file as text. An error of kind `NotFound` means that it does not exist.
     ///
     /// # Errors
-    /// When the file is missing, unreadable, too large or not UTF-8.
+    /// The file is missing, unreadable, too large or not UTF-8.
     fn read(&self, path: &Path) -> io::Result<String>;
 
-    /// Whether there is a readable file or folder at this path.
+    /// Checks that there is a readable file or folder at this path.
     ///
     /// # Errors
-    /// When it is missing or may not be read.
+    /// It is missing or not readable.
     fn probe(&self, path: &Path) -> io::Result<()>;
 }
 
@@ -55,7 +55,7 @@ impl Files for Disk {
         }
         // Opening a pipe would wait for a writer.
         if !std::fs::metadata(path)?.is_file() {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "is no regular file"));
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "is not a regular file"));
         }
         std::fs::File::open(path).map(|_| ())
     }
@@ -72,33 +72,33 @@ impl Files for BTreeMap<PathBuf, String> {
     }
 }
 
-/// What a command is configured for.
+/// The purpose of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
-    /// The service: everything counts.
+    /// The service: all settings apply.
     Service,
-    /// The playground: Discord, Redis and the file of MCP servers are left out before reading, and the
-    /// store has its own folder.
+    /// The playground: settings of Discord, Redis and the file of MCP servers are ignored, and the store has its own
+    /// folder.
     Playground,
 }
 
-/// Everything that is read.
+/// All sources.
 #[derive(Clone)]
 pub struct Sources {
-    /// Files given with `--config`, weakest first; empty means `staffai.toml` if there is one.
+    /// Files given with `--config`, weakest first; empty means `staffai.toml` if it exists.
     pub config_files: Vec<PathBuf>,
     /// The process environment.
     pub environment: BTreeMap<String, String>,
     /// The files.
     pub files: Arc<dyn Files>,
-    /// What for.
+    /// The purpose.
     pub purpose: Purpose,
-    /// Keys set by options of the command line; they win over all else.
+    /// Keys set by command line options, which take precedence over all else.
     pub options: Vec<(&'static str, String)>,
 }
 
 impl Sources {
-    /// The real environment and the real files, relative to the working directory.
+    /// Creates the sources of this process: its environment, and files relative to the working directory.
     #[must_use]
     #[allow(clippy::disallowed_methods, reason = "the one place where the environment is read")]
     pub fn from_process(config_files: Vec<PathBuf>) -> Self {
@@ -107,20 +107,20 @@ impl Sources {
         Self { config_files, environment, files: Arc::new(Disk), purpose: Purpose::Service, options: Vec::new() }
     }
 
-    /// Nothing but these variables and files.
+    /// Creates sources from these variables and files alone.
     #[must_use]
     pub fn from_maps(environment: BTreeMap<String, String>, files: BTreeMap<PathBuf, String>) -> Self {
         let files = Arc::new(files);
         Self { config_files: Vec::new(), environment, files, purpose: Purpose::Service, options: Vec::new() }
     }
 
-    /// The same for the playground.
+    /// Sets the purpose to the playground.
     #[must_use]
     pub fn for_playground(self) -> Self {
         Self { purpose: Purpose::Playground, ..self }
     }
 
-    /// The same with an option of the command line, such as `("log.format", "json")`.
+    /// Adds a command line option, such as `("log.format", "json")`.
     #[must_use]
     pub fn with_option(mut self, key: &'static str, value: impl Into<String>) -> Self {
         self.options.push((key, value.into()));
@@ -128,8 +128,8 @@ impl Sources {
     }
 }
 
-/// Variables by any name, for the places where a configuration file names one: `env_key` of a model
-/// row, `${NAME}` in the file of MCP servers.
+/// Variables by name, for configuration files that refer to one: `env_key` of a model row, `${NAME}` in the file of MCP
+/// servers.
 #[derive(Clone)]
 pub struct Variables {
     environment: Arc<BTreeMap<String, String>>,
@@ -138,18 +138,18 @@ pub struct Variables {
 }
 
 impl Variables {
-    /// The variables of some sources, with their `.env` already read.
+    /// Creates the variables of these sources, with their parsed `.env`.
     #[must_use]
     pub(super) fn new(sources: &Sources, dotenv: Arc<dotenv::DotEnv>) -> Self {
         let environment = Arc::new(sources.environment.clone());
         Self { environment, dotenv, files: Arc::clone(&sources.files) }
     }
 
-    /// The value of a name, from a secret file, the environment or `.env`. Empty and unreadable count as
+    /// Returns the value of a name from a secret file, the environment or `.env`. Empty and unreadable ones count as
     /// not set.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<SecretString> {
-        // The name becomes part of a path, and files of others can choose it.
+        // The name becomes part of a path, and foreign files may choose it.
         if name.contains(['/', '\\']) {
             return None;
         }
@@ -172,7 +172,7 @@ impl fmt::Debug for Variables {
     }
 }
 
-/// Where the secret of a variable is mounted.
+/// Returns the path at which a variable's secret is mounted.
 #[must_use]
 pub fn secret_path(name: &str) -> PathBuf {
     Path::new(SECRETS_DIR).join(name.to_lowercase())

@@ -1,4 +1,4 @@
-//! The configuration as an operator meets it: whole sources in, settings or a list of mistakes out.
+//! The configuration as a whole: sources in, settings or mistakes out.
 
 mod bad;
 mod complete;
@@ -13,7 +13,7 @@ use super::problem::Problem;
 use super::sources::Sources;
 use super::{Loaded, Settings, load};
 
-/// Sources made of these variables and files.
+/// Sources of these variables and files.
 fn sources(variables: &[(&str, &str)], files: &[(&str, &str)]) -> Sources {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let environment: BTreeMap<String, String> = variables.iter().map(owned).collect();
@@ -29,7 +29,7 @@ fn settings(variables: &[(&str, &str)]) -> Settings {
     good(variables, &[]).settings
 }
 
-/// The mistakes as they are printed, one a line.
+/// Returns the printed mistakes, one per line.
 fn bad(variables: &[(&str, &str)], files: &[(&str, &str)]) -> Vec<String> {
     printed(&sources(variables, files))
 }

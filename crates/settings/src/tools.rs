@@ -19,71 +19,71 @@ use ports::tools::ServerEntry;
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tools {
-    /// File of MCP servers; `None` reads none.
+    /// The file of MCP servers; `None` for none.
     #[serde(deserialize_with = "read::optional_path")]
     pub mcp_config: Option<PathBuf>,
     /// Addresses of further MCP servers.
     #[serde(deserialize_with = "read::texts")]
     pub mcp_servers: Vec<String>,
-    /// Address of NATS, which may hold a password.
+    /// The address of NATS, which may contain a password.
     #[serde(deserialize_with = "read::secret")]
     pub nats_url: Option<SecretString>,
-    /// Time one call may take.
+    /// The timeout of one call.
     #[serde(deserialize_with = "read::some_duration")]
     pub timeout: Duration,
-    /// Bytes to which a result is cut.
+    /// The size in bytes to which a result is truncated.
     #[serde(deserialize_with = "read::at_least_one")]
     pub result_bytes: usize,
-    /// Bytes of definitions of tools in one prompt.
+    /// The bytes of tool definitions in one prompt.
     #[serde(deserialize_with = "read::at_least_one")]
     pub prompt_bytes: usize,
-    /// Rounds of calls in one turn; 0 offers no tools.
+    /// The most rounds of calls in one turn; 0 offers no tools.
     #[serde(deserialize_with = "read::number")]
     pub max_rounds: u32,
-    /// Calls in one turn; 0 offers no tools.
+    /// The most calls in one turn; 0 offers no tools.
     #[serde(deserialize_with = "read::number")]
     pub max_calls: u32,
-    /// The built-in tools are offered also where that costs a call of the model more.
+    /// True if the built-in tools are offered even where that costs an additional model call.
     #[serde(deserialize_with = "read::flag")]
     pub built_in_always: bool,
-    /// How often a member may call tools of a kind, or those whose names fit.
+    /// The rate limits of a member's calls, by kind or pattern of names.
     #[serde(deserialize_with = "read::words")]
     pub limits: Vec<ToolLimit>,
-    /// Kinds that stay closed for a while to a member who goes over their limit.
+    /// Kinds that are disabled for some time for a member who exceeds their limit.
     #[serde(deserialize_with = "read::words")]
     pub auto_disable: Vec<ToolKind>,
     /// The least time between two calls of one tool by one member.
     #[serde(deserialize_with = "read::words")]
     pub cooldown: Vec<Cooldown>,
-    /// Tools, by name or pattern, before each call of which a person is asked, whatever the rules allow.
+    /// Tools, by name or pattern, whose every call requires approval regardless of the rules.
     #[serde(deserialize_with = "read::texts")]
     pub requires_confirmation: Vec<String>,
-    /// How long the audit of calls and decisions is kept; zero keeps none.
+    /// The retention of the audit of calls and decisions; zero disables it.
     #[serde(deserialize_with = "read::duration")]
     pub audit: Duration,
-    /// Where `web_search` searches, in the order of asking.
+    /// The providers of `web_search`, in order.
     #[serde(deserialize_with = "read::rows")]
     pub web_search: Vec<WebSearch>,
-    /// Databases that statements may be run on.
+    /// The databases for statements.
     #[serde(deserialize_with = "read::rows")]
     pub databases: Vec<Database>,
-    /// Rules in the order they were written.
+    /// The rules in the order in which they were written.
     #[serde(deserialize_with = "read::rows")]
     pub rules: Vec<ToolRule>,
-    /// Servers that a command of the program brings along by itself; nothing that is read sets them.
+    /// Servers supplied by a command of the program and not by any source.
     #[serde(skip)]
     pub brought: Vec<ServerEntry>,
 }
 
 impl Tools {
-    /// The table of rules, those that ask for a confirmation first.
+    /// Returns the table of rules; those that require confirmation come first.
     #[must_use]
     pub fn table(&self) -> Arc<[Rule]> {
         let asks = self.requires_confirmation.iter().map(|tools| Rule::everywhere(tools, Verdict::Ask));
         asks.chain(self.rules.iter().map(ToolRule::rule)).collect()
     }
 
-    /// The patterns of names of tools that are written somewhere, each with its place.
+    /// Returns the configured patterns of tool names, each with its place.
     #[must_use]
     pub fn patterns(&self) -> Vec<(String, &str)> {
         let rules = (1..).zip(&self.rules).map(|(number, rule)| (format!("tools.rules, rule {number}"), &*rule.tools));
@@ -96,13 +96,13 @@ impl Tools {
         rules.chain(confirmed).chain(limits).chain(cooldown).collect()
     }
 
-    /// How often tools may be called.
+    /// Returns the limits of calls.
     #[must_use]
     pub fn call_limits(&self) -> ToolLimits {
         let mut limits = ToolLimits { auto_disable: self.auto_disable.clone(), ..ToolLimits::default() };
         for limit in &self.limits {
             match limit.what.parse() {
-                // It may be a kind of the operator, or the name of a tool.
+                // It may be a custom kind, or the name of a tool.
                 Ok(kind @ ToolKind::Named(_)) => {
                     limits.kinds.entry(kind).or_insert(limit.rate);
                     limits.tools.push((limit.what.clone(), limit.rate));
@@ -117,7 +117,7 @@ impl Tools {
     }
 }
 
-/// One item of `tools.limits`: a kind, or a pattern of names, and how many calls in how long, as in `llm 3/20s`.
+/// One item of `tools.limits`: a kind or a pattern of names, with a number of calls and a time, as in `llm 3/20s`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ToolLimit {
     what: String,
@@ -166,13 +166,13 @@ fn some(text: &str) -> Option<Duration> {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ToolRule {
-    /// Name of a tool, or a pattern with `*`.
+    /// The name of a tool, or a pattern with `*`.
     #[serde(deserialize_with = "read::some_text")]
     pub tools: String,
-    /// Operation of the tool: `read` or `write`.
+    /// The operation of the tool: `read` or `write`.
     #[serde(default, deserialize_with = "read::optional_word")]
     pub operation: Option<Operation>,
-    /// What the operation is about, such as a table or folder.
+    /// The object of the operation, such as a table or folder.
     #[serde(default)]
     pub resource: Option<String>,
     /// Roles of the caller.
@@ -181,16 +181,16 @@ pub struct ToolRule {
     /// Callers.
     #[serde(default, deserialize_with = "read::texts")]
     pub users: Vec<String>,
-    /// Channels the call comes from.
+    /// Channels of the call.
     #[serde(default, deserialize_with = "read::texts")]
     pub channels: Vec<String>,
-    /// Doors the call comes through, such as `discord`.
+    /// Doors of the call, such as `discord`.
     #[serde(default, deserialize_with = "read::texts")]
     pub doors: Vec<String>,
-    /// Roles whose holders the rule is not about.
+    /// Roles whose holders are exempt from the rule.
     #[serde(default, deserialize_with = "read::texts")]
     pub except: Vec<String>,
-    /// What then happens.
+    /// The verdict.
     #[serde(deserialize_with = "read::word")]
     pub verdict: Verdict,
     /// Roles that may approve; empty means the requester.

@@ -1,4 +1,4 @@
-//! `[triggers]`: what starts a turn without a message.
+//! `[triggers]`: starts of turns without a message.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use super::read;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Triggers {
-    /// What is asked at certain times.
+    /// Scheduled prompts.
     #[serde(deserialize_with = "read::rows")]
     pub timers: Vec<TimerRow>,
-    /// What is asked when another program says so.
+    /// Prompts triggered by other programs.
     #[serde(deserialize_with = "read::rows")]
     pub hooks: Vec<HookRow>,
 }
@@ -23,31 +23,31 @@ pub struct Triggers {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TimerRow {
-    /// Its name: 1 to 40 small letters, digits, `-` or `_`.
+    /// Its name: 1 to 40 lower-case letters, digits, `-` or `_`.
     #[serde(deserialize_with = "read::some_text")]
     pub name: String,
-    /// When, as an expression of cron: minute, hour, day of month, month, day of week.
+    /// The schedule as a cron expression: minute, hour, day of month, month, day of week.
     #[serde(deserialize_with = "read::some_text")]
     pub cron: String,
     /// The time zone of the expression, by its IANA name.
     #[serde(default = "utc", deserialize_with = "read::some_text")]
     pub zone: String,
-    /// What is asked.
+    /// The prompt.
     #[serde(deserialize_with = "read::some_text")]
     pub prompt: String,
-    /// Where the answer is posted, such as `discord:<channel id>` or `terminal:<session>`.
+    /// The destination of the answer, such as `discord:<channel id>` or `terminal:<session>`.
     #[serde(deserialize_with = "read::some_text")]
     pub target: String,
-    /// The most turns in an hour.
+    /// The most turns per hour.
     #[serde(default = "usual_per_hour", deserialize_with = "read::at_least_one")]
     pub per_hour: u32,
-    /// How late it may be asked after the process was away, at most half an hour.
+    /// The longest delay after the process was offline, at most half an hour.
     #[serde(default = "usual_grace", deserialize_with = "read::duration")]
     pub grace: Duration,
-    /// The model may use tools.
+    /// True if the model may use tools.
     #[serde(default)]
     pub tools: bool,
-    /// The model row that is asked; none for the default one.
+    /// The model row; `None` for the default one.
     #[serde(default, deserialize_with = "read::text")]
     pub model: Option<String>,
 }
@@ -56,34 +56,34 @@ pub struct TimerRow {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HookRow {
-    /// Its name, the last part of its address: 1 to 40 small letters, digits, `-` or `_`.
+    /// Its name, the last part of its address: 1 to 40 lower-case letters, digits, `-` or `_`.
     #[serde(deserialize_with = "read::some_text")]
     pub name: String,
-    /// The scheme by which the sender proves its requests: `staffai`, `github`, `standard`, `gitlab` or `stripe`.
+    /// The signature scheme of requests: `staffai`, `github`, `standard`, `gitlab` or `stripe`.
     #[serde(default = "usual_scheme", deserialize_with = "read::some_text")]
     pub scheme: String,
-    /// The variable that holds the secret with which requests are signed.
+    /// The variable that holds the secret of the signatures.
     #[serde(default, deserialize_with = "read::text")]
     pub env_secret: Option<String>,
-    /// The secret itself.
+    /// The secret.
     #[serde(default, deserialize_with = "read::secret")]
     pub secret: Option<SecretString>,
-    /// What is asked, with fields of the data between double braces.
+    /// The prompt, with fields of the data in double braces.
     #[serde(deserialize_with = "read::some_text")]
     pub prompt: String,
-    /// Where the answer is posted, such as `discord:<channel id>` or `terminal:<session>`.
+    /// The destination of the answer, such as `discord:<channel id>` or `terminal:<session>`.
     #[serde(deserialize_with = "read::some_text")]
     pub target: String,
-    /// The most turns in an hour.
+    /// The most turns per hour.
     #[serde(default = "usual_per_hour", deserialize_with = "read::at_least_one")]
     pub per_hour: u32,
-    /// How old a request may be, or ahead of our clock, at most half an hour.
+    /// The longest age of a request, and its longest lead over the local clock, at most half an hour.
     #[serde(default = "usual_window", deserialize_with = "read::some_duration")]
     pub window: Duration,
-    /// The model may use tools.
+    /// True if the model may use tools.
     #[serde(default)]
     pub tools: bool,
-    /// The model row that is asked; none for the default one.
+    /// The model row; `None` for the default one.
     #[serde(default, deserialize_with = "read::text")]
     pub model: Option<String>,
 }

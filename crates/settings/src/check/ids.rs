@@ -1,5 +1,5 @@
-//! The form of ids at Discord's door. In the configuration an id is text, because other platforms have other forms; Discord's
-//! are whole numbers. All ids are Discord's but those of a rule for tools that names other doors.
+//! Validation of Discord ids. In the configuration an id is text, because other platforms use other formats; Discord's
+//! are integers. All ids are Discord's, except those of a tool rule that names other doors.
 
 use super::{Checks, Settings};
 
@@ -10,8 +10,8 @@ const ONE: &str = "must be a Discord id, which is a whole number";
 const LIST: &str = "must be a comma list of Discord ids, which are whole numbers";
 
 impl Checks<'_> {
-    /// Brings ids of Discord into their usual form. A role of a list that cannot be one is left out with a warning, as the
-    /// Python bot did; every other mistake stops the program.
+    /// Normalises Discord ids. An invalid role in a list is skipped with a warning, as in the Python bot; any other
+    /// mistake stops the program.
     pub(super) fn ids(&mut self, settings: &mut Settings) {
         let Settings { discord, members, bots, rate_limiter, restriction, interjection, report, tools, .. } = settings;
         for (key, roles) in
@@ -65,7 +65,7 @@ impl Checks<'_> {
     }
 }
 
-/// What is wrong with an id that shall be one of this door; none when it may be one.
+/// Returns the mistake in an id of this door, if any.
 #[must_use]
 pub fn mistake_in(door: &str, id: &str) -> Option<&'static str> {
     (door == DOOR && !normalise(&mut id.to_owned())).then_some(ONE)
@@ -75,7 +75,7 @@ fn all(ids: &mut [String]) -> bool {
     ids.iter_mut().all(normalise)
 }
 
-/// Whether it is an id of Discord; without leading zeros then.
+/// Removes leading zeros; returns false if it is not a Discord id.
 fn normalise(id: &mut String) -> bool {
     match id.parse::<u64>() {
         Ok(number) if number > 0 => {

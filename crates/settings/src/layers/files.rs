@@ -1,4 +1,4 @@
-//! The TOML files: syntax, unknown keys, and the line of each key.
+//! TOML files: syntax, unknown keys, and the line of each key.
 
 use std::path::{Path, PathBuf};
 
@@ -11,11 +11,12 @@ use super::super::sources::CONFIG_FILE;
 use super::{Gathering, is_missing};
 use domain::near;
 
-/// Mistakes behind which no near name is looked for any more: a whole file of another program is wrong for another reason.
+/// The number of mistakes after which no similar name is searched: a file of another program is wrong for another
+/// reason.
 const HINTS_MAX: usize = 50;
 
 impl Gathering<'_> {
-    /// Reads the files given with `--config`, or `staffai.toml` if there is one.
+    /// Reads the files given with `--config`, or `staffai.toml` if it exists.
     pub fn config_files(&mut self) {
         let named = &self.sources.config_files;
         let usual = [PathBuf::from(CONFIG_FILE)];
@@ -38,7 +39,7 @@ impl Gathering<'_> {
         let ends: Vec<usize> = memchr::memchr_iter(b'\n', text.as_bytes()).collect();
         let line_at = |offset: usize| ends.partition_point(|end| *end < offset) + 1;
         let at = |span: std::ops::Range<usize>| Origin::new(Layer::File).file(path, Some(line_at(span.start)));
-        // Read twice: once recoverably for every mistake and each key's place, once for the values.
+        // Parsed twice: once with error recovery for all mistakes and the place of each key, once for the values.
         let (spanned, mut errors) = DeTable::parse_recoverable(text);
         let values = text.parse::<toml::Table>();
         if let (Err(error), true) = (&values, errors.is_empty()) {
@@ -46,7 +47,7 @@ impl Gathering<'_> {
         }
         for error in &errors {
             let origin = error.span().map_or_else(|| Origin::new(Layer::File).file(path, None), at);
-            // The message only: the error's long form quotes the line, which may hold a secret.
+            // Only the message: the long form of the error quotes the line, which may contain a secret.
             let said = error.message().replace('\n', ", ");
             let fix = format!(
                 "is not valid TOML: {said}; write `key = value` lines below a [section], texts in quotes, each key once"
@@ -79,7 +80,7 @@ impl Gathering<'_> {
         }
         match value.cloned().map(Value::deserialize) {
             Some(Ok(value)) => self.assign(key, value, origin),
-            _ => self.problem(key, &origin, "is not a kind of value that a setting can have"),
+            _ => self.problem(key, &origin, "is of a type that no setting has"),
         }
     }
 
@@ -99,10 +100,8 @@ impl Gathering<'_> {
         } else {
             near::nearest(key, self.sections())
         };
-        let hint = near.map_or_else(
-            || "`staffai config` lists the keys there are".to_owned(),
-            |near| format!("did you mean {near}?"),
-        );
-        self.problem(key, origin, format!("there is no such key; {hint}"));
+        let hint =
+            near.map_or_else(|| "`staffai config` lists all keys".to_owned(), |near| format!("did you mean {near}?"));
+        self.problem(key, origin, format!("the key does not exist; {hint}"));
     }
 }

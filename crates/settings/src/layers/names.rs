@@ -1,4 +1,4 @@
-//! The variables: `.env`, the environment, and the files that hold one value each.
+//! Variables: `.env`, the environment, and the files that contain one value each.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use super::super::sources::{ENV_FILE, secret_path};
 use super::{Assignment, Gathering, is_missing};
 use domain::near;
 
-/// Names that other programs use for what staffai calls otherwise.
+/// Names that other programs use for settings of staffai.
 const NAMES_ELSEWHERE: [(&str, &str); 9] = [
     ("DISCORD_TOKEN", "DISCORD_BOT_TOKEN"),
     ("BOT_TOKEN", "DISCORD_BOT_TOKEN"),
@@ -26,11 +26,11 @@ const NAMES_ELSEWHERE: [(&str, &str); 9] = [
     ("LITELLM_URL", "LITELLM_API_URL"),
 ];
 
-/// A name, the key it sets, and its rank.
+/// A name, its key, and its rank.
 type Named = (String, String, Rank);
 
 impl Gathering<'_> {
-    /// The layer of the `.env` file.
+    /// Reads the layer of the `.env` file.
     pub fn dotenv(&mut self, file: &DotEnv) {
         let values = file.values.iter().map(|(name, (value, line))| {
             let origin = Origin::new(Layer::DotEnv).variable(name).file(ENV_FILE, Some(*line));
@@ -39,7 +39,7 @@ impl Gathering<'_> {
         self.layer(ENV_FILE, &values.collect());
     }
 
-    /// The layer of the process environment.
+    /// Reads the layer of the process environment.
     pub fn environment(&mut self) {
         let sources = self.sources;
         let values = sources.environment.iter().map(|(name, value)| {
@@ -49,7 +49,7 @@ impl Gathering<'_> {
         self.layer("the environment", &values.collect());
     }
 
-    /// One layer of variables. An empty one counts as not set.
+    /// Reads one layer of variables. Empty ones count as not set.
     fn layer(&mut self, place: &str, values: &BTreeMap<&str, (&str, Origin)>) {
         self.warn_of_unknown(place, values.keys().copied());
         let mut taken: BTreeMap<String, (String, &str)> = BTreeMap::new();
@@ -78,14 +78,14 @@ impl Gathering<'_> {
         }
     }
 
-    /// All names there are: the rows first, then the general form of each key.
+    /// Returns all names: the rows first, then the general form of each key.
     fn names(&self) -> Vec<Named> {
         let rows = VARIABLES.iter().map(|row| (row.name.to_owned(), row.key.to_owned(), row.rank()));
         let general = self.known.iter().map(|key| (general_name(key), key.clone(), Rank::Ordinary));
         rows.chain(general).collect()
     }
 
-    /// A name of our own that is not known, and one that is a slip away from a known one.
+    /// Warns about unknown names with staffai's prefix, and about misspellings of known ones.
     fn warn_of_unknown<'n>(&mut self, place: &str, present: impl Iterator<Item = &'n str>) {
         let names = self.names().into_iter().flat_map(|(name, ..)| [format!("{name}_FILE"), name]);
         let known: Vec<String> = names.collect();
@@ -102,7 +102,7 @@ impl Gathering<'_> {
             } else {
                 meant(name).or_else(|| defaults::slip_of(name, known.iter().map(String::as_str)))
             };
-            // The environment is full of names for others.
+            // The environment is full of names of other programs.
             if ours || near.is_some() {
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near}?"));
                 warnings.push(format!("{name} in {place} is not a name staffai knows{hint}"));
@@ -111,7 +111,7 @@ impl Gathering<'_> {
         self.warnings.extend(warnings);
     }
 
-    /// True if a variable sets the key that this name sets, in the environment or in a layer that was read already.
+    /// True if a variable of the environment or an earlier layer sets the same key as this name.
     fn is_set(&self, name: &str) -> bool {
         let key = VARIABLES.iter().find(|row| row.name == name).map(|row| row.key);
         let set = |value: &String| !value.trim().is_empty();
@@ -121,7 +121,7 @@ impl Gathering<'_> {
             || self.sources.environment.contains_key(&format!("{name}_FILE"))
     }
 
-    /// `<NAME>_FILE` is stronger than `/run/secrets/<name>`, because it was written on purpose.
+    /// `<NAME>_FILE` takes precedence over `/run/secrets/<name>`, because it was set explicitly.
     pub fn secret_files(&mut self, dotenv: &DotEnv) {
         let mut taken: Vec<String> = Vec::new();
         for (name, key, rank) in self.names() {

@@ -1,4 +1,4 @@
-//! A collection of bad configurations: each mistake is found, named with its place, and hides no other.
+//! Invalid configurations: each mistake is found, named with its place, and hides no other.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +10,7 @@ use super::super::load;
 use super::super::sources::{Disk, Files};
 use super::{bad, good, printed, settings, sources};
 
-/// A variable with a bad value, and the one line it must lead to.
+/// A variable with an invalid value, and the expected line.
 const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "RATE_LIMIT_COUNT",
@@ -136,7 +136,7 @@ const BAD_VALUES: &[(&str, &str, &str)] = &[
     (
         "RESTRICTION_CHECK_INTERVAL_SECONDS",
         "-5",
-        "restriction.check_interval = \"-5\" (RESTRICTION_CHECK_INTERVAL_SECONDS in the environment): must be above 0 while restriction.duration is, or restrictions would never end",
+        "restriction.check_interval = \"-5\" (RESTRICTION_CHECK_INTERVAL_SECONDS in the environment): must be above 0 if restriction.duration is, or restrictions would never end",
     ),
     (
         "STAFFAI_PROMPTS_DIR",
@@ -193,9 +193,9 @@ fn all_mistakes_are_told_at_once() {
         "llm.models = \"gone.json\" (STAFFAI_MODELS in the environment): cannot be read (entity not found); correct the path, or unset it for the built-in default",
         "llm.timeout = \"true\" (staffai.toml:7): must be a duration above 0, such as 30s, 5m, 1h30m, or plain seconds",
         "redis.db = \"x\" (REDIS_DB in .env:2): must be a whole number, 0 or more and not too large",
-        "turn.laen (staffai.toml:2): there is no such key; did you mean turn.lane?",
+        "turn.laen (staffai.toml:2): the key does not exist; did you mean turn.lane?",
         "turn.open = \"lots\" (staffai.toml:3): must be a whole number, 1 or more and not too large",
-        "weather (staffai.toml:4): there is no such key; `staffai config` lists the keys there are",
+        "weather (staffai.toml:4): the key does not exist; `staffai config` lists all keys",
     ];
     assert_eq!(lines, expected);
 }
@@ -293,7 +293,7 @@ fn a_token_of_a_wrong_form_is_named_but_not_shown() {
         ("a..c", &[], "three parts"),
         ("Bot hunter22.a.b", &[], "begins with"),
         ("bot hunter22", &elsewhere, "begins with"),
-        ("hunter22 abc", &elsewhere, "a blank in it"),
+        ("hunter22 abc", &elsewhere, "contains a blank"),
     ] {
         let found = mistakes(token, more);
         let [mistake] = &found[..] else { panic!("{token}: {found:?}") };
@@ -310,7 +310,7 @@ fn a_weaker_bad_value_does_not_matter() {
     assert_eq!(good(&[("RATE_LIMIT_COUNT", "4")], &[toml]).settings.rate_limiter.messages, 4);
 }
 
-/// The disk with another working directory, so that a developer's own `.env` plays no part.
+/// The disk with another working directory, so that a developer's own `.env` is not read.
 struct Below(PathBuf);
 
 impl Files for Below {

@@ -1,4 +1,4 @@
-//! Nothing is forgotten: keys, structs, names, sentences, the example, the Python bot's variables.
+//! Completeness of keys, structs, names, descriptions, the example, and the Python bot's variables.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,7 +28,7 @@ impl Error for Stop {
     }
 }
 
-/// Hands each struct it is asked for back as the list of its fields.
+/// Returns each requested struct as the list of its fields.
 struct FieldsOf(Option<&'static str>);
 
 impl<'de> Deserializer<'de> for FieldsOf {
@@ -87,7 +87,7 @@ fn the_structs_have_exactly_the_keys_of_the_default_file() {
 
 #[test]
 fn defaults_live_in_the_default_file_only() {
-    let whole: toml::Table = DEFAULT_TOML.parse().expect("our own file");
+    let whole: toml::Table = DEFAULT_TOML.parse().expect("the compiled-in file is valid");
     let settings = whole.clone().try_into::<Settings>();
     settings.expect("the file alone is a whole configuration");
     for entry in entries() {
@@ -130,7 +130,7 @@ fn secrets_are_the_same_in_the_table_and_in_the_structs() {
     let text = format!("{loaded:?} {:?} {:?}", show::table(&loaded), loaded.warnings);
     assert!(!text.contains("hunter2"), "{text}");
     let masked: Vec<show::Row> = show::table(&loaded).into_iter().filter(|row| row.value == show::MASK).collect();
-    // Of an address only the login is masked.
+    // Of an address only the credentials are masked.
     let secret = VARIABLES.iter().filter(|row| row.secret && !["redis.url", "tools.nats_url"].contains(&row.key));
     let keys: BTreeSet<&str> = secret.map(|row| row.key).collect();
     assert_eq!(masked.iter().map(|row| row.key.as_str()).collect::<BTreeSet<_>>(), keys);
@@ -184,11 +184,11 @@ fn the_python_bots_env_file_works_unchanged() {
     let address = settings.redis.address().expect("a host is set");
     assert_eq!(address.expose_secret(), "redis://:p%40ss%20word@redis:6379/2");
     let notes =
-        ["utils/prompts/base_activity_system_prompt.txt is not there; the status prompt of prompts.dir is used"];
+        ["utils/prompts/base_activity_system_prompt.txt does not exist; the status prompt of prompts.dir is used"];
     assert_eq!(loaded.warnings, notes);
 }
 
-/// The table of the Python bot: name, default there, and the same in ours.
+/// The table of the Python bot: name, its default, and the same in staffai.
 #[test]
 fn the_python_bots_defaults_are_ours() {
     let ours = settings(&[]);
@@ -216,7 +216,7 @@ fn the_python_bots_defaults_are_ours() {
     assert_eq!(ours.log.level, "info");
 }
 
-/// The other defaults that operators and dashboards rely on.
+/// Other defaults that operators and dashboards rely on.
 #[test]
 fn our_own_defaults_are_as_promised() {
     let ours = settings(&[]);

@@ -1,11 +1,11 @@
-//! The text of `.env.example`, as the table of variables makes it.
+//! The text of `.env.example`, generated from the table of variables.
 
 use std::fmt::Write as _;
 
 use super::super::defaults;
 use super::super::env::{self, VARIABLES, Variable};
 
-/// The text of `.env.example`: every name with its sentence and default.
+/// Returns the text of `.env.example`: every name with its description and default.
 pub fn text() -> String {
     let mut text = String::from(HEAD);
     let mut section = String::new();
@@ -36,7 +36,7 @@ fn push(text: &mut String, line: &str) {
 
 fn line(name: &str, default: &str) -> String {
     let quoted = if default.contains([' ', '#']) { format!("\"{default}\"") } else { default.to_owned() };
-    // Only what a person must fill in is not commented out.
+    // Only names that the operator must set are not commented out.
     let comment = if matches!(name, "DISCORD_BOT_TOKEN" | "LITELLM_MODEL") { "" } else { "#" };
     format!("{comment}{name}={quoted}")
 }

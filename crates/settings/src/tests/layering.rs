@@ -1,4 +1,4 @@
-//! Which layer wins, and what each form of a value means.
+//! The precedence of layers, and the meaning of each form of a value.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use domain::tool::rights::Verdict;
 
 type Pairs<'a> = &'a [(&'a str, &'a str)];
 
-/// One layer more each time; the newest must win and be named.
+/// Adds one layer at a time; the newest must take precedence and be named.
 #[test]
 fn each_layer_wins_over_the_ones_before() {
     let toml = ("staffai.toml", "\n[rate_limiter]\nmessages = 2\n");
@@ -256,7 +256,7 @@ fn warnings_do_not_stop() {
     assert_eq!(loaded.settings.log.level, "info");
     assert_eq!(loaded.settings.presence.days.len(), 7);
     let expected = [
-        ".env:1 is left out: there is no = in it",
+        ".env:1 is ignored: it contains no =",
         "STAFFAI_TURN__LAEN in the environment is not a name staffai knows; did you mean STAFFAI_TURN__LANE?",
         "STAFFAI_MCP_CONFIG and MCP_CONFIG_PATH differ; STAFFAI_MCP_CONFIG is used",
         "presence.days (ACTIVITY_ACTIVE_DAYS_UTC in the environment) must be a list of days from 0 (Monday) to 6 (Sunday); the default is used",
@@ -265,7 +265,7 @@ fn warnings_do_not_stop() {
         "tools.mcp_config: a.json cannot be read; no MCP server comes from it",
         "REDIS_PORT set without REDIS_URL or REDIS_HOST: the embedded store in data is used",
         "rate_limiter.notice has {minutes}, which stays as it is; known are {channel_id} {user} {until} {retry_at}",
-        "log.level is not a level that is known; info is used",
+        "log.level is not a known level; info is used",
     ];
     assert_eq!(loaded.warnings, expected);
 }
@@ -278,7 +278,7 @@ fn a_copy_of_the_defaults_as_a_file_means_what_no_file_means() {
     assert_eq!(copied.warnings, without.warnings);
     assert_eq!((&copied.shown, &copied.origins), (&without.shown, &without.origins));
     assert!(!copied.llm_configured());
-    // A path that was changed has to be there.
+    // A changed path must exist.
     let changed = crate::defaults::DEFAULT_TOML.replace("\"response_schema.json\"", "\"other.json\"");
     assert!(
         bad(&variables, &[("staffai.toml", &changed)])[0].starts_with("llm.schema = \"other.json\" (staffai.toml:")

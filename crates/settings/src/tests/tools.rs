@@ -1,4 +1,4 @@
-//! What `[tools]` says of limits and rules.
+//! Limits and rules in `[tools]`.
 
 use std::time::Duration;
 
