@@ -82,7 +82,7 @@ pub fn fits_a_slice<I, R: FnMut(I)>(cap: usize, input: impl Fn(usize) -> I, read
 /// The cost grows, or valgrind is not installed.
 pub fn stays_flat<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, read: R) {
     if let Some(cost) = cost(smallest, input, read) {
-        assert!(cost.growth <= FLAT, "{:.1} times the cost for what is not read", cost.growth);
+        assert!(cost.growth <= FLAT, "{:.1} times the cost for input that is not read", cost.growth);
     }
 }
 
@@ -97,7 +97,7 @@ struct Cost {
 
 /// Counts the instructions. Returns `None` in the process that is being counted.
 fn cost<I, R: FnMut(I)>(smallest: usize, input: impl Fn(usize) -> I, mut read: R) -> Option<Cost> {
-    #[expect(clippy::disallowed_methods, reason = "the process that is counted is told so by its parent")]
+    #[expect(clippy::disallowed_methods, reason = "the parent marks the counted process")]
     let is_counted = std::env::var_os(COUNTED).is_some();
     if is_counted {
         for size in SIZES {
@@ -146,12 +146,12 @@ fn test_of(closure: &'static str) -> &'static str {
 
 /// Runs a test under valgrind and reads the counts for each size.
 fn costs_of(test: &str) -> Vec<u64> {
-    let folder = tempfile::tempdir().expect("a folder can be made");
+    let folder = tempfile::tempdir().expect("a folder can be created");
     let out = folder.path().join("counts");
     let output = Command::new("valgrind")
         .args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=*cost::counted*"])
         .args(["--dump-after=staffai_cost::counted", &format!("--callgrind-out-file={}", out.display())])
-        .arg(std::env::current_exe().expect("a test knows its program"))
+        .arg(std::env::current_exe().expect("a test has the path of its program"))
         .args(["--exact", test, "--test-threads=1"])
         .env(COUNTED, "1")
         .output()
@@ -197,7 +197,7 @@ mod tests {
                 assert!(std::hint::black_box((0..input.len()).map(sum).max()).is_some());
             },
         );
-        assert!(cost.is_none_or(|cost| cost.growth > MOST), "the square of the size");
+        assert!(cost.is_none_or(|cost| cost.growth > MOST), "quadratic cost is detected");
     }
 
     #[test]

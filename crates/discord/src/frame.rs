@@ -37,7 +37,6 @@ pub(super) enum Reading {
         sequence: u64,
         /// The label of its kind.
         kind: &'static str,
-        /// The content.
         event: Event,
     },
 }
@@ -61,7 +60,6 @@ pub(super) enum Event {
     Reacted(Place),
     /// A member ran or is typing a command.
     Interaction(Interaction),
-    /// An irrelevant event.
     Other,
 }
 

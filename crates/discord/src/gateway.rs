@@ -66,7 +66,6 @@ struct Shared {
     interests: Interests,
     /// The gateway's address; `None` until Discord has returned it.
     address: Mutex<Option<String>>,
-    /// The presence shown by each shard.
     displays: Arc<Displays>,
 }
 
@@ -183,7 +182,6 @@ fn refusal(error: PostError) -> SourceError {
 struct Stream {
     shared: Arc<Shared>,
     shard: Shard,
-    /// The session to resume.
     session: Option<Session>,
     /// Handed to the connection when it is opened.
     permit: Option<IdentifyPermit>,

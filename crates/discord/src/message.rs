@@ -19,9 +19,7 @@ use domain::split::is_blank;
 use http_client::Form;
 use ports::PostError;
 
-/// The most cards in one message.
 pub(super) const CARDS_MAX: usize = 10;
-/// The most files in one message.
 pub(super) const FILES_MAX: usize = 10;
 /// The most bytes of files in one message; every guild allows ten million.
 pub(super) const FILE_BYTES_MAX: usize = 8 * 1024 * 1024;
@@ -42,7 +40,6 @@ const FIELDS_MAX: usize = 25;
 const TOGETHER_MAX: usize = 6_000;
 /// The longest description of a file.
 const DESCRIPTION_MAX: usize = 1_024;
-/// The longest name of a file.
 const FILE_NAME_MAX: usize = 100;
 
 /// The accounts that a post may notify. Roles and `@everyone` are never notified.
@@ -54,7 +51,6 @@ pub struct AllowedMentions {
     pub mentioned: bool,
 }
 
-/// The body of a request.
 pub(super) struct Body {
     /// The media type.
     pub content_type: HeaderValue,
@@ -63,7 +59,6 @@ pub(super) struct Body {
 }
 
 impl Body {
-    /// Creates a JSON body.
     pub(super) fn json(json: Vec<u8>) -> Self {
         Self { content_type: HeaderValue::from_static("application/json"), bytes: json.into() }
     }

@@ -150,10 +150,8 @@ fn is_direct(text: &str) -> bool {
     serde_json::from_str::<Frame>(text).map_or(true, |frame| frame.d.guild_id.is_none())
 }
 
-/// The bot's names.
 #[derive(Debug)]
 struct Names {
-    /// The names in lower case.
     lower: Vec<String>,
     /// True if a name has a character that JSON may write as a two-character escape.
     escapable: bool,

@@ -140,7 +140,6 @@ impl Rest {
         Ok(*self.me.get_or_init(|| told.id))
     }
 
-    /// Returns the bot's id, if known.
     pub(super) fn known_me(&self) -> Option<UserId> {
         self.me.get().copied()
     }

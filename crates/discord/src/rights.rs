@@ -43,7 +43,6 @@ fn compact(permissions: u64) -> u8 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guild {
     id: u64,
-    /// True if the bot owns it.
     owned: bool,
     /// The bot's membership; `None` while unknown.
     ourselves: Option<Ourselves>,

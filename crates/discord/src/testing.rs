@@ -10,7 +10,6 @@ use super::Access;
 /// The token in all tests; it may only appear in the authorization header.
 pub(super) const TOKEN: &str = "MTk4.secret-of-the-test.k3y";
 
-/// A recorded request.
 #[derive(Debug)]
 pub(super) struct Request {
     /// The request line without the version, such as `GET /api/v10/users/@me`.

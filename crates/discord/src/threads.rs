@@ -45,7 +45,6 @@ impl Threads {
         self.locales.lock().get(guild).cloned()
     }
 
-    /// Stores a thread and its channel.
     pub fn learn(&self, thread: Place, parent: Place) {
         let mut known = self.known.lock();
         if known.parents.insert(thread.clone(), parent).is_some() {

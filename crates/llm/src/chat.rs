@@ -23,7 +23,6 @@ mod read;
 
 mod usage;
 
-/// The chat completions wire.
 pub struct ChatCompletions;
 
 /// The most bytes of pictures encoded on the sending task; more would block its thread for too long.

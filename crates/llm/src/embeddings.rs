@@ -9,7 +9,6 @@ use ports::{ModelError, ModelErrorKind};
 /// The longest accepted vector.
 const DIMENSIONS_MAX: usize = 16_384;
 
-/// Returns the body of a request.
 pub fn body(model: &str, request: &EmbeddingRequest) -> Value {
     let input = match &request.inputs {
         Inputs::Texts(texts) => json!(texts),

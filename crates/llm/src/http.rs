@@ -107,7 +107,6 @@ impl Clients {
     }
 }
 
-/// The connection to one model's endpoint.
 #[derive(Clone)]
 pub struct Transport {
     client: HttpClient,
@@ -137,7 +136,6 @@ impl Transport {
         self.request_builder.clone()
     }
 
-    /// Creates a call over this transport.
     pub(super) fn call(&self, wire: &'static dyn Wire, heard: Option<DeltaSink>) -> Call {
         Call { transport: self.clone(), wire, heard, answer: Arc::default() }
     }

@@ -57,7 +57,6 @@ pub struct ProviderError {
     pub code: Option<String>,
     /// Its type, if it also has a code.
     pub kind: Option<String>,
-    /// Its message.
     pub message: String,
 }
 

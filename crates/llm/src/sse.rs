@@ -194,7 +194,6 @@ where
     tokio::spawn(timeout(REST_TIME, rest));
 }
 
-/// The state of a stream.
 struct Reading<'a> {
     wire: &'a dyn Wire,
     heard: &'a DeltaSink,
@@ -396,7 +395,6 @@ impl Frames {
         Some(self.whole())
     }
 
-    /// Takes the complete frame.
     fn whole(&mut self) -> Frame<'static> {
         self.begin_anew();
         Frame::Data(Cow::Owned(std::mem::take(&mut self.data)))

@@ -34,7 +34,6 @@ pub struct Model<'a> {
     pub cache_marks: bool,
 }
 
-/// The sampling temperature of a call.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Temperature {
     /// It must not be sent.
@@ -125,11 +124,9 @@ pub trait Assembly: Send {
     fn into_completion(self: Box<Self>, prompt_chars: &dyn Fn() -> usize) -> Completion;
 }
 
-/// A complete answer.
 pub enum Answer {
     /// Received as one JSON value.
     Json(Value),
-    /// Received as a stream.
     Streamed(Box<dyn Assembly>),
 }
 

@@ -10,7 +10,6 @@ pub(super) struct Bucket {
 }
 
 impl Bucket {
-    /// Creates a full bucket.
     pub(super) fn new(a_second: f64, burst: f64) -> Self {
         Self { tokens: burst, at: Instant::now(), a_second, burst }
     }

@@ -38,7 +38,6 @@ const LIST_WITHIN: Duration = Duration::from_secs(10);
 const EMPTY_WITHIN: Duration = Duration::from_secs(2);
 /// The most pages of a list.
 const PAGES_MAX: usize = 1_000;
-/// The timeout of a ping.
 const PING_WITHIN: Duration = Duration::from_secs(5);
 /// The timeout of renewing a lost session.
 const RENEW_WITHIN: Duration = Duration::from_secs(10);
@@ -51,7 +50,6 @@ const CONCURRENT: usize = 64;
 /// The longest backoff before the notification stream is reopened.
 const STREAM_PAUSE_MAX: Duration = Duration::from_secs(60);
 
-/// Creates sessions.
 #[derive(Clone)]
 pub(super) struct Maker {
     pub entry: ServerEntry,
@@ -152,7 +150,6 @@ async fn sse(way: &Way<'_>, exchanges: Arc<Exchanges>) -> Result<Session, Failur
     Session::begin(transport, Handshake::OLDER, exchanges, None).await
 }
 
-/// A server and its current session.
 pub(super) struct Connection {
     maker: Maker,
     info: ServerInfo,

@@ -50,21 +50,15 @@ pub(super) struct Awaited {
 /// The expected kind of answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// A page of tools.
     Tools,
-    /// The result of a tool.
     Call(ResultLimits),
-    /// The contents of a resource.
     Resource(ResultLimits),
-    /// The messages of a prompt.
     Prompt(ResultLimits),
     /// True if the list of this name is empty.
     Empty(&'static str),
-    /// Data shown as text.
     Data(ResultLimits),
 }
 
-/// A parsed answer.
 #[derive(Debug)]
 pub(super) enum Payload {
     Tools(Page),
@@ -96,7 +90,6 @@ pub(super) struct Exchanges {
     last_failure: Mutex<Option<Failure>>,
     /// The memory budget of its replies.
     pub room: Room,
-    /// Requests from the server.
     pub inquiries: Inquiries,
     /// Unsolicited messages of the server.
     unasked: Unasked,
@@ -142,13 +135,11 @@ impl AsRef<Inquiries> for Exchanges {
 }
 
 impl Exchanges {
-    /// Creates an empty set.
     pub(super) fn new(server: ServerName, changes: watch::Sender<u64>, room: Room) -> Self {
         let (pending, last_failure, inquiries, unasked) = Default::default();
         Self { server, pending, changes, last_failure, room, inquiries, unasked }
     }
 
-    /// Records an outgoing message.
     pub(super) fn outgoing(&self, message: &ClientJsonRpcMessage) {
         let request = match message {
             ClientJsonRpcMessage::Request(request) => request,
@@ -177,12 +168,10 @@ impl Exchanges {
         self.pending.lock().remove(id);
     }
 
-    /// True if a request is pending.
     pub(super) fn waits(&self, id: &RequestId) -> bool {
         self.pending.lock().requests.contains_key(id)
     }
 
-    /// Fails a request without an answer.
     pub(super) fn fail(&self, id: Option<&RequestId>, failure: &Failure) {
         let request = id.and_then(|id| self.pending.lock().remove(id));
         if let Some(awaited) = request.and_then(|request| request.awaited) {
@@ -208,7 +197,6 @@ impl Exchanges {
         self.bound(self.unasked.bytes(unasked, lines));
     }
 
-    /// True if any request is pending.
     pub(super) fn is_asking(&self) -> bool {
         !self.pending.lock().requests.is_empty()
     }
@@ -449,7 +437,6 @@ fn id_in(piece: &[u8]) -> Option<RequestId> {
     std::str::from_utf8(&rest[..digits]).ok()?.parse().ok().map(RequestId::Number)
 }
 
-/// Returns the id of a request.
 pub(super) fn id_of(message: &ClientJsonRpcMessage) -> Option<&RequestId> {
     match message {
         ClientJsonRpcMessage::Request(request) => Some(&request.id),

@@ -11,7 +11,6 @@ pub(super) const MESSAGE_MAX: usize = 400;
 /// The reason for a missing answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Failure {
-    /// The program does not exist.
     #[error("the program {0} does not exist")]
     CommandNotFound(String),
     /// The program cannot be started, for this reason.
@@ -32,10 +31,8 @@ pub(super) enum Failure {
     /// A redirect, which is not followed.
     #[error("it redirects to {0}")]
     Redirected(String),
-    /// An HTTP error status.
     #[error("it answers with HTTP {status}{}", if detail.is_empty() { String::new() } else { format!(": {detail}") })]
     Status {
-        /// The status.
         status: u16,
         /// The retry delay, if the server sent one.
         retry_after: Option<Duration>,
@@ -48,7 +45,6 @@ pub(super) enum Failure {
     /// The server no longer has the session.
     #[error("the session is lost")]
     SessionLost,
-    /// A protocol error.
     #[error("{message} (code {code})")]
     Rpc {
         /// The JSON-RPC code.
@@ -62,13 +58,11 @@ pub(super) enum Failure {
     /// The received data violates the protocol.
     #[error("{0}")]
     Malformed(String),
-    /// The answer is too large.
     #[error("the answer of {0} bytes is too large")]
     TooLarge(u64),
     /// The memory budget was used up by other large replies.
     #[error("there was no memory for its reply of {0} bytes beside other large replies; request less, or later")]
     Crowded(u64),
-    /// The timeout elapsed.
     #[error("no answer within {} s", .0.as_secs_f32())]
     Timeout(Duration),
     /// The process was not ready in time and made no progress at the end.

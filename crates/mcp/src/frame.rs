@@ -15,10 +15,8 @@ const MEDIUM_BYTES: usize = 1024 * 1024;
 /// The bytes kept of the head of an oversized message, and of its tail.
 pub(super) const EDGE_BYTES: usize = 64 * 1024;
 
-/// One message.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Frame {
-    /// The whole message.
     Whole(Message),
     /// A message that exceeds the bound.
     Oversized(Oversized),
@@ -160,7 +158,6 @@ impl Framer {
         }
     }
 
-    /// Returns the assembled message.
     pub(super) fn finish(&mut self) -> Frame {
         let Self { head, mut tail, bytes, cut, crowded, held } = std::mem::take(self);
         if !cut {

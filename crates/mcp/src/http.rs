@@ -74,9 +74,7 @@ struct Inner {
 pub(super) enum Answer {
     /// No body, as expected.
     Accepted,
-    /// A whole body.
     Body(Vec<ServerJsonRpcMessage>),
-    /// A stream of events.
     Stream(reqwest::Response),
 }
 
@@ -147,7 +145,6 @@ impl HttpClient {
         }
     }
 
-    /// Returns the configured address.
     pub(super) fn url(&self) -> &Url {
         &self.0.url
     }
@@ -221,7 +218,6 @@ impl HttpClient {
         let _ = self.send(request).await;
     }
 
-    /// Opens a stream of events.
     pub(super) async fn open(&self, url: Url, headers: HeaderMap) -> Result<reqwest::Response, Failure> {
         let in_session = headers.contains_key(SESSION_ID);
         let request = self.0.client.get(url).headers(headers).header(ACCEPT, EVENT_STREAM);

@@ -82,7 +82,6 @@ impl Inquiries {
         waiting.push_back(reply.to_string().into_bytes());
     }
 
-    /// True if the server is disconnected.
     pub(super) fn is_shut(&self) -> bool {
         self.shut.borrow().is_some()
     }
@@ -99,7 +98,6 @@ impl Inquiries {
         self.shut.borrow().clone()
     }
 
-    /// Disconnects the server.
     pub(super) fn shut(&self, reason: String) {
         self.shut.send_replace(Some(reason));
         self.waiting.lock().clear();

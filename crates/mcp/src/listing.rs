@@ -28,16 +28,13 @@ const WARNING_BYTES: usize = 300;
 /// The most JSON values in all tools of one server; a parsed value takes many times the memory of its text.
 pub(super) const NODES_MAX: usize = 250_000;
 
-/// One page of a list.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// The tools.
     pub tools: Vec<Tool>,
     /// The cursor of the next page; `None` on the last one.
     pub next: Option<String>,
     /// Unreadable tools, one line each.
     pub warnings: Vec<String>,
-    /// The bytes of the page.
     pub bytes: usize,
     /// The JSON values in its tools, as far as read.
     pub nodes: usize,

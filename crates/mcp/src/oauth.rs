@@ -64,7 +64,6 @@ impl Logins {
         Self { dir: data.join("mcp-logins"), clock }
     }
 
-    /// Returns the file of a server.
     fn file(&self, server: &ServerName) -> PathBuf {
         // A name may contain characters that are invalid in a path.
         let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
@@ -92,7 +91,6 @@ impl Logins {
     }
 }
 
-/// A login at one server.
 pub(super) struct Login {
     file: PathBuf,
     clock: Arc<dyn Clock>,

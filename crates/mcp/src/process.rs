@@ -31,7 +31,6 @@ const WORDS_BYTES: usize = 2_000;
 /// The timeout of reading the last output after the exit.
 const WORDS_WITHIN: Duration = Duration::from_millis(100);
 
-/// A running child with its pipes.
 pub(super) struct Process {
     pub stdin: ChildStdin,
     pub stdout: ChildStdout,

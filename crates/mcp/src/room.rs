@@ -80,7 +80,6 @@ impl Held {
         self.permits[1].merge(all);
     }
 
-    /// Returns the reserved bytes.
     pub(super) fn bytes(&self) -> usize {
         self.permits[0].num_permits() * UNIT
     }

@@ -35,13 +35,11 @@ const VERSIONS_MAX: usize = 20;
 /// The longest kept server name, in bytes.
 const NAME_BYTES: usize = 80;
 
-/// A running session.
 pub(super) struct Session {
     peer: Peer<RoleClient>,
     exchanges: Arc<Exchanges>,
     ended: watch::Receiver<Option<String>>,
     end: DropGuard,
-    /// The server's introduction.
     pub info: ServerInfo,
     /// The server's features besides tools.
     pub features: Features,
@@ -49,13 +47,11 @@ pub(super) struct Session {
     pub modern: bool,
 }
 
-/// The features of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "the flags are independent")]
 pub(super) struct Features {
     pub tools: bool,
     pub resources: bool,
-    /// Resource templates.
     pub templates: bool,
     pub prompts: bool,
 }
@@ -79,7 +75,6 @@ pub(super) enum Handshake {
     Either,
     /// The older generation, with this revision or its latest one.
     Older(Option<ProtocolVersion>),
-    /// The newer generation.
     Newer,
 }
 

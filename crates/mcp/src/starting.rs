@@ -25,7 +25,6 @@ const TICKS: u64 = 3;
 /// Bytes read and written between two checks that count as progress.
 const BYTES: u64 = 4 * 1024;
 
-/// The process being started.
 #[derive(Clone, Default)]
 pub(super) struct Child(Arc<Mutex<Option<Pid>>>);
 
@@ -47,7 +46,6 @@ impl Child {
 struct Work {
     /// Processor time, including children that exited.
     ticks: u64,
-    /// Bytes read and written.
     bytes: u64,
     /// The sum of the process ids, which distinguishes sets of processes.
     ids: u64,
@@ -118,7 +116,6 @@ pub(super) async fn within<S>(
 mod tests {
     use super::*;
 
-    /// Never completes.
     async fn never() -> Result<(), Failure> {
         std::future::pending().await
     }

@@ -34,7 +34,6 @@ const READ_BYTES: usize = 64 * 1024;
 /// The size in bytes above which a message is parsed on a blocking thread.
 const LARGE_BYTES: usize = 128 * 1024;
 
-/// A queued message.
 struct Outgoing {
     /// The id, if it is a request.
     id: Option<RequestId>,

@@ -32,7 +32,6 @@ impl Utility {
         Self::ALL.into_iter().filter(|utility| has(utility) && !own(utility.name())).collect()
     }
 
-    /// Its tool name.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ListResources => "list_resources",
@@ -43,7 +42,6 @@ impl Utility {
         }
     }
 
-    /// The MCP method that it calls.
     pub(super) const fn method(self) -> &'static str {
         match self {
             Self::ListResources => "resources/list",
@@ -54,7 +52,6 @@ impl Utility {
         }
     }
 
-    /// Returns the parameters of its request.
     pub(super) fn params(self, arguments: &Map<String, Value>) -> Value {
         let of = |keys: &[&str]| {
             let given = keys.iter().filter_map(|key| Some(((*key).to_owned(), arguments.get(*key)?.clone())));

@@ -108,10 +108,10 @@ fn laid_out(formula: &str) -> Result<(Look, DisplayList), String> {
     };
     let list = list_in(SLATE.ink)?;
     if list.items.is_empty() || list.items.len() > ITEMS_MAX {
-        return Err(format!("{} things to draw", list.items.len()));
+        return Err(format!("{} items to draw", list.items.len()));
     }
     if let Some(letter) = list.items.iter().find_map(foreign_letter) {
-        return Err(format!("the letter U+{letter:04X} is in no font of ours"));
+        return Err(format!("no bundled font has the letter U+{letter:04X}"));
     }
     if list.items.iter().all(|item| *colour(item) == SLATE.ink) {
         return Ok((SLATE, list));

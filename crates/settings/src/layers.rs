@@ -144,7 +144,6 @@ impl Gathering<'_> {
         }
     }
 
-    /// Warns about settings that are ignored.
     fn tell_ignored(&mut self) {
         if self.sources.purpose == Purpose::Playground && self.sources.files.probe(Path::new(MCP_FILE)).is_ok() {
             self.ignored.insert(MCP_FILE.to_owned());

@@ -13,7 +13,6 @@ use super::problem::Problem;
 use super::sources::Sources;
 use super::{Loaded, Settings, load};
 
-/// Sources of these variables and files.
 fn sources(variables: &[(&str, &str)], files: &[(&str, &str)]) -> Sources {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let environment: BTreeMap<String, String> = variables.iter().map(owned).collect();

@@ -49,7 +49,6 @@ pub trait Opened: Store + Limiter {}
 
 impl<T: Store + Limiter> Opened for T {}
 
-/// Sets a key without expiry.
 pub fn put(key: &str, value: &str) -> Write {
     Write::Put { key: key.into(), value: value.into(), ttl: None }
 }

@@ -166,7 +166,6 @@ fn crate_target(part: &str) -> String {
     }
 }
 
-/// Translates Python's names of levels.
 fn python_level(text: &str) -> &str {
     match text.to_ascii_uppercase().as_str() {
         "WARNING" => "warn",

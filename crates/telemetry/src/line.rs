@@ -39,16 +39,13 @@ const FRONT: [&str; 3] = ["actor", "event", "message"];
 /// The actor of lines outside of any actor: the program, which is the root of the tree.
 pub(super) const ROOT: &str = "staffai";
 
-/// The style of lines.
 #[derive(Debug, Clone, Copy)]
 pub struct Style {
-    /// The format.
     pub format: LogFormat,
     /// True if [`CONTENT_FIELDS`] are written.
     pub content: bool,
 }
 
-/// The layer that formats lines.
 pub struct LineLayer<F> {
     style: Style,
     redaction: Redaction,
@@ -212,7 +209,6 @@ fn is_reserved(name: &str) -> bool {
     matches!(name, "timestamp" | "level" | "target")
 }
 
-/// Collects the values of a span.
 struct NameFields<'a> {
     redactor: &'a Redactor,
     names: &'a mut Names,

@@ -48,7 +48,6 @@ impl Redaction {
         out
     }
 
-    /// Returns the current secrets.
     pub(super) fn now(&self) -> Arc<Redactor> {
         Arc::clone(&self.0.read())
     }
@@ -70,7 +69,6 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor of these secrets.
     pub fn new(secrets: &[SecretString]) -> Self {
         let mut spellings: Vec<String> = Vec::new();
         for secret in secrets {
@@ -95,7 +93,6 @@ impl Redactor {
         self.spellings.first().map_or(0, String::len)
     }
 
-    /// Replaces every secret in the text.
     pub fn clean(&self, text: &mut String) {
         for spelling in &self.spellings {
             if text.contains(spelling.as_str()) {

@@ -30,7 +30,6 @@ struct Kept {
 }
 
 impl Kept {
-    /// Drops the oldest bytes.
     fn drop_first(&mut self, mut bytes: usize) {
         self.bytes.drain(..bytes);
         while let Some((_, batch)) = self.batches.front_mut().filter(|_| bytes > 0) {

@@ -99,7 +99,6 @@ impl Writer {
         Ok(Self(lines))
     }
 
-    /// Returns a sender of lines.
     pub fn lines(&self) -> Lines {
         self.0.clone()
     }

@@ -61,18 +61,15 @@ pub(super) struct Plan {
     pub(super) resume_address: Option<String>,
     pub(super) session: Option<Session>,
     pub(super) intents: Intents,
-    /// The presence sent with IDENTIFY.
     pub(super) presence: Option<Value>,
 }
 
-/// One text frame.
 pub(super) struct Frame {
     pub(super) text: String,
     /// True if the gateway library could read the parts that it needs.
     pub(super) understood: bool,
 }
 
-/// An open connection.
 pub(super) struct Connection {
     library: Box<twilight_gateway::Shard<Waiting>>,
     /// The same connection at the usual address, used if the resume address brings no HELLO.
@@ -208,7 +205,6 @@ impl Connection {
         self.library.send(payload);
     }
 
-    /// Processes HELLO with its heartbeat interval.
     pub(super) fn hello(&mut self, interval: Duration) {
         self.greeted = true;
         self.patience = interval.min(MAX_HEARTBEAT) * 2 + GRACE;
@@ -280,7 +276,6 @@ impl Connection {
     }
 }
 
-/// The state of opening the socket.
 #[derive(Default)]
 struct Dial {
     /// True once the socket was open.

@@ -68,7 +68,6 @@ impl Display {
         });
     }
 
-    /// Records that the old session continues.
     pub(super) fn resumed(&mut self) {
         self.open = true;
     }

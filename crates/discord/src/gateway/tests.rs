@@ -95,7 +95,6 @@ impl Peer {
     }
 }
 
-/// The gateway's end of one connection.
 struct Wire(WebSocketStream<TcpStream>);
 
 impl Wire {
@@ -134,7 +133,6 @@ fn allowed() -> IdentifyPermit {
     Box::new(|| Box::pin(async { true }))
 }
 
-/// Runs a stream to its end.
 fn listen(mut stream: Box<dyn EventStream>) -> mpsc::UnboundedReceiver<StreamEvent> {
     let (tell, told) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -605,7 +603,6 @@ async fn a_peer_that_hangs_up_while_opening_is_dialled_in_moderation() {
     assert!((1..=20).contains(&dials), "{dials}");
 }
 
-/// No presence.
 fn unshown() -> PresenceUpdates {
     watch::channel(None).1
 }

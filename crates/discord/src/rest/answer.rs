@@ -95,7 +95,6 @@ fn rejection(status: StatusCode, code: Option<u32>) -> Rejection {
     }
 }
 
-/// A complete response.
 #[derive(Debug)]
 pub(super) struct RestResponse {
     pub(super) status: StatusCode,
@@ -178,7 +177,6 @@ impl RestResponse {
         Ok(self.reply(PostResult::Message(events::message_id(id))))
     }
 
-    /// Takes the body out.
     pub(super) fn take_body(&mut self) -> Vec<u8> {
         std::mem::replace(&mut self.body, Ok(Vec::new())).unwrap_or_default()
     }

@@ -150,7 +150,6 @@ struct Ours<'a> {
     tool_call_id: Option<&'a str>,
 }
 
-/// A tool call by the model.
 #[derive(Serialize)]
 struct Call<'a> {
     id: &'a str,

@@ -19,7 +19,6 @@ pub(super) struct Chunk<'a> {
 
 #[derive(Default)]
 pub(super) struct Choices<'a> {
-    /// True for an empty list.
     pub empty: bool,
     /// The first choice that belongs to the requested answer.
     pub ours: Option<Choice<'a>>,
@@ -41,7 +40,6 @@ pub(super) struct Choice<'a> {
     suspicious: bool,
 }
 
-/// The delta of a message.
 #[derive(Default)]
 pub(super) enum Delta<'a> {
     #[default]

@@ -48,7 +48,6 @@ pub(super) trait Lenient<'de>: Sized + Default {
     }
 }
 
-/// A leniently read value.
 pub(super) struct Read<T>(pub T);
 
 impl<'de, T: Lenient<'de>> Deserialize<'de> for Read<T> {

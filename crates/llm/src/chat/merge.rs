@@ -28,7 +28,6 @@ const ITEMS_MAX: usize = CALLS_MAX;
 /// The longest function name assembled from pieces, in bytes.
 const NAME_BYTES: usize = 256;
 
-/// The state of a stream.
 #[derive(Debug, Default)]
 pub(super) struct Merged {
     message: Map<String, Value>,
@@ -112,7 +111,6 @@ impl Merged {
         self.message
     }
 
-    /// Merges a delta.
     fn grow<'a>(&mut self, fields: Fields<'a>) -> Result<Piece<'a>, TooMany> {
         let mut piece = Piece::default();
         match fields.content {

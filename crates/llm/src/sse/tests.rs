@@ -364,7 +364,6 @@ fn blanks_before_an_answer_cost_in_proportion_to_their_number() {
     cost::grows_linearly(1024, blanks, |blanks| drop(driven(run(pieces(blanks)))));
 }
 
-/// Runs a future on this thread.
 fn driven<F: Future>(future: F) -> F::Output {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(future)
 }

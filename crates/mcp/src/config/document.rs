@@ -10,7 +10,6 @@ use serde_json::value::RawValue;
 use super::File;
 use super::comments::without_comments;
 
-/// The key of the servers.
 const SERVERS: &str = "mcpServers";
 
 /// A file of servers. Keys keep their order and text.

@@ -60,14 +60,12 @@ const RESTRICTS: [&str; 4] = ["require_approval", "side_effects", "enabled", "di
 pub(super) struct Draft {
     /// Builds the named entry; `None` if disabled; or the mistake with its remedy.
     pub entry: Result<Option<Build>, String>,
-    /// Warnings about it.
     pub warnings: Vec<String>,
 }
 
 type Build = Box<dyn FnOnce(ServerName) -> ServerEntry>;
 
 impl Draft {
-    /// Parses one entry.
     pub(super) fn read(value: &Value, variables: &mut Variables<'_>) -> Self {
         let Value::Object(map) = value else {
             let mistake = r#"must be an object; write {"command": "...", "args": []} or {"url": "https://..."}"#;

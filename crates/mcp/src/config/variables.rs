@@ -14,7 +14,6 @@ const VALUE_BYTES: usize = 64 * 1024;
 /// Looks up variables and collects values that must be redacted.
 pub(super) struct Variables<'a> {
     lookup: Lookup<'a>,
-    /// The collected secrets.
     pub secrets: Vec<SecretString>,
 }
 

@@ -10,20 +10,16 @@ use crate::frame::{Lines, Message};
 /// The longest kept name or id of an event, in bytes.
 const FIELD_BYTES: usize = 1_024;
 
-/// One event.
 #[derive(Debug, Default)]
 pub struct Event {
     /// Its name; `None` for a message.
     pub name: Option<String>,
-    /// Its data.
     pub data: Option<Frame>,
-    /// Its id.
     pub id: Option<String>,
     /// The server's reconnection time, in milliseconds.
     pub retry: Option<u64>,
 }
 
-/// The events of one response.
 pub struct Events {
     response: reqwest::Response,
     lines: Lines,
@@ -32,7 +28,6 @@ pub struct Events {
 }
 
 impl Events {
-    /// Creates the reader of a response.
     pub fn new(response: reqwest::Response, exchanges: Arc<Exchanges>) -> Self {
         Self { response, lines: Lines::default(), reader: Reader::default(), exchanges }
     }
@@ -70,7 +65,6 @@ struct Reader {
     ready: VecDeque<Event>,
     /// Lines without data: comments, blank lines, other fields.
     others: usize,
-    /// Lines of data.
     data_lines: usize,
 }
 

@@ -19,7 +19,6 @@ const BYTES_MAX: usize = 8 * 1024 * 1024;
 /// The time without a heartbeat after which an instance is removed.
 const LIVES_FOR: Duration = Duration::from_secs(15);
 
-/// All providers.
 #[derive(Default)]
 pub(super) struct Roster(BTreeMap<ServerName, Known>);
 
@@ -27,7 +26,6 @@ struct Known {
     /// The time of each instance's last message.
     instances: HashMap<String, Instant>,
     tools: Listing,
-    /// The bytes of the list.
     bytes: usize,
     /// Counts changes of the list; closed when the provider is removed.
     changes: watch::Sender<u64>,
@@ -117,7 +115,6 @@ impl Roster {
         self.0.get(provider).map(|known| known.changes.subscribe())
     }
 
-    /// Returns the tools of a provider.
     pub(super) fn tools(&self, provider: &ServerName) -> Option<Listing> {
         self.0.get(provider).map(|known| known.tools.clone())
     }

@@ -35,7 +35,6 @@ pub(super) fn cancels(provider: &ServerName) -> String {
     format!("staffai.tools.cancel.{provider}")
 }
 
-/// One call.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) struct Call<'a> {
@@ -66,21 +65,16 @@ pub(super) struct Instance {
     pub instance: String,
 }
 
-/// The tools of a process.
 #[derive(Debug)]
 pub(super) struct Announcement {
     pub by: Instance,
     pub tools: Page,
 }
 
-/// A parsed message.
 #[derive(Debug)]
 pub(super) enum Heard {
-    /// A list of tools.
     Announced(Box<Announcement>),
-    /// A heartbeat.
     Alive(Instance),
-    /// The process ends.
     Withdrawn(Instance),
     /// Not from a provider: this program's own discovery request.
     Other,

@@ -143,7 +143,6 @@ fn first_revision(issuer: &str) -> Value {
     })
 }
 
-/// Fetches the server's resource metadata.
 async fn resource_document(
     server: &Url,
     named: Option<&str>,

@@ -256,7 +256,6 @@ impl Begun {
     }
 }
 
-/// The tokens from a token endpoint.
 struct Given {
     access: SecretString,
     refresh: Option<SecretString>,

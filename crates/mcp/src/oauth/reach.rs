@@ -25,11 +25,8 @@ const ADDRESSES_MAX: usize = 8;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Zone {
-    /// The public internet.
     Public,
-    /// A private network.
     Private,
-    /// This machine.
     Loopback,
     /// Other addresses: link-local, multicast, reserved.
     Special,

@@ -33,7 +33,6 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// Returns a string of the body.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.body.as_ref()?.get(key)?.as_str()
     }

@@ -21,20 +21,15 @@ const ALONE_WITHIN: Duration = Duration::from_secs(15);
 /// The interval between two attempts to take the lock.
 const ALONE_EVERY: Duration = Duration::from_millis(25);
 
-/// The tokens of a login.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Tokens {
     /// The resource identifier of the server (RFC 8707).
     pub resource: String,
-    /// The issuer.
     pub issuer: String,
-    /// The token endpoint.
     pub token_endpoint: String,
-    /// The client id.
     pub client_id: String,
     #[serde(default, skip_serializing_if = "Option::is_none", serialize_with = "maybe_exposed")]
     pub client_secret: Option<SecretString>,
-    /// The access token.
     #[serde(serialize_with = "exposed")]
     pub access: SecretString,
     /// The refresh token, if any.

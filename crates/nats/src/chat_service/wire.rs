@@ -6,7 +6,6 @@ use domain::outgoing::Spent;
 
 /// The longest name of a channel or a user, in bytes.
 const NAME_MAX: usize = 64;
-/// The longest question, in bytes.
 const TEXT_MAX: usize = 32 * 1024;
 
 #[derive(Debug, PartialEq, Eq, Deserialize)]
@@ -49,7 +48,6 @@ impl Ask {
     }
 }
 
-/// An answer or an error.
 #[derive(Debug, Serialize)]
 pub(super) struct Reply<'a> {
     success: bool,

@@ -16,11 +16,11 @@ fn at(picture: &Pixmap, x: u32, y: u32) -> (u8, u8, u8, u8) {
 fn a_formula_is_a_crisp_card_that_shows_on_dark_and_light() {
     let picture = pixels(r"\int_0^1 x^2\,dx = \frac{1}{3}");
     assert!((200..600).contains(&picture.width()) && (100..250).contains(&picture.height()));
-    assert_eq!(at(&picture, 0, 0).3, 0, "the corners let the chat through");
+    assert_eq!(at(&picture, 0, 0).3, 0, "the corners are transparent");
     let ground = at(&picture, picture.width() / 2, 6);
-    assert_eq!(ground.3, 255, "the card brings its own ground");
+    assert_eq!(ground.3, 255, "the card has its own background");
     let brightest = picture.pixels().iter().map(|pixel| pixel.demultiply().green()).max();
-    assert!(ground.1 < 60 && brightest > Some(230), "light ink on a dark ground");
+    assert!(ground.1 < 60 && brightest > Some(230), "light text on a dark background");
 }
 
 #[test]
@@ -196,7 +196,7 @@ fn hostile_formulas_end_in_time_and_bounds() {
 #[test]
 fn letters_of_other_fonts_are_refused_and_no_font_is_looked_for() {
     for formula in ["中", r"\text{Привет}", "😀", r"\text{x 😀}"] {
-        assert!(draw(formula).unwrap_err().contains("in no font of ours"), "{formula}");
+        assert!(draw(formula).unwrap_err().contains("no bundled font has the letter"), "{formula}");
     }
 }
 

@@ -33,9 +33,7 @@ pub(super) struct Moves(u64);
 /// The absence found by a lookup.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Missing {
-    /// The key is absent.
     Key,
-    /// Its whole family is absent.
     Family,
 }
 

@@ -15,7 +15,6 @@ const ROWS_ENOUGH: usize = 8_192;
 /// The bytes of keys and texts that trigger an immediate checkpoint.
 const BYTES_ENOUGH: usize = 4 * 1024 * 1024;
 
-/// The state of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Row {
     /// The expiry in milliseconds since the epoch; 0 for never.

@@ -21,11 +21,9 @@ pub(super) struct Record {
     pub sequence: u64,
     /// The ticket of the increments counted in it.
     pub ticket: Option<Ticket>,
-    /// Keys and their rows.
     pub rows: Vec<(String, Row)>,
 }
 
-/// The open file.
 #[derive(Debug)]
 pub(super) struct Wal {
     file: File,
@@ -179,7 +177,6 @@ fn decode(bytes: &[u8]) -> Option<(Record, &[u8])> {
     Some((Record { sequence, ticket, rows }, behind))
 }
 
-/// The unread bytes.
 struct Cursor<'a>(&'a [u8]);
 
 impl<'a> Cursor<'a> {

@@ -9,7 +9,6 @@ const SENTINEL_PORT: u16 = 26_379;
 /// The target of connections.
 #[derive(Debug, Clone)]
 pub enum Address {
-    /// One server.
     One(Box<ConnectionInfo>),
     /// Some servers of a cluster, which know the others.
     #[cfg_attr(not(feature = "redis-cluster"), allow(dead_code, reason = "only a build with clusters connects to one"))]
@@ -17,7 +16,6 @@ pub enum Address {
     /// Sentinels that know the current master.
     #[cfg_attr(not(feature = "redis-sentinel"), allow(dead_code, reason = "only a build with sentinels asks them"))]
     Sentinel {
-        /// The sentinels.
         nodes: Vec<ConnectionInfo>,
         /// Their name of the master.
         master: String,

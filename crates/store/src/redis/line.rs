@@ -24,7 +24,6 @@ const ALIVE_WITHIN: Duration = Duration::from_millis(500);
 /// The timeout of connecting, including TLS, login and the lookup of the server.
 const CONNECT_WITHIN: Duration = Duration::from_secs(3);
 
-/// Creates connections of one kind.
 pub enum Connector {
     One(Client, AsyncConnectionConfig),
     #[cfg(feature = "redis-sentinel")]

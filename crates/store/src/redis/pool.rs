@@ -28,7 +28,6 @@ pub enum Link {
     Cluster(deadpool_redis::cluster::Connection),
 }
 
-/// A server that holds keys.
 pub enum Node {
     /// The server of the connection.
     Only,
@@ -118,7 +117,6 @@ impl Link {
         pipeline.exec_async(self).await
     }
 
-    /// Returns the servers that hold keys.
     #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]
     pub async fn nodes(&mut self) -> RedisResult<Vec<Node>> {
         #[cfg(feature = "redis-cluster")]
@@ -128,7 +126,6 @@ impl Link {
         Ok(vec![Node::Only])
     }
 
-    /// Sends a command to one server.
     pub async fn ask(&mut self, node: &Node, command: Cmd) -> RedisResult<Value> {
         match node {
             Node::Only => command.query_async(self).await,

@@ -16,7 +16,6 @@ use ports::Write;
 /// The size of an entry besides its key, in bytes.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// The increments of each key.
 pub struct Counts {
     waiting: BTreeMap<Arc<str>, Sum>,
     handed: BTreeMap<Arc<str>, Sum>,
@@ -34,7 +33,6 @@ struct Sum {
 }
 
 impl Counts {
-    /// Creates counts with these bounds.
     pub const fn new(max_entries: usize, max_bytes: usize) -> Self {
         Self { waiting: BTreeMap::new(), handed: BTreeMap::new(), number: 0, bytes: 0, max_entries, max_bytes }
     }
@@ -106,7 +104,6 @@ impl Counts {
         found.into_iter().map(|(key, by)| (key.to_owned(), by)).collect()
     }
 
-    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.waiting.len() + self.handed.len()
     }

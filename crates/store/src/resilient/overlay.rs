@@ -21,9 +21,7 @@ const ENTRY_OVERHEAD: usize = 128;
 pub enum Seen<'a> {
     /// None: the backend decides.
     Unknown,
-    /// It is deleted or expired.
     Gone,
-    /// Its value.
     Live(&'a str),
 }
 
@@ -158,12 +156,10 @@ impl Overlay {
         self.last
     }
 
-    /// Returns the number of keys.
     pub fn len(&self) -> usize {
         self.entries.len() + self.counts.len()
     }
 
-    /// Returns the size in bytes.
     #[cfg(test)]
     pub const fn bytes(&self) -> usize {
         self.bytes

@@ -10,7 +10,6 @@ use super::overlay::after;
 use domain::ids::Timestamp;
 use domain::keys;
 
-/// The most cached histories.
 const ENTRIES: usize = 10_000;
 
 /// The most bytes of keys and values.
@@ -19,7 +18,6 @@ const BYTES: usize = 8 * 1024 * 1024;
 /// The TTL of a history that was read, because its remaining one is unknown.
 const READ_LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// The recent histories.
 #[derive(Default)]
 pub struct Recent {
     entries: HashMap<Arc<str>, Entry>,
@@ -57,7 +55,6 @@ impl Recent {
         }
     }
 
-    /// Evicts a key.
     pub fn forget(&mut self, key: &str) {
         if let Some((key, entry)) = self.entries.remove_entry(key) {
             self.order.remove(&entry.number);

@@ -33,7 +33,6 @@ pub struct Shared<B> {
     /// Signals that another request is about to be sent to the backend.
     pub company: Notify,
     pub closing: CancellationToken,
-    /// A monotonic clock.
     pub steady: Steady,
     /// The deadline of reads and limit decisions.
     pub short: Mutex<Patience>,
@@ -51,13 +50,11 @@ pub struct State<B> {
     reads: bool,
     /// Live entries evicted since the last warning.
     pub dropped: usize,
-    /// The known limits of members.
     pub decision: KnownLimits,
     /// Data loss and broken promises caused by the server's settings.
     pub keeping: Keeping,
 }
 
-/// The progress of numbered writes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Progress {
     /// The number up to which writes were sent to the backend.

@@ -11,7 +11,6 @@ use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
 use crate::{BackendError, Batch};
 
-/// The behaviour of a [`Faulty`] backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
     Well,
@@ -30,7 +29,6 @@ struct Switches {
     opened: AtomicUsize,
     applied: AtomicUsize,
     swept: AtomicUsize,
-    /// Ends all hanging calls.
     released: Notify,
 }
 

@@ -25,7 +25,6 @@ use ports::{Keeping, StoreStatus};
 /// Opens the backend; may block.
 pub type Open<B> = Arc<dyn Fn() -> Result<B, OpenError> + Send + Sync>;
 
-/// The writer task's state.
 pub struct Writer<B: Backend> {
     shared: Arc<Shared<B>>,
     open: Open<B>,
@@ -36,19 +35,16 @@ pub struct Writer<B: Backend> {
     committed: Option<Instant>,
 }
 
-/// A running job.
 struct Flight<B> {
     /// The numbers up to which writes and limit decisions are included.
     through: (u64, u64),
     /// The number of the included batch of increments.
     counts: u64,
-    /// The number of included writes.
     writes: usize,
     begun: Instant,
     task: JoinHandle<Landed<B>>,
 }
 
-/// A finished job.
 struct Landed<B> {
     /// The backend that it used, if any.
     backend: Option<Arc<B>>,
@@ -57,7 +53,6 @@ struct Landed<B> {
     result: Result<Done, Trouble>,
 }
 
-/// The result of a job.
 enum Done {
     /// Committed, with the limits written by earlier processes if requested.
     Committed(Option<Vec<(String, String)>>),
@@ -66,7 +61,6 @@ enum Done {
     },
 }
 
-/// The failure of a job.
 enum Trouble {
     Open(OpenError),
     Backend(BackendError),
@@ -179,7 +173,6 @@ impl<B: Backend> Writer<B> {
         }
     }
 
-    /// Waits for the backoff.
     async fn pause(&mut self) {
         select! {
             () = sleep(self.backoff) => {}

@@ -7,15 +7,12 @@ use std::ops::Range;
 use serde::Serialize;
 
 thread_local! {
-    /// The buffers of each thread.
     static BUFFERS: RefCell<Buffers> = RefCell::default();
 }
 
-/// The buffers for one line.
 #[derive(Default)]
 pub(super) struct Buffers {
     pub values: Values,
-    /// The buffer for one value.
     pub scratch: String,
     pub line: String,
 }
@@ -27,7 +24,6 @@ impl Buffers {
         BUFFERS.try_with(RefCell::take).unwrap_or_default()
     }
 
-    /// Returns the buffers to the thread.
     pub fn give_back(mut self) {
         self.values.text.clear();
         self.values.slots.clear();
@@ -59,7 +55,6 @@ impl Slot {
 }
 
 impl Values {
-    /// Sorts the values by name.
     pub fn sort(&mut self) {
         self.slots.sort_by(|one, other| one.full_name().cmp(&other.full_name()));
     }

@@ -39,7 +39,6 @@ pub(super) fn lost(spans: usize) {
     metrics::counter!("staffai_shed_total", "where" => Shed::Traces.as_str()).increment(spans as u64);
 }
 
-/// The export task.
 pub(super) struct Exporter {
     waiting: mpsc::Receiver<Queued>,
     resource: Resource,
