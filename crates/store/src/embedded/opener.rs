@@ -190,9 +190,7 @@ fn tighten(dir: &Path) {
         return;
     }
     match fs::set_permissions(dir, fs::Permissions::from_mode(mode & !0o077)) {
-        Ok(()) => {
-            tracing::info!(dir = %dir.display(), "other users could read the data directory; now only its owner can")
-        }
+        Ok(()) => tracing::info!(dir = %dir.display(), "others could read the data directory; now only its owner can"),
         // A directory shared through its group, as in cluster volumes, is not open to others.
         Err(_) if mode.trailing_zeros() >= 3 => {}
         Err(error) => tracing::warn!(dir = %dir.display(), %error, "other users can read the data directory"),
