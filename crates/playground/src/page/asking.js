@@ -1,16 +1,16 @@
-// Asking the playground, and what is shown while it cannot be asked.
+// Requests to the playground, and the page's state while it is unreachable.
 
 import { at } from "./world.js";
 
-/** What is wrong as long as nothing can be asked; it ends with the next connection. */
+/** The error while the playground is unreachable; it ends with the next connection. */
 const AWAY = "The playground cannot be reached. Is it still running?";
-/** What is wrong once a key is needed: only going to the page anew lets the browser ask for it. */
-const LOCKED = "This page needs a key now. Load it again, and give a key as the password; the name does not matter. What you typed is kept.";
+/** The error once a key is required: browsers ask for it only on a page load. */
+const LOCKED = "This page needs a key now. Reload it and enter a key as the password, with any user name. Your draft is kept.";
 
-/** While whoever is asked is away, it is asked ever more seldom, up to this. */
+/** Maximum of the exponential backoff while the server is unreachable. */
 const SELDOM_MS = 15_000;
 
-/** Asks again and again, as long as the page is open and seen. `look` tells whether it was answered. */
+/** Polls while the page is open and visible. `look` returns true if it got a response. */
 export async function keepAsking(look, every) {
   let pause = every;
   const again = async () => {
@@ -45,7 +45,7 @@ function sentence(text) {
   return `${text[0].toUpperCase()}${text.slice(1)}.`;
 }
 
-/** Says that a key is needed, and offers to load the page again. */
+/** Reports that a key is required, and offers to reload the page. */
 function locked() {
   at("link").textContent = "needs a key";
   at("link").className = "link no";

@@ -1,4 +1,4 @@
-// Break it: strikes at actors of the tree, trouble beside them, and the counts that say what came of it.
+// Fault injection: strikes at actors of the tree, other failures, and counters of the results.
 
 import { keepAsking } from "./asking.js";
 import { make, rove, set } from "/dashboard/dom.js";
@@ -6,7 +6,7 @@ import { make, rove, set } from "/dashboard/dom.js";
 const STRIKES = [
   ["crash", "Crash", "crashed", "It panics at once."],
   ["freeze", "Freeze", "frozen", "Its handler hangs until the watchdog ends it."],
-  ["flood", "Flood", "flooded", "A thousand messages wait in its mailbox."],
+  ["flood", "Flood", "flooded", "A thousand messages fill its mailbox."],
 ];
 const TROUBLES = {
   cut_discord: ["Cut Discord", "Every connection to Discord is reset."],
@@ -14,32 +14,33 @@ const TROUBLES = {
   model_down: ["Model down", "The model refuses requests and breaks off answers for eight seconds."],
   model_slow: ["Model slow", "The model takes six times as long for eight seconds."],
   store_down: ["Store down", "The store's file cannot be read or written for eight seconds."],
-  kill_bot: ["kill -9 the bot", "The bot's process ends at once, without a word. The playground starts it again."],
+  kill_bot: ["kill -9 the bot", "The bot's process is killed. The playground restarts it."],
 };
 const KILL = "kill_bot";
-/** How long the first words of an answer may take before the strike comes anyway. */
+/** Time after which the strike happens even without first words of an answer. */
 const WORDS_MS = 8000;
 const LOOK_MS = 1000;
-/** Of what time the counts are. */
-const SINCE = ", since the playground started, over all restarts of the bot";
+/** The time span of the counters. */
+const SINCE = ", since the playground started, across restarts of the bot";
 
 /**
- * Fills `root`. `say(text)` writes for the member who looks and tells the message, `tale()` is a question with a long answer, `wound(node, word, kind)` shows a strike in the
- * tree, `killed()` that the whole bot was ended, `complain(sentence)` says what went wrong, `bot()` is the bot's id.
+ * Fills `root`. `say(text)` writes as the current member and returns the message, `tale()` returns a question with a
+ * long answer, `wound(node, word, kind)` marks an actor as struck, `killed()` reports that the whole bot was killed,
+ * `complain(sentence)` shows an error, `bot()` returns the bot's id.
  */
 export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
   const chaos = { token: "", waiting: null, counts: { crashes: 0, lost: 0, doubled: 0 } };
   const buttons = make("div", "troubles");
   const count = (title) => Object.assign(make("strong", "", "0"), { title });
   const parts = {
-    crashes: count(`lives of actors that ended by a failure, and ends of the bot's process${SINCE}`),
-    lost: count(`turns closed without a reply or an apology${SINCE}`), doubled: count(`triggers that were found answered twice${SINCE}`),
+    crashes: count(`failures of actors, and unexpected ends of the bot's process${SINCE}`),
+    lost: count(`turns closed without a reply or an apology${SINCE}`), doubled: count(`messages that were answered twice${SINCE}`),
   };
   const counts = make("p", "chaos-counts", "crashes ", parts.crashes, " · lost ", parts.lost, " · doubled ", parts.doubled);
   counts.setAttribute("role", "status");
   const show = make("button", "trouble mid-answer", "Crash it while it answers");
   show.type = "button";
-  show.title = "Asks for a tale, and crashes the conversation after the first words. Any actor below can be clicked, too.";
+  show.title = "Asks for a tale, and crashes the conversation after the first words. Any actor below can be clicked as well.";
   buttons.append(show);
   root.querySelector(".chaos-head").append(counts);
   root.append(buttons);
@@ -49,7 +50,7 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
     const request = () => fetch("/playground/chaos", {
       method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json", "X-Staffai-Chaos": chaos.token },
     });
-    // Whoever serves this page may be the one who is struck.
+    // The server of this page may be what was struck.
     const response = await request().catch(() => null);
     if (response && !response.ok) throw new Error((await response.json()).error);
     setTimeout(look, LOOK_MS / 4);
@@ -79,7 +80,7 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
       const text = left > 0 ? `${TROUBLES[name][0]}, ${Math.ceil(left / 1000)} s` : TROUBLES[name][0];
       if (button.textContent !== text) button.textContent = text;
     }
-    // A real model cannot be told to fail.
+    // Only the demo model can be made to fail.
     chaos.demo = told.lasting.some(([name]) => name === "model_down");
     const offered = new Set(told.lasting.map(([name]) => name));
     buttons.querySelectorAll("[data-trouble]").forEach((button) => offered.has(button.dataset.trouble) || button.remove());
@@ -96,7 +97,7 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
     }
   };
 
-  /** Crashes the conversation after the first words of an answer, if that is still wanted then. Tells the question. */
+  /** Crashes the conversation after the first words of an answer, unless cancelled by then. Returns the question. */
   const midAnswer = async (wanted = () => true) => {
     show.disabled = true;
     try {
@@ -120,22 +121,22 @@ export function startChaos(root, { say, tale, wound, killed, complain, bot }) {
 
   keepAsking(look, LOOK_MS);
   return {
-    /** Shows the whole story at one click. */
+    /** Runs the whole demonstration with one click. */
     midAnswer,
-    /** Whether answers come from the demo model, which costs nobody anything. */
+    /** True if answers come from the demo model, which is free of cost. */
     demo: () => chaos.demo === true,
-    /** Crashes, and turns that were lost or doubled, since the playground started. */
+    /** Crashes, and lost or doubled turns, since the playground started. */
     counts: () => chaos.counts,
-    /** What shows that an order comes from this page. */
+    /** The token that proves that an order comes from this page. */
     token: () => chaos.token,
-    /** What opens below an actor of the tree. */
+    /** The element below an actor of the tree. */
     menu: (node) => make("div", "strikes", ...STRIKES.map((one) => {
       const button = make("button", "trouble", one[1]);
       Object.assign(button, { type: "button", title: one[3] });
       button.addEventListener("click", () => strike(node, one));
       return button;
     })),
-    /** A message was written. */
+    /** Notifies of a new message. */
     created: (message) => {
       if (!chaos.waiting || message.reply_to !== chaos.waiting.id) return;
       chaos.waiting.done();

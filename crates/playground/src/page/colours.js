@@ -1,4 +1,4 @@
-// Colours for code: ranges of its text that the browser paints, so that the text itself stays one piece.
+// Syntax highlighting by ranges that the browser paints (CSS highlights), so that the text remains one node.
 
 const WORDS = new Set(("abstract and as assert async await bool break case catch class const continue crate def default defer del do done elif else end enum "
   + "except export extends extern false False fi final finally fn for foreach from func function go if impl implements import in interface is lambda let local "
@@ -13,18 +13,18 @@ const FAMILIES = {
   dashes: "lua haskell hs elm sql postgres mysql sqlite",
 };
 const FAMILY = new Map(Object.entries(FAMILIES).flatMap(([family, languages]) => languages.split(" ").map((language) => [language, family])));
-/** In these a single quote holds one character, and may begin something else. */
+/** In these languages a single quote holds one character, or begins something else. */
 const CHARACTERS = new Set("rust rs c h cpp c++ cc cs csharp java kotlin kt scala go zig haskell hs elm".split(" "));
-/** The longest code that is coloured, in characters. */
+/** Maximum length of coloured code, in characters. */
 const LONGEST = 20_000;
 
 const kinds = globalThis.CSS?.highlights && new Map(["comment", "string", "number", "word"].map((kind) => [kind, new Highlight()]));
 kinds?.forEach((paint, kind) => CSS.highlights.set(`code-${kind}`, paint));
-/** The ranges of each element that has some. */
+/** The ranges of each coloured element. */
 const painted = new Map();
 let sweeping = 0;
 
-/** Paints the text of an element, which stays there for as long as that element does. */
+/** Colours the text of an element for its lifetime. */
 export function paint(element, language) {
   const [name, text] = [language.toLowerCase(), element.firstChild];
   const family = FAMILY.get(name);
@@ -44,7 +44,7 @@ export function paint(element, language) {
   sweepSoon();
 }
 
-/** Forgets what is shown no more, once what is being drawn is there. */
+/** Removes the ranges of elements that are no longer shown, after the current drawing. */
 function sweepSoon() {
   clearTimeout(sweeping);
   sweeping = setTimeout(() => {

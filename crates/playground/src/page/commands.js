@@ -1,10 +1,13 @@
-// Slash commands: which there are, what they want, and what somebody typed.
+// Slash commands: suggestions, and parsing of the input.
 
 /** The type of an option that is a member. */
 const MEMBER = 6;
 const KINDS = { 3: "text", 4: "number", 5: "yes or no", 6: "member", 7: "channel", 8: "role", 9: "member or role", 10: "number" };
 
-/** The commands that fit what was typed before the caret, or the options that are still open; none for other texts. */
+/**
+ * Returns the commands that match the text before the caret, or the options that are not given yet; none for other
+ * texts.
+ */
 export function commandOffers(text, commands) {
   const begun = text.match(/^\/([\w-]*)$/);
   if (begun) {
@@ -21,7 +24,9 @@ export function commandOffers(text, commands) {
   }));
 }
 
-/** Whether a text runs a command as it stands: its name is whole, nothing of an option is begun, and none is missing. */
+/**
+ * True if a text is a complete command: its name is complete, no option is incomplete, and no required one is missing.
+ */
 export function isWhole(text, commands) {
   const match = text.match(/^\/([\w-]+)(?:\s(?:.*\s)?)?$/s);
   const command = match && commands.find((known) => known.name === match[1]);
@@ -30,7 +35,7 @@ export function isWhole(text, commands) {
   return (command.options ?? []).every((option) => !option.required || option.name in given);
 }
 
-/** The option that is being typed and has choices of the bot's own: `{name, option, typed}`; nothing otherwise. */
+/** Returns the option being typed if the bot provides its choices: `{name, option, typed}`. */
 export function beingTyped(before, commands) {
   const inside = before.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]+):([^:]*)$/s);
   const command = inside && commands.find((known) => known.name === inside[1]);
@@ -38,7 +43,7 @@ export function beingTyped(before, commands) {
   return option ? { name: command.name, option: option.name, typed: inside[3].trimStart() } : null;
 }
 
-/** What was typed so far of an option that is a member; nothing otherwise. */
+/** Returns the text typed so far of a member option, if one is being typed. */
 export function memberTyped(before, commands) {
   const inside = before.match(/^\/([\w-]+)\s+(?:.*\s)?([\w-]+):\s*([^:@]*)$/s);
   const command = inside && commands.find((known) => known.name === inside[1]);
@@ -46,19 +51,19 @@ export function memberTyped(before, commands) {
   return option ? inside[3] : null;
 }
 
-/** The name of the command that a text is meant to run, known or not; nothing for other texts. */
+/** Returns the name of the command that a text is meant to run, known or not. */
 export function commandName(text) {
   return text.match(/^\/([\w-]+)(?:\s|$)/)?.[1] ?? null;
 }
 
-/** What a text runs: `{name, options}`, or nothing when it runs no command. */
+/** Parses a command: `{name, options}`, or nothing if the text is none. */
 export function parseCommand(text, commands) {
   const match = text.match(/^\/([\w-]+)(?:\s|$)/);
   const command = match && commands.find((known) => known.name === match[1]);
   return command ? parse(text, command) : null;
 }
 
-/** `name:value` for each option; a value may have spaces, it ends where the next option begins. */
+/** Parses `name:value` for each option; a value may contain spaces and ends at the next option. */
 function parse(text, command) {
   const rest = text.slice(command.name.length + 1).trim();
   const known = (command.options ?? []).map((option) => option.name);

@@ -1,4 +1,4 @@
-// The message box: mentions with suggestions, replies, edits, and what is sent in the end.
+// The message box: mentions with suggestions, replies, edits, and sending.
 
 import { beingTyped, commandName, commandOffers, isWhole, memberTyped, parseCommand } from "./commands.js";
 import { dropFiles, encodedFiles, startFiles, waitingFiles } from "./files.js";
@@ -8,7 +8,7 @@ import { make } from "/dashboard/dom.js";
 const LETTERS = 2000;
 const WARN_AT = 1800;
 const SUGGESTIONS = 12;
-/** How often the others are told that somebody types. */
+/** Interval of typing notifications. */
 const TYPING_MS = 8000;
 
 const form = document.getElementById("composer");
@@ -23,20 +23,19 @@ const mentionButton = document.getElementById("mention");
 const send = document.getElementById("send");
 
 let hooks;
-/** What the box is for at the moment: nothing, or `{kind: "reply" | "edit", id, label}`. */
+/** The mode of the box: nothing, or `{kind: "reply" | "edit", id, label}`. */
 let aim = null;
 let options = [];
-/** Which of them Enter takes; below zero none, and Enter sends. */
+/** The suggestion that Enter takes; if negative, Enter sends. */
 let chosen = 0;
 let typedAt = 0;
 let kept = "";
 let sending = false;
 
 /**
- * Brings the box to life. `with_` has `people()` (what can be mentioned: `{name, token, member?, note}`),
- * `commands()` and `learn()` (what can be run, and asks anew), `choices(typing)` (what the bot offers), `run(command)`, `reaches(text, replyTo)` (whether the bot is
- * addressed), `say(text, replyTo, files)`,
- * `change(id, text)`, `types()` and `lastOwn()`.
+ * Initializes the box. `with_` has `people()` (mentionable: `{name, token, member?, note}`), `commands()` and `learn()`
+ * (the commands, and a refresh), `choices(typing)` (the bot's choices), `run(command)`, `reaches(text, replyTo)` (true
+ * if the bot is addressed), `say(text, replyTo, files)`, `change(id, text)`, `types()` and `lastOwn()`.
  */
 export function startComposer(with_) {
   hooks = with_;
@@ -63,12 +62,12 @@ export function startComposer(with_) {
   grow();
 }
 
-/** Names the bot on its button and says in the box what to do. */
+/** Shows the bot's name on its button and a hint in the box. */
 export function invite(channelName, memberName, botName, alone) {
   mentionButton.textContent = `@${botName}`;
   mentionButton.hidden = alone;
   const words = alone ? `Message ${botName}` : `Mention @${botName} to talk to it`;
-  // There is no room for more beside the buttons of a phone.
+  // Phones have no room for more beside the buttons.
   draft.placeholder = matchMedia("(max-width: 480px)").matches ? "Your message" : words;
   draft.setAttribute("aria-label", `Message in ${channelName} as ${memberName}`);
 }
@@ -86,13 +85,13 @@ export function editMessage(id, wire) {
   grow();
 }
 
-/** Drops reply or edit when its message is gone or the place changes. */
+/** Ends a reply or edit when its message is gone or the place changes. */
 export function forget(id) {
   if (id === undefined) hint.hidden = true;
   if (aim && (id === undefined || aim.id === id)) cancel();
 }
 
-/** Puts a text into an empty box, to be changed and sent again. */
+/** Puts a text into an empty box, to be edited and sent again. */
 export function takeUp(wire) {
   if (draft.value.trim() !== "" || aim) return;
   draft.value = fromWire(wire);
@@ -101,7 +100,7 @@ export function takeUp(wire) {
   draft.focus();
 }
 
-/** Says a text as if it had been typed. */
+/** Sends a text as if it had been typed. */
 export function sayNow(text) {
   draft.value = text;
   remember();
@@ -110,12 +109,12 @@ export function sayNow(text) {
   return submit();
 }
 
-/** What was typed outlives a page that has to be loaded again. */
+/** Keeps the draft over a reload of the page. */
 function remember() {
   try {
     sessionStorage.setItem("playground.draft", aim?.kind === "edit" ? kept : draft.value);
   } catch {
-    // A browser without storage begins with an empty box.
+    // Without browser storage the box starts empty.
   }
 }
 
@@ -184,11 +183,11 @@ async function sayOrRun(text) {
   if (!heard) advise();
 }
 
-/** What a text runs, or nothing; a name that no command has is a mistake. */
+/** Parses a command; an unknown name is an error. */
 async function commandIn(text) {
   const name = commandName(text);
   if (!name) return null;
-  // The bot may have registered it since it was asked last.
+  // The bot may have registered it meanwhile.
   if (!parseCommand(text, hooks.commands())) await hooks.learn();
   const command = parseCommand(text, hooks.commands());
   if (command) return command;
@@ -197,19 +196,19 @@ async function commandIn(text) {
   throw new Error(`There is no command /${name}. There ${(near.length || known.length) === 1 ? "is" : "are"} ${(near.length ? near : known).join(", ")}.`);
 }
 
-/** Says that nobody was addressed, until something else is typed. */
+/** Reports that the bot was not addressed, until the next input. */
 function advise() {
   hint.textContent = `${mentionButton.textContent.slice(1)} was not addressed, so it may not answer: mention ${mentionButton.textContent}, or reply to one of its messages.`;
   hint.hidden = false;
 }
 
-/** Says below the box what went wrong. */
+/** Shows an error below the box. */
 export function complain(text) {
   problem.textContent = text;
   problem.hidden = false;
 }
 
-/** What is typed while no field has the focus goes into the box, as in any chat. A space scrolls or presses, as it always does. */
+/** Typing without a focused field goes into the box, as in other chats. A space scrolls or presses as usual. */
 function typedElsewhere(event) {
   const plain = event.key.length === 1 && event.key !== " " && !event.ctrlKey && !event.metaKey && !event.altKey;
   const field = event.target.closest?.("input:not([type=radio]), textarea, select, [contenteditable], dialog");
@@ -249,10 +248,10 @@ function onSuggestKey(event) {
   return true;
 }
 
-/** Offers names when the word before the caret begins with an at sign. */
+/** Suggests names if the word before the caret begins with an at sign. */
 function offer() {
   const before = draft.value.slice(0, draft.selectionStart);
-  // Somebody may have typed on meanwhile.
+  // The input may have changed meanwhile.
   if (before === "/") hooks.learn().then(() => (draft.value === "/" ? offerCommands("/") : draft.value.startsWith("/") && offer()));
   const typing = before.startsWith("/") && beingTyped(before, hooks.commands());
   if (typing) {
@@ -286,7 +285,7 @@ function offerCommands(before) {
   return options.length > 0;
 }
 
-/** Members for an option that is one, by the begin of their names. */
+/** Members for a member option, by a prefix of their names. */
 function offerMembers(typed) {
   const fitting = hooks.people().filter((person) => person.member && person.name.toLowerCase().startsWith(typed.toLowerCase()));
   options = fitting.slice(0, SUGGESTIONS).map((person) => ({ ...person, insert: `@${person.name} `, typed }));
@@ -295,7 +294,7 @@ function offerMembers(typed) {
   else drawOptions();
 }
 
-/** The choices come from the bot; what was typed on meanwhile is asked for anew. */
+/** Choices from the bot; requested again if the input changed meanwhile. */
 async function offerChoices(typing, before) {
   const offered = await hooks.choices(typing);
   if (draft.value.slice(0, draft.selectionStart) !== before) return;
@@ -366,7 +365,7 @@ function tellTyping() {
   hooks.types();
 }
 
-/** Names to the tokens the protocol knows, except in code. */
+/** Replaces names by the protocol's tokens, except in code. */
 function toWire(text) {
   const people = [...hooks.people()].sort((a, b) => b.name.length - a.name.length);
   const escaped = people.map((person) => person.name.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"));

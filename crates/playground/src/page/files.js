@@ -1,4 +1,4 @@
-// Files on their way: picked, pasted or dropped, shown above the message box, sent in base64.
+// Files to send: picked, pasted or dropped, shown above the message box, sent in base64.
 
 import { make } from "/dashboard/dom.js";
 
@@ -11,7 +11,7 @@ let waiting = [];
 let changed = () => {};
 let complain = () => {};
 
-/** Begins to take files. `onChange` hears that there are more or fewer, `onProblem` why one was not taken. */
+/** Starts to accept files. `onChange` is called when their number changes, `onProblem` with the reason of a refusal. */
 export function startFiles(onChange, onProblem) {
   changed = onChange;
   complain = onProblem;
@@ -39,24 +39,24 @@ export function startFiles(onChange, onProblem) {
   });
 }
 
-/** How many files wait. */
+/** The number of files to send. */
 export function waitingFiles() {
   return waiting.length;
 }
 
-/** The waiting files as they are sent. */
+/** The files in the format of a request. */
 export function encodedFiles() {
   return Promise.all(waiting.map(async (file) => ({ name: file.name || "pasted.png", kind: file.type, data: await base64(file) })));
 }
 
-/** Lets go of all waiting files. */
+/** Removes all files. */
 export function dropFiles() {
   if (waiting.length === 0) return;
   waiting = [];
   draw();
 }
 
-/** A length in bytes as people say it. */
+/** Formats a size in bytes. */
 export function size(bytes) {
   if (bytes < 1024) return `${bytes} B`;
   return bytes < 1024 * 1024 ? `${(bytes / 1024).toFixed(1)} KB` : `${(bytes / 1024 / 1024).toFixed(1)} MB`;

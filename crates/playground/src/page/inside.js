@@ -1,4 +1,4 @@
-// The panel with the inside of the bot, and what breaks it on purpose.
+// The panel with the bot's internals and the fault injection.
 
 import { startChaos } from "./chaos.js";
 import { complain } from "./composer.js";
@@ -6,13 +6,16 @@ import { answered, say } from "./questions.js";
 import { at, signOf, world } from "./world.js";
 import { mountBoard } from "/dashboard/board.js";
 
-/** What breaks things on purpose and the inside of the bot, once they are there. */
+/** The fault injection and the board, once they are loaded. */
 export const inside = { chaos: null, board: null };
 
-/** For how long the panel comes by itself where it lies above the chat. */
+/** Time for which the panel opens by itself where it covers the chat. */
 const PEEK_MS = 3200;
 
-/** Crashes a conversation in the middle of an answer, if that is still wanted then, and lets it be seen: first the words, then the actor, then the rest. */
+/**
+ * Crashes a conversation in the middle of an answer, unless cancelled by then, and shows each stage: first the words,
+ * then the actor, then the rest.
+ */
 export function crashWhileItAnswers(wanted = () => true) {
   return inside.chaos.midAnswer(() => {
     if (!wanted()) return false;
@@ -27,7 +30,7 @@ export function crashWhileItAnswers(wanted = () => true) {
 /** Shows the path of the turn that answers a question. */
 export async function followed(question) {
   showPanel(true);
-  if (!(await inside.board?.openTurn(question))) complain("This turn is not among the last 200 of the bot's life.");
+  if (!(await inside.board?.openTurn(question))) complain("This turn is not among the last 200 of this bot process.");
 }
 
 export function showPanel(open) {

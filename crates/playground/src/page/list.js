@@ -1,4 +1,4 @@
-// The messages of the place that is shown: how they come, change and go, and what of them is read aloud.
+// The messages of the current place: adding, changing and removing them, and announcements to screen readers.
 
 import { forget, sayNow } from "./composer.js";
 import { crashWhileItAnswers, inside } from "./inside.js";
@@ -11,22 +11,25 @@ import { view } from "./view.js";
 import { at, channelHere, find, messagesHere, news, open, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
-/** Messages of a channel that are kept here. */
+/** Number of messages kept per channel. */
 const KEPT = 300;
-/** An edited message is read aloud when it has been quiet for so long. */
+/** Time without edits after which an edited message is announced. */
 const SETTLED_MS = 1800;
-/** So near the end of the list new messages pull it along. */
+/** Distance from the end within which new messages scroll the list. */
 const NEAR_END = 90;
 
-/** Whether the reader is at the end of the messages. */
+/** True if the reader is at the end of the messages. */
 let pinned = true;
-/** How far down the reader was. Only who goes up leaves the end: what grows above or below it, such as a picture, does not. */
+/**
+ * The last scroll position. Only scrolling up leaves the end; content that grows above or below, such as a picture,
+ * does not.
+ */
 let lastTop = 0;
 
 export function drawMessages() {
   const messages = messagesHere();
   if (channelHere()?.kind === "thread" && messages.length === 0) {
-    at("messages").replaceChildren(make("li", "welcome", make("h3", "", channelHere().name), make("p", "", "A thread. Nobody has said anything here yet.")));
+    at("messages").replaceChildren(make("li", "welcome", make("h3", "", channelHere().name), make("p", "", "A thread without messages so far.")));
     return;
   }
   const items = [];
@@ -51,7 +54,7 @@ function welcome() {
   });
   if (alone) {
     const who = world.members.get(world.me)?.name ?? "you";
-    return make("li", "welcome", make("h3", "", bot), make("p", "", `A conversation of ${who} with ${bot} alone. It answers without being mentioned.`), make("div", "ideas", ...ideas));
+    return make("li", "welcome", make("h3", "", bot), make("p", "", `A direct conversation of ${who} with ${bot}. It answers without being mentioned.`), make("div", "ideas", ...ideas));
   }
   const crash = make("button", "idea first", "crash it while it answers");
   crash.type = "button";
@@ -65,7 +68,7 @@ function welcome() {
   image.src = "/dashboard/icon.svg";
   image.alt = "";
   return make("li", "welcome", image, make("h3", "", `Welcome to #${channel}`),
-    make("p", "", `Nobody has said anything here yet. ${bot} answers when it is mentioned or replied to.`),
+    make("p", "", `There are no messages here yet. ${bot} answers when it is mentioned or replied to.`),
     make("div", "ideas", ...ideas));
 }
 
@@ -85,7 +88,7 @@ export function toEnd() {
   at("newer").hidden = true;
 }
 
-/** Stays at the end while the box, the window or an answer grows. */
+/** Keeps the list at its end while the box, the window or an answer grows. */
 export function watchEnd() {
   const box = scroller();
   box.addEventListener("scroll", () => {
@@ -124,7 +127,7 @@ export function created(message) {
   else if (message.author !== world.me && message.channel === world.here) read(message);
 }
 
-/** The message that a thread began with tells how many are in it. */
+/** Shows the number of messages of a thread at its first message. */
 export function redrawStarter(thread) {
   const starter = find(thread);
   const item = starter && at(`m${thread}`);
@@ -153,7 +156,7 @@ export function edited(message) {
   const place = messages.findIndex((known) => known.id === message.id);
   if (place < 0) return;
   messages[place] = message;
-  // Who goes on with a message after a crash shows by it that nothing is being typed besides.
+  // An edit of a message after a crash shows that its author is no longer typing a new one.
   endTyping(message.channel, message.author);
   const item = message.channel === world.here && at(`m${message.id}`);
   if (item) {
@@ -167,12 +170,12 @@ export function edited(message) {
   if (message.author === world.bot) settle(message);
 }
 
-/** Others reacted to a message, or the member here. */
+/** Updates the reactions to a message. */
 export function reacted({ channel, message: id, reactions }) {
   const message = world.messages.get(channel)?.find((known) => known.id === id);
   if (!message) return;
   message.reactions = reactions;
-  // Where the budget leaves no word, a reaction of the bot is all that comes.
+  // If the rate limit allows no message, the bot only reacts.
   if (reactions.some(({ by }) => by.includes(world.bot))) answered(id);
   const item = at(`m${id}`);
   if (!item) return;
@@ -200,19 +203,19 @@ const settling = new Map();
 
 function settle(message) {
   clearTimeout(settling.get(message.id));
-  // It may grow on: a cursor stands behind it as long.
+  // It may still grow: the draft ends with a cursor.
   at(`m${message.id}`)?.classList.add("growing");
   settling.set(message.id, setTimeout(() => {
     settling.delete(message.id);
     at(`m${message.id}`)?.classList.remove("growing");
     const now = world.messages.get(message.channel)?.find((known) => known.id === message.id);
-    // An answer that was deleted meanwhile is not waited for either.
+    // A deleted answer is not awaited either.
     answered((now ?? message).reply_to);
     if (now && now.channel === world.here) read(now);
   }, SETTLED_MS));
 }
 
-/** What was answered while nothing could be heard is not waited for any longer. */
+/** Stops awaiting answers that arrived while the page was disconnected. */
 export function settleOpen() {
   for (const [question, { channel }] of open) {
     const answer = world.messages.get(channel)?.findLast((message) => message.reply_to === question && message.author === world.bot);
@@ -228,7 +231,7 @@ export function announce(text) {
   at("said").textContent = text;
 }
 
-/** Arrows go from message to message, once the list has the focus. */
+/** Arrow keys move between messages while the list has the focus. */
 export function watchArrows() {
   let current = null;
   scroller().addEventListener("focusin", (event) => {

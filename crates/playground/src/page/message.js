@@ -1,19 +1,19 @@
-// One message as an element: who, when, what it answers, its text, embeds and files.
+// One message as an element: author, time, quoted message, text, embeds and files.
 
 import { size } from "./files.js";
 import { draw, link, plain } from "./text.js";
 import { make } from "/dashboard/dom.js";
 
-/** Messages of one person that follow each other within this time stand under one name. */
+/** Successive messages of one author within this time share one header. */
 const GROUP_MS = 5 * 60 * 1000;
 const QUOTE_LETTERS = 140;
 const SURE_MS = 3000;
-/** The flag of an answer that is still to come. */
+/** The flag of a deferred answer. */
 const LOADING = 1 << 7;
-/** Pictures that the service shows as such. */
+/** Picture types that the service displays. */
 const PICTURE = /^image\/(png|jpeg|gif|webp)/;
 
-/** A circle with somebody's initials, or the lighthouse for a bot. */
+/** A circle with a member's initials, or the lighthouse for a bot. */
 export function avatar(member, size = "") {
   const classes = `avatar ${size} ${member?.bot ? "bot" : `hue-${hue(member?.id ?? "0")}`}`;
   const circle = make("span", classes);
@@ -47,20 +47,20 @@ export function nameOf(member, fallback, roles) {
   return element;
 }
 
-/** The colour of the highest role that has one, as `#rrggbb`. */
+/** Returns the colour of the highest role that has one, as `#rrggbb`. */
 export function colorOf(member, roles) {
   const held = (member?.roles ?? []).map((id) => roles.get(id)).filter((role) => role?.color);
   held.sort((a, b) => b.position - a.position);
   return held.length ? `#${held[0].color.toString(16).padStart(6, "0")}` : "";
 }
 
-/** Whether a message stands under the name of the one before it. */
+/** True if a message shares the header of the previous one. */
 export function follows(message, previous) {
   return Boolean(previous) && !message.reply_to && !message.command && !previous.command && previous.author === message.author
     && message.sent_at - previous.sent_at < GROUP_MS && sameDay(message, previous);
 }
 
-/** Whether two messages are of the same day. */
+/** True if two messages are of the same day. */
 export function sameDay(a, b) {
   return new Date(a.sent_at).toDateString() === new Date(b.sent_at).toDateString();
 }
@@ -73,8 +73,8 @@ export function dayLine(message) {
 }
 
 /**
- * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayReply(message)`, `mayDelete(message)`,
- * and the actions `reply`, `edit`, `remove`, `jump`, `thread` and `press`.
+ * Draws a message. `view` has `names`, `member(id)`, `roles`, `find(id)`, `me`, `mayReply(message)`,
+ * `mayDelete(message)`, and the actions `reply`, `edit`, `remove`, `jump`, `thread` and `press`.
  */
 export function messageItem(message, previous, view) {
   const grouped = follows(message, previous);
@@ -85,7 +85,7 @@ export function messageItem(message, previous, view) {
   return item;
 }
 
-/** Draws a message again into its element, after an edit. */
+/** Redraws a message after an edit. */
 export function refill(item, message, view) {
   fill(item, message, item.classList.contains("grouped"), view);
 }
@@ -98,7 +98,7 @@ function fill(item, message, grouped, view) {
   time.title = new Date(message.sent_at).toLocaleString();
   const body = make("div", "body", draw(message.content, { ...view.names, saidAt: message.sent_at }));
   if (message.flags & LOADING) body.append(make("p", "loading", dots(), `${message.author_name} is thinking…`));
-  // An answer that grows is edited, and so is what takes the place of "is thinking": neither is an edit to who reads it.
+  // Growing answers and the replacement of "is thinking" are edits on the wire, but not to readers.
   if (message.edited_at && !message.command && !author?.bot) {
     const edited = make("span", "edited", "(edited)");
     edited.title = new Date(message.edited_at).toLocaleString();
@@ -121,7 +121,7 @@ function fill(item, message, grouped, view) {
   reach(item, item.classList.contains("current"));
 }
 
-/** What can be done with a message is reached by Tab from that message alone: a long talk is not a long row of stops. */
+/** Tab reaches the actions from their message only, so that a long list has few tab stops. */
 export function reach(item, current) {
   item.classList.toggle("current", current);
   for (const button of item.querySelectorAll(".actions button, .quoted")) button.tabIndex = current ? 0 : -1;
@@ -131,7 +131,7 @@ function clock(at) {
   return new Date(at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" });
 }
 
-/** Whether a message notifies the member who is looking. */
+/** True if a message notifies the current member. */
 export function forMe(message, view) {
   if (message.author === view.me) return false;
   const mine = view.member(view.me)?.roles ?? [];
@@ -149,9 +149,9 @@ function quoteLine(id, view) {
   return make("div", "quote", make("span", "hook"), button);
 }
 
-/** Who ran the command that a message answers. */
+/** Shows the member who ran the command that a message answers. */
 function usedLine(used, view) {
-  const who = nameOf(used.member, "Somebody", view.roles);
+  const who = nameOf(used.member, "An unknown member", view.roles);
   return make("div", "quote", make("span", "hook"), avatar(used.member, "tiny"), who, make("span", "excerpt", `used /${used.name}`));
 }
 
@@ -180,7 +180,7 @@ function extras(message, view) {
   return out;
 }
 
-/** What people reacted with; each joins in, or takes it back, by a click. */
+/** Shows the reactions; a click adds or removes the current member's. */
 function reactions(message, view) {
   if (!message.reactions?.length) return null;
   const marks = message.reactions.map(({ emoji, by }) => {
@@ -188,7 +188,7 @@ function reactions(message, view) {
     const button = make("button", "reaction", make("span", "", shownEmoji(emoji)), make("span", "count", String(by.length)));
     button.type = "button";
     button.setAttribute("aria-pressed", String(mine));
-    const who = by.map((id) => view.member(id)?.name ?? "somebody").join(", ");
+    const who = by.map((id) => view.member(id)?.name ?? "an unknown member").join(", ");
     button.title = `${who} reacted with ${shownEmoji(emoji)}`;
     button.setAttribute("aria-label", `${shownEmoji(emoji)}, ${by.length}: ${who}`);
     button.addEventListener("click", () => view.react(message, emoji, !mine));
@@ -197,12 +197,12 @@ function reactions(message, view) {
   return make("div", "reactions", ...marks);
 }
 
-/** An emoji of a server's own is `name:id`; its picture is not here. */
+/** A server's own emoji is `name:id`; its picture is not available here. */
 function shownEmoji(emoji) {
   return emoji.includes(":") ? `:${emoji.split(":")[0]}:` : emoji;
 }
 
-/** What can be put below a message at one click. */
+/** The reactions that one click adds. */
 const EMOJI = ["👍", "❤️", "😂", "🎉", "👀", "⛵"];
 
 function picker(message, view, bar) {
@@ -217,7 +217,7 @@ function picker(message, view, bar) {
   row.firstChild.focus();
 }
 
-/** Three dots that move. */
+/** Three moving dots. */
 export function dots() {
   const three = make("span", "dots", make("i"), make("i"), make("i"));
   three.setAttribute("aria-hidden", "true");
@@ -237,7 +237,7 @@ function attached(file) {
 function picture(file, instead) {
   const image = make("img", "picture");
   Object.assign(image, { src: fileUrl(file), alt: file.description || file.filename, title: `${file.filename}, ${size(file.size)}` });
-  // Its place is kept while it loads, so that nothing below it moves.
+  // Reserves the space while it loads, so that nothing below moves.
   if (file.pixels) [image.width, image.height] = file.pixels;
   const open = make("a", "picture-link", image);
   Object.assign(open, { href: fileUrl(file), target: "_blank", rel: "noopener" });
@@ -245,7 +245,7 @@ function picture(file, instead) {
   return open;
 }
 
-/** The attachment that an address of an embed means. */
+/** Returns the attachment that an embed's address refers to. */
 function meant(address, message) {
   const id = address.match(/\/attachments\/\d+\/(\d+)\//)?.[1];
   return message.attachments.find((file) => file.id === id || address === `attachment://${file.filename}`);
@@ -259,7 +259,7 @@ function embedCard(embed, message, view, shown) {
   if (embed.description) card.append(draw(String(embed.description), view.names));
   const fields = (embed.fields ?? []).map((field) => make("div", field.inline ? "field" : "field wide", make("strong", "", String(field.name)), draw(String(field.value), view.names)));
   if (fields.length) card.append(make("div", "fields", ...fields));
-  // Pictures from elsewhere are never loaded here; their address is shown instead.
+  // Pictures from elsewhere are never loaded; their address is shown instead.
   for (const told of [embed.image, embed.thumbnail].filter((told) => told?.url)) {
     const file = meant(String(told.url), message);
     if (file) {
@@ -307,7 +307,7 @@ function actions(message, view) {
   if (view.hasPath(message)) {
     const path = act("Path", () => view.path(message));
     path.classList.add("path-of");
-    path.title = "What the answer went through, and how long each stop took";
+    path.title = "The path of the answer, and the time of each stop";
     bar.append(path);
   }
   const question = view.question(message);
@@ -320,7 +320,7 @@ function actions(message, view) {
   return bar;
 }
 
-/** Asks once more in the button itself. */
+/** Asks for confirmation in the button itself. */
 function sure(button, run) {
   if (button.dataset.sure) {
     run();

@@ -1,4 +1,4 @@
-// Models of this machine, offered in place of the demo model.
+// Models on this machine, offered in place of the demo model.
 
 import { ask, keepAsking } from "./asking.js";
 import { complain } from "./composer.js";
@@ -7,26 +7,26 @@ import { at } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
 const LOOK_MS = 8000;
-/** How often, and how soon, it is looked at whether a choice is in force. */
+/** Number and interval of the polls for a choice to take effect. */
 const LOOKS = 40;
 const SOON_MS = 250;
 
 let shown = "";
-/** The version of the configuration from before a choice, until the bot has another one in force. */
+/** The version of the configuration before a choice, until the bot has a new one. */
 let before = null;
 
-/** Tells whether it was answered. */
+/** Polls once; returns true if it got a response. */
 async function look() {
   const told = await ask("GET", "/playground/models").catch(() => null);
   if (told) Object.assign(told, await inForce());
-  // What does not change is not drawn again: somebody may be choosing.
+  // Unchanged content is not redrawn: a selection may be open.
   if (!told || JSON.stringify(told) === shown) return told !== null;
   shown = JSON.stringify(told);
   draw(told);
   return true;
 }
 
-/** Whether the bot has read what was chosen last, and what it says against it. */
+/** Returns true for a choice that the bot has not read yet, and the bot's error about it. */
 async function inForce() {
   if (before === null) return { waits: false };
   const now = await configuration();
@@ -49,7 +49,7 @@ function draw({ offers, chosen, waits, rejected, unreachable }) {
     return;
   }
   if (waits) {
-    const note = `${chosen ? chosen.model : "The demo model"} is put in force; until then answers come from the model before it.`;
+    const note = `${chosen ? chosen.model : "The demo model"} is being activated; until then the previous model answers.`;
     at("models").replaceChildren(title("Model"), make("p", "note", note), rejected ? make("p", "note bad", `The bot refuses its configuration: ${rejected}`) : "");
     return;
   }
@@ -88,19 +88,19 @@ async function choose(choice) {
   const known = await configuration();
   await ask("POST", "/playground/models", { choice }, { "X-Staffai-Chaos": inside.chaos.token() });
   before = known?.version ?? null;
-  // The bot reads its configuration in a moment.
+  // The bot reads its configuration shortly.
   for (let n = 0; n < LOOKS && (n === 0 || before !== null); n += 1) {
     await look();
     await new Promise((done) => setTimeout(done, SOON_MS));
   }
   if (before === null) return;
-  // What brings back what is in force changes nothing that the bot could say.
+  // A choice of what is in force already changes no version.
   before = null;
-  complain("The bot has not said that it changed its model. Its answers say which one they come from.");
+  complain("The bot has not confirmed the change of its model. Each answer names its model.");
   await look();
 }
 
-/** Looks for models of this machine for as long as the page is open. */
+/** Polls for models on this machine while the page is open. */
 export function watchModels() {
   keepAsking(look, LOOK_MS);
 }

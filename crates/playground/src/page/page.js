@@ -1,4 +1,4 @@
-// The chat: reading what there is, and applying what happens.
+// The chat: reads the state, and applies changes.
 
 import { ask, linked } from "./asking.js";
 import { startComposer } from "./composer.js";
@@ -14,12 +14,12 @@ import { at, channelHere, mayManage, messagesHere, people, world } from "./world
 import { rove } from "/dashboard/dom.js";
 import { themeSwitch } from "/dashboard/theme.js";
 
-/** A lost connection is tried again ever more seldom, between these. */
+/** Minimum and maximum of the reconnect backoff. */
 const RETRY_MS = 1000;
 const RETRY_MOST_MS = 15_000;
 
 let loads = 0;
-/** Changes that happened while the state was being read; none when it is not. */
+/** Changes that arrived while the state was being read; null otherwise. */
 let waiting = null;
 
 async function load() {
@@ -98,7 +98,7 @@ function watchChanges(pause = RETRY_MS) {
   });
   source.addEventListener("error", () => {
     linked(false);
-    // A stream that is refused does not say why.
+    // A refused stream gives no reason.
     if (source.readyState === EventSource.CLOSED) ask("GET", "/playground/chaos").catch(() => null);
     source.close();
     const next = heard ? RETRY_MS : Math.min(RETRY_MOST_MS, pause * 2);
@@ -114,7 +114,7 @@ function watchChanges(pause = RETRY_MS) {
 
 startComposer({
   people,
-  // A member is offered what their permissions allow; nothing named allows everybody.
+  // Members are offered the commands that their permissions allow; without a requirement, all members.
   commands: () => world.commands.filter((command) => command.default_member_permissions == null || mayManage(world.me, BigInt(command.default_member_permissions))),
   learn: async () => (world.commands = await ask("GET", "/playground/commands").catch(() => world.commands)),
   choices,

@@ -1,4 +1,4 @@
-// Places and members, and going from one to another.
+// Places and members, and navigation between them.
 
 import { ask } from "./asking.js";
 import { complain, forget, invite } from "./composer.js";
@@ -19,7 +19,7 @@ export function drawPlace() {
   at("topic").hidden = Boolean(parent);
   at("channel").replaceChildren(make("span", "hash", signOf(channel)), name);
   document.title = `${channel?.kind === "text" ? "#" : ""}${name} · staffai playground`;
-  invite(name, world.members.get(world.me)?.name ?? "nobody", world.members.get(world.bot)?.name ?? "staffai", channel?.kind === "direct");
+  invite(name, world.members.get(world.me)?.name ?? "no member", world.members.get(world.bot)?.name ?? "staffai", channel?.kind === "direct");
   drawMessages();
   drawTyping();
 }
@@ -60,7 +60,7 @@ export function drawPeople() {
       world.me = member.id;
       keep("member", member.id);
       forget();
-      // A conversation with the bot alone is of one member.
+      // A direct conversation belongs to one member.
       if (channelHere()?.kind === "direct") go(placesInOrder()[0].id);
       drawPlace();
       drawPeople();
@@ -92,7 +92,7 @@ export function drawPeople() {
   at("join").onclick = () => openJoin(givableRoles(), (name, roles) => ask("POST", "/playground/members", { member: world.me, name, roles }));
 }
 
-/** Leads to the conversation of the member who looks with the bot alone. */
+/** Opens the current member's direct conversation with the bot. */
 function directButton(bot) {
   const button = make("button", "quiet direct", "message");
   button.type = "button";

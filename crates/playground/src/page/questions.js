@@ -1,4 +1,4 @@
-// What members say and press, the answers that are waited for, and who is typing.
+// Members' messages and clicks, the awaited answers, and typing indicators.
 
 import { ask } from "./asking.js";
 import { complain, takeUp } from "./composer.js";
@@ -9,9 +9,9 @@ import { at, channelHere, find, messagesHere, open, world } from "./world.js";
 import { make } from "/dashboard/dom.js";
 
 const TYPING_MS = 10_000;
-/** The bot has three seconds to answer a command or a button. */
+/** Timeout of the bot's answer to a command or a button. */
 const ANSWER_MS = 3300;
-/** The longest that an answer may be waited for. */
+/** Timeout of an answer. */
 const OPEN_MS = 180_000;
 
 export async function say(text, reply, files = []) {
@@ -20,7 +20,7 @@ export async function say(text, reply, files = []) {
   const said = await ask("POST", "/playground/messages", { member, channel, text, reply_to: reply, files });
   if (heard) {
     open.set(said.id, { member, channel });
-    // What gets no answer and no turn is not waited for any longer than any turn takes.
+    // A question without an answer or turn is not awaited for longer than any turn takes.
     setTimeout(() => answered(said.id), OPEN_MS);
     inside.board?.expect();
   }
@@ -41,7 +41,7 @@ export function answered(question) {
   }
 }
 
-/** A question that is taken back is not answered any further; its words are there to be sent again. */
+/** Cancels a question; its text is put back into the box. */
 async function stop(question) {
   const content = find(question)?.content ?? "";
   try {
@@ -70,7 +70,7 @@ export function endTyping(channel, user) {
 
 export function drawTyping() {
   const who = [...(world.typing.get(world.here)?.keys() ?? [])].filter((id) => id !== world.me);
-  const names = who.map((id) => world.members.get(id)?.name ?? "somebody");
+  const names = who.map((id) => world.members.get(id)?.name ?? "an unknown member");
   const mine = [...open].findLast(([, { member, channel }]) => member === world.me && channel === world.here)?.[0];
   const verb = names.length === 1 ? "is" : "are";
   const words = names.length ? [dots(), make("strong", "", names.join(", ")), ` ${verb} typing…`] : [];
@@ -79,7 +79,7 @@ export function drawTyping() {
   at("stop").onclick = () => stop(mine);
 }
 
-/** What the bot offers for what is being typed; nothing when it says nothing in time. */
+/** Returns the bot's choices for the option being typed; none after the timeout. */
 export async function choices(typing) {
   const begun = await ask("POST", "/playground/choices", { member: world.me, channel: world.here, ...typing }).catch(() => null);
   for (let wait = 50; begun && wait < ANSWER_MS; wait *= 2) {
@@ -90,7 +90,7 @@ export async function choices(typing) {
   return [];
 }
 
-/** Does something that the bot has to answer, and says so when it does not. Fails when it cannot be done. */
+/** Performs an interaction that the bot must answer, and reports a missing answer. Fails if it is not possible. */
 export async function interact(path, what) {
   const begun = await ask("POST", path, { member: world.me, channel: world.here, ...what });
   setTimeout(async () => {

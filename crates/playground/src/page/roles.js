@@ -1,10 +1,10 @@
-// Small windows in which a moderator gives and takes roles, and calls somebody in.
+// Dialogs in which a moderator gives and removes roles, and adds members.
 
 import { make } from "/dashboard/dom.js";
 
 const dialog = document.getElementById("roles");
 
-/** Opens the window for a member. `roles` can be given; `change(role, held)` asks for it and may fail. */
+/** Opens the dialog for a member. `roles` can be given; `change(role, held)` requests it and may fail. */
 export function openRoles(member, roles, change) {
   const problem = make("p", "problem");
   problem.hidden = true;
@@ -34,7 +34,7 @@ export function openRoles(member, roles, change) {
   dialog.showModal();
 }
 
-/** Opens the window in which somebody joins. `roles` can be given; `join(name, roles)` asks for it and may fail. */
+/** Opens the dialog for a new member. `roles` can be given; `join(name, roles)` requests it and may fail. */
 export function openJoin(roles, join) {
   const problem = make("p", "problem");
   problem.hidden = true;
@@ -61,7 +61,7 @@ export function openJoin(roles, join) {
     }
     enter.disabled = false;
   });
-  dialog.replaceChildren(make("h2", "", "Somebody joins"), form);
+  dialog.replaceChildren(make("h2", "", "Add a member"), form);
   dialog.showModal();
   name.focus();
 }

@@ -1,17 +1,17 @@
-// Message text to elements: the small markup of a chat, drawn without ever parsing HTML.
+// Converts message markup to elements, without ever parsing HTML.
 
 import { paint } from "./colours.js";
 import { make } from "/dashboard/dom.js";
 
 const MAX_DEPTH = 6;
-/** How often times like "in 5 seconds" are told anew. */
+/** Interval of updating relative times such as "in 5 seconds". */
 const TICK_MS = 1000;
-/** How long a message may be on its way: a moment that passed meanwhile was still to come when it was written. */
+/** Maximum delivery time of a message: a time that passed within it was in the future when written. */
 const UNDERWAY_MS = 5000;
 
 /**
- * Draws a message. `names` resolves what ids stand for: `member(id)`, `role(id)` and `channel(id)` give
- * `{name, self, color}` or nothing. `saidAt` is when it was said, in milliseconds since 1970, where that is known.
+ * Draws a message. `names` resolves ids: `member(id)`, `role(id)` and `channel(id)` return `{name, self, color}` or
+ * nothing. `saidAt` is its time in milliseconds since 1970, if known.
  */
 export function draw(text, names) {
   const out = document.createDocumentFragment();
@@ -27,7 +27,7 @@ export function draw(text, names) {
   return out;
 }
 
-/** The same text on one line and without markup, for quotes and announcements. */
+/** Returns the text on one line and without markup, for quotes and announcements. */
 export function plain(text, names) {
   return text
     .replace(/```(?:[\w+#.-]*\n)?([\s\S]*?)(?:```|$)/g, " $1 ")
@@ -61,7 +61,7 @@ function code(language, text) {
   return make("figure", "code", make("figcaption", "", make("span", "", language || "code"), copy), body);
 }
 
-/** Splits text into lines that belong together: quotes, lists, headings and paragraphs. */
+/** Splits text into blocks: quotes, lists, headings and paragraphs. */
 function blocks(out, text, names) {
   const lines = text.replace(/^\n+|\n+$/g, "").split("\n");
   if (lines.length === 1 && lines[0] === "") return;
@@ -242,7 +242,7 @@ function moment(seconds, style = "f", saidAt = Infinity) {
   return element;
 }
 
-/** Keeps times like "in 5 seconds" true, as long as the page is open. */
+/** Updates relative times such as "in 5 seconds" while the page is open. */
 export function tickTimes() {
   setInterval(() => {
     for (const element of document.querySelectorAll("time[data-relative]")) {
@@ -252,7 +252,10 @@ export function tickTimes() {
   }, TICK_MS);
 }
 
-/** A moment beside now. One that was awaited when it was told is "now" from then on: "I can answer again" stays true. */
+/**
+ * Formats a time relative to now. A future time stays "now" once it has passed, so that "I can answer again" remains
+ * true.
+ */
 function relative(date, awaited) {
   const seconds = Math[awaited ? "ceil" : "round"]((date.getTime() - Date.now()) / 1000);
   const words = new Intl.RelativeTimeFormat([], { numeric: "auto" });

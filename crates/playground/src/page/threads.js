@@ -1,4 +1,4 @@
-// Threads that begin with a message.
+// Threads from messages.
 
 import { ask } from "./asking.js";
 import { complain } from "./composer.js";
@@ -8,10 +8,10 @@ import { plain } from "./text.js";
 import { view } from "./view.js";
 import { find, world } from "./world.js";
 
-/** A thread is named after the message that it begins with. */
+/** Returns the name of a thread: the text of its first message. */
 const THREAD_LETTERS = 48;
 
-/** Shows a thread that is there now. */
+/** Shows a new thread. */
 export function opened(thread) {
   if (!world.channels.some((channel) => channel.id === thread.id)) world.channels.push(thread);
   drawChannels();

@@ -1,4 +1,4 @@
-// A tour of a minute: members of this server act, where nobody else does. All they do goes the way of everybody's messages.
+// A tour of a minute on an unused page: members of this server act. All of it takes the path of real messages.
 
 import { ask } from "./asking.js";
 import { complain } from "./composer.js";
@@ -8,19 +8,19 @@ import { startTyping } from "./questions.js";
 import { opened } from "./threads.js";
 import { at, channelHere, keep, recall, world } from "./world.js";
 
-/** An empty page where nobody does anything for so long begins by itself. */
+/** Idle time after which the tour starts on an empty page. */
 const QUIET_MS = 6000;
-/** The longest wait for an answer, and for how long a whole one does not change. */
+/** Timeout of an answer, and the time without changes after which it is complete. */
 const ANSWER_MS = 20_000;
 const WHOLE_MS = 4000;
 const LOOK_MS = 100;
-/** How long words stand before what they tell of happens, and those at the end. */
+/** Time to read a text before its action, and at the end. */
 const READ_MS = 1800;
 const END_MS = 12_000;
 /** More questions than a member of the playground may ask in a minute. */
 const TOO_MANY = 33;
 
-/** The tour that goes on; nothing once somebody takes over. */
+/** The running tour; null once the user takes over. */
 let running = null;
 let last = Promise.resolve();
 let quiet = 0;
@@ -53,7 +53,7 @@ const STOPS = [
 
 const END = "Click an actor of the tree and crash it, or ask something.";
 
-/** Watches for a page on which nothing happens, and for whoever takes over. */
+/** Watches for an idle page, and for input by which the user takes over. */
 export function watchTour() {
   at("tour-stop").addEventListener("click", takeOver);
   for (const kind of ["keydown", "pointerdown", "wheel"]) {
@@ -75,7 +75,7 @@ function waitForQuiet() {
   }, QUIET_MS);
 }
 
-/** Whether it begins by itself: never where what is asked costs money, or where somebody was before. */
+/** True if the tour starts by itself: never if questions cost money, or if the page was used before. */
 export function begins() {
   return isEmpty() && !running && Boolean(inside.chaos?.demo()) && recall("tour") !== "over" && !matchMedia("(prefers-reduced-motion: reduce)").matches;
 }
@@ -84,7 +84,7 @@ function isEmpty() {
   return at("draft").value === "" && [...world.messages.values()].every((messages) => messages.length === 0);
 }
 
-/** Ends the tour at once; nothing more is said or broken by it. */
+/** Ends the tour at once, including its pending actions. */
 function takeOver() {
   if (!running) return;
   running = null;
@@ -92,7 +92,7 @@ function takeOver() {
   at("tour").hidden = true;
 }
 
-/** Settles when nothing of the last tour is under way any more. */
+/** Resolves when no action of the last tour is pending. */
 export function ended() {
   return last;
 }
@@ -128,7 +128,7 @@ async function act() {
   if (tour.goesOn()) takeOver();
 }
 
-/** What the stops of a tour can do. */
+/** The actions of a tour's stops. */
 function walk(people) {
   const tour = {
     people,
@@ -141,7 +141,7 @@ function walk(people) {
     until: async (is) => {
       for (let waited = 0; waited < ANSWER_MS && tour.goesOn() && !is(); waited += LOOK_MS) await pause(LOOK_MS);
     },
-    /** Waits until each of these has an answer that is whole. */
+    /** Awaits a complete answer to each of these. */
     answers: async (asked) => {
       let [seen, since] = ["", Date.now()];
       await tour.until(() => {

@@ -1,4 +1,4 @@
-// What a message may ask of the page: names, threads, and what its buttons do.
+// The page's functions for messages: names, threads, and the actions of buttons.
 
 import { ask } from "./asking.js";
 import { complain, editMessage, replyTo } from "./composer.js";

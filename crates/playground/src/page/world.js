@@ -1,4 +1,4 @@
-// What there is: the server that the page was told of, who looks, and at what.
+// The state: the server as received, the current member, and the current place.
 
 const MANAGE_MESSAGES = 1n << 13n;
 export const MANAGE_ROLES = 1n << 28n;
@@ -7,12 +7,12 @@ export const at = (id) => document.getElementById(id);
 
 export const world = {
   guild: null, bot: "", examples: { chips: [], tour: [] }, roles: new Map(), members: new Map(), channels: [], messages: new Map(), typing: new Map(), presence: null, commands: [],
-  /** The place that is shown, and the member who looks. */
+  /** The current place and member. */
   here: recall("channel"), me: recall("member"),
 };
-/** What is new in places that are not shown. */
+/** The unread messages of other places. */
 export const news = new Map();
-/** Questions of members here whose answers are not whole yet: who asked, and where. */
+/** Open questions of the members here: member and place. */
 export const open = new Map();
 
 export function recall(what) {
@@ -27,7 +27,7 @@ export function keep(what, value) {
   try {
     sessionStorage.setItem(`playground.${what}`, value);
   } catch {
-    // A browser without storage starts with the first channel again.
+    // Without browser storage the page starts with the first channel.
   }
 }
 
@@ -35,7 +35,7 @@ export function channelHere() {
   return world.channels.find((channel) => channel.id === world.here);
 }
 
-/** What is shown here; a thread that began with a message begins with it. */
+/** The messages shown here; a thread starts with the message that it was opened from. */
 export function messagesHere() {
   const all = world.messages.get(world.here) ?? [];
   const parent = channelHere()?.parent;
@@ -44,7 +44,7 @@ export function messagesHere() {
   return (first ? [first, ...all] : all).filter(seen);
 }
 
-/** A message of the place that is shown. */
+/** Returns a message of the current place. */
 export function find(id) {
   return messagesHere().find((message) => message.id === id);
 }
@@ -55,7 +55,7 @@ export function mayManage(member, right = MANAGE_MESSAGES) {
   return world.guild?.owner === member || (bits & right) !== 0n;
 }
 
-/** A conversation with the bot alone has its name. */
+/** Direct conversations have a name of their own. */
 export function placeName(channel) {
   return channel.kind === "direct" ? world.members.get(world.bot)?.name ?? "staffai" : channel.name;
 }
@@ -64,14 +64,14 @@ export function signOf(channel) {
   return { direct: "@", thread: "↳" }[channel?.kind] ?? "#";
 }
 
-/** Channels in their order, each followed by its threads. */
+/** Channels in order, each followed by its threads. */
 export function placesInOrder() {
   const threads = (channel) => world.channels.filter((thread) => thread.parent === channel.id);
   const seen = (channel) => channel.kind !== "thread" && (channel.kind !== "direct" || channel.recipient === world.me);
   return world.channels.filter(seen).flatMap((channel) => [channel, ...threads(channel)]);
 }
 
-/** Roles that the member who looks may give: those below the own, none of a bot. */
+/** Roles that the current member may give: those below their own, none of a bot. */
 export function givableRoles() {
   const mine = world.members.get(world.me)?.roles ?? [];
   const rank = world.guild?.owner === world.me ? Infinity : Math.max(0, ...mine.map((id) => world.roles.get(id)?.position ?? 0));
