@@ -1,11 +1,11 @@
-//! The whole bot, read like a chat: the playground's Discord service and a scripted model over real sockets, and the real tree
-//! between them. `support` holds the world that these stories happen in.
+//! Stories of the whole bot: the playground's Discord service and a scripted model over real sockets, with the real
+//! tree between them. `support` has the world in which they happen.
 
 use std::alloc::System;
 
 use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
-/// Counts allocations, for the story about what a turn costs.
+/// Counts allocations for `counts`.
 #[global_allocator]
 static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 

@@ -1,4 +1,5 @@
-//! Each actor in turn breaks while people wait for answers; all are answered once, and only the broken one was restarted.
+//! Each actor fails in turn while members await answers; each question is answered once, and only the failed actor is
+//! restarted.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -12,15 +13,15 @@ use staffai::app::Ended;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// Breaks whoever's path begins so, at some of its messages.
+/// Fails the actor with this path prefix at some of its messages.
 struct Breaks {
     path: &'static str,
     fault: Fault,
-    /// The first message that breaks it, from one.
+    /// The number of the first message that fails, from 1.
     first: usize,
-    /// How many messages from there do.
+    /// The number of messages that fail.
     times: usize,
-    /// Which of its messages and events count.
+    /// Selects the messages and events that count.
     counts: fn(Input) -> bool,
     seen: AtomicUsize,
 }
@@ -30,7 +31,7 @@ impl Breaks {
         Arc::new(Self { path, fault, first, times, counts: |_| true, seen: AtomicUsize::new(0) })
     }
 
-    /// It breaks for ever, at its own events alone.
+    /// Fails forever, at its own events only.
     fn at_its_own(path: &'static str, fault: Fault) -> Arc<Self> {
         let counts = |input: Input| !input.is_outside();
         Arc::new(Self { path, fault, first: 2, times: usize::MAX / 2, counts, seen: AtomicUsize::new(0) })
@@ -52,7 +53,7 @@ impl Faults for Breaks {
     }
 }
 
-/// Panics at the first handling of each of so many messages. One that fails each time would rightly be given up.
+/// Panics at the first handling of each of several messages. A message that failed each time would be given up.
 struct BreaksOnceAt {
     path: &'static str,
     times: usize,
@@ -67,7 +68,7 @@ impl Faults for BreaksOnceAt {
     }
 }
 
-/// Thirty mentions are in flight while the actor breaks at these messages.
+/// Fails the actor at these messages while thirty mentions are in flight; returns the restarts.
 async fn breaks(path: &'static str, fault: Fault, first: usize) -> BTreeMap<String, u64> {
     let faults = Breaks::new(path, fault, first, 1);
     let world = World::with(Setup::new().faults(Arc::clone(&faults) as _)).await;
@@ -89,14 +90,14 @@ async fn breaks(path: &'static str, fault: Fault, first: usize) -> BTreeMap<Stri
     world.restarts().await
 }
 
-/// Only this actor was restarted, once.
+/// Checks that only this actor was restarted, once.
 fn only(path: &str, restarts: &BTreeMap<String, u64>) {
     for (other, restarts) in restarts {
         assert_eq!(*restarts, u64::from(other == path), "restarts of {other}");
     }
 }
 
-/// A panic and an error, early and later.
+/// Fails with a panic and with an error, early and late.
 fn each_way(path: &'static str, moments: [usize; 2]) {
     story(async move {
         let ways = [(Fault::Panic, moments[0]), (Fault::Error, moments[1])];
@@ -194,7 +195,7 @@ fn an_actor_that_breaks_for_ever_by_itself_ends_the_bot() {
     });
 }
 
-/// More often than the root bears, and faster.
+/// More often and faster than the root tolerates.
 #[test]
 fn messages_that_break_the_gateway_do_not_end_the_bot() {
     story(async {

@@ -1,4 +1,4 @@
-//! Servers that ask each other: two processes of the program, each with a community and a model of its own.
+//! Servers that ask each other: two processes, each with a community and a model of its own.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::support::{SOON, Setup, World, own_address, story};
 const MODELS: &str =
     r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
 
-/// A world whose models may use tools, and whose server has this name among others.
+/// A world with models that use tools, and with this name for its server.
 async fn server(name: &str) -> World {
     let setup = Setup::new()
         .set("STAFFAI_TURN__DEADLINE", "30s")
         .set("STAFFAI_LLM__TIMEOUT", "20s")
         .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")
-        // No status stands where an answer is waited for.
+        // No status is posted while an answer is awaited.
         .set("STAFFAI_STREAMING__HOLD", "30s")
         .set("STAFFAI_STREAMING__HOLD_CHARACTERS", "10000")
         .set("STAFFAI_AGENTS__NAME", name);
@@ -29,7 +29,7 @@ async fn server(name: &str) -> World {
     world
 }
 
-/// A key of this name, with which a server may ask here.
+/// Creates an API key for another server.
 fn key(world: &World, name: &str) -> String {
     let mut command = program(world.dir.path(), &world.variables(&[]));
     let command = command.args(["key", "add", name, "--right", "chat", "--right", "tools"]).stdin(Stdio::null());
@@ -42,7 +42,7 @@ fn row(name: &str, url: &str, key: &str) -> String {
     format!("[{{name = '{name}', url = '{url}', key = '{key}', description = 'Knows the tides.'}}]")
 }
 
-/// The process of a world that may ask these servers.
+/// Starts the process of a world, with these peers.
 async fn running(world: &World, peers: &str) -> Process {
     let process = world.spawn_with("server", &[("STAFFAI_PEERS", peers)]);
     let connected = tokio::time::timeout(SOON, world.service.connected(0)).await;
@@ -51,7 +51,7 @@ async fn running(world: &World, peers: &str) -> Process {
     process
 }
 
-/// A model that hands each question to this server, and tells what came back.
+/// A model that forwards each question to this server and repeats the answer.
 fn hands_on(to: &'static str) -> impl Fn(&Ask) -> Act + Send + Sync + 'static {
     move |ask| match ask.results() {
         results if results.is_empty() => {
@@ -83,11 +83,11 @@ fn a_server_asks_another_one_in_a_session_that_goes_on() {
         assert!(here.model.asks()[0].tools().contains(&"agent_call"));
         assert!(!there.model.last().tools().contains(&"agent_call"), "no row, no tool");
 
-        // What another server's model writes is no command.
+        // Text of another server's model is never a command.
         let told = answer(&here, "!reset").await;
         assert!(told.contains("You said: !reset"), "{told}");
 
-        // A lineage that was not signed with the key is none.
+        // A lineage with a wrong signature is rejected.
         let body = json!({"session": "forged", "text": "hello"});
         let lineage =
             json!({"root": "r", "path": ["x"], "budget": {"hops": 9, "calls": 9, "tokens": 9, "ms": 9}, "at": 0});
@@ -105,7 +105,7 @@ fn a_server_asks_another_one_in_a_session_that_goes_on() {
         let logged = logged.await;
         assert!(logged.contains("\"key\":\"here\"") && !logged.contains(&theirs), "{logged}");
 
-        // Who reads along here is told what is written there while it is written.
+        // The callee's draft is shown here as progress.
         there.model.always(Act::streams("High water is at noon.", 4, Duration::from_millis(150), End::Well));
         let message = submit(&here, "one", "when is high water?").await;
         let told = read(&here, "one", 0, &message).await;
@@ -143,7 +143,7 @@ fn a_chain_does_not_come_back_and_a_server_that_is_down_is_told_of() {
 fn a_spent_budget_asks_no_server() {
     story(async {
         let here = server("here").await;
-        let peers = row("tides", &format!("http://{}", own_address()), "sk-of-nobody");
+        let peers = row("tides", &format!("http://{}", own_address()), "sk-unknown");
         let _here = here.spawn_with("server", &[("STAFFAI_PEERS", &peers), ("STAFFAI_AGENTS__DEPTH", "0")]);
         assert!(tokio::time::timeout(SOON, here.service.connected(0)).await.is_ok());
         here.becomes("ready").await;

@@ -1,4 +1,4 @@
-//! Who may ask as programs ask a model, from where, and what it costs them.
+//! API keys of programs: rights, allowed addresses, limits.
 
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::model_api::{KEY, WORDS, begin, body};
 use crate::programs::with_key;
 use crate::support::{Setup, World, own_address, story};
 
-/// A row that makes embeddings too, with these further fields, and the folder that it is read from.
+/// A row with embeddings and these further fields, and the folder of its file.
 pub fn with_embedder(more: &Value) -> (Setup, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let rows = folder.path().join("models.json");
@@ -56,7 +56,7 @@ fn embeddings_count_in_the_limits_and_in_the_ledger_of_their_key() {
 #[test]
 fn embeddings_cost_what_their_row_says() {
     story(async {
-        // A dollar for a token.
+        // One dollar per token.
         let (setup, _folder) = with_embedder(&json!({"embeddings_price_per_million": 1_000_000}));
         let world = begin(setup.set("STAFFAI_API_KEYS", KEY)).await;
         let client = reqwest::Client::new();
@@ -79,7 +79,7 @@ fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
     story(async {
         let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY).set("STAFFAI_HTTP__KEY_REQUESTS", "2")).await;
         world.model.always(Act::content(WORDS));
-        // A program hears the limit each time, not once in a window as a member does.
+        // A program gets the limit's error each time; a member would get one notice per window.
         for status in [200, 200, 429, 429, 429] {
             let answer = with_key(&world, "/v1/chat/completions", &body("hello", false), KEY).await;
             assert_eq!(answer.status(), status);
@@ -95,7 +95,7 @@ fn limits_hold_for_the_holder_of_a_key_and_a_limit_has_its_own_status() {
 #[test]
 fn keys_are_made_and_revoked_while_the_service_runs() {
     story(async {
-        // A stream stands still until its key ends.
+        // The stream makes no progress until its key ends.
         let patient = Setup::new().set("STAFFAI_LLM__TIMEOUT", "100s").set("STAFFAI_TURN__DEADLINE", "100s");
         let world = World::without_bot(patient).await;
         world.model.always(Act::content(WORDS));
@@ -129,7 +129,7 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         becomes(None, "/v1/models", 401).await;
         assert_eq!(ask(Some(&key), "/v1/models").await, 200);
         assert_eq!(ask(Some(&key), "/api/v1/tree").await, 403, "it may chat and no more");
-        // A stream of this key is open when it ends, in each of the doors for programs.
+        // A stream of this key is open in each of the doors for programs when the key is revoked.
         world.model.always(Act::streams("The tide comes in, slowly.", 45, Duration::from_secs(60), End::Well));
         let body = json!({"session": "main", "text": "hello"});
         let submit = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).bearer_auth(&key);
@@ -144,7 +144,7 @@ fn keys_are_made_and_revoked_while_the_service_runs() {
         let rest = async |mut answer: reqwest::Response| while let Ok(Some(_)) = answer.chunk().await {};
         let cut = async { tokio::join!(rest(events), rest(chat)) };
         tokio::time::timeout(Duration::from_secs(20), cut).await.expect("its streams end");
-        // The bound is 2 s; the rest is for machines that do much else.
+        // The bound is 2 s; the rest is slack for loaded machines.
         assert!(revoked.elapsed() < Duration::from_secs(4), "{:?}", revoked.elapsed());
         becomes(Some(&key), "/v1/models", 401).await;
         assert_eq!(ask(None, "/api/v1/tree").await, 401, "the last key is gone, and the door is still shut");
@@ -161,7 +161,7 @@ fn further_addresses_answer_the_same_and_listed_sites_may_ask() {
         let setup = Setup::new().set("STAFFAI_HTTP__LISTENERS", address).set("STAFFAI_API_KEYS", KEY);
         let world = begin(setup.set("STAFFAI_HTTP__ORIGINS", "https://chat.example")).await;
         world.model.always(Act::content(WORDS));
-        // Another program holds the address for a while.
+        // Another program used the address for a while.
         drop(taken);
         let url = format!("http://{address}/v1/chat/completions");
         let client = reqwest::Client::new();

@@ -1,4 +1,4 @@
-//! Calls of tools that a person has to approve, as members see them. The tools are those that are built in.
+//! Approvals of tool calls as members see them, with built-in tools.
 
 use std::time::Duration;
 
@@ -12,20 +12,20 @@ use crate::model::Act;
 use crate::reading_along::{connect, read, submit};
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// Only one member sees it.
+/// Only one member sees the message.
 const EPHEMERAL: u64 = 1 << 6;
-/// The bot is still thinking.
+/// The bot is thinking.
 const LOADING: u64 = 1 << 7;
 const ROLLED: &str = "Rolled 2d6";
 
-/// A bot that asks before each roll, with these variables besides. The model rolls once, and then says what came of it.
+/// A bot that requires approval for each roll, with these variables. The model rolls once and reports the result.
 async fn asking(variables: &[(&str, &str)]) -> World {
     let world = not_begun(variables).await;
     world.start().await;
     world
 }
 
-/// The same before it begins.
+/// The same before the bot starts.
 pub(crate) async fn not_begun(variables: &[(&str, &str)]) -> World {
     let mut setup = Setup::new()
         .set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")
@@ -46,7 +46,7 @@ pub(crate) async fn not_begun(variables: &[(&str, &str)]) -> World {
     world
 }
 
-/// The buttons of a message: what they are called, and what they carry.
+/// Returns the labels and ids of a message's buttons.
 fn buttons(message: &Message) -> Vec<(String, String)> {
     let parts = message.components.iter().flat_map(|row| row["components"].as_array().into_iter().flatten());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -54,7 +54,7 @@ fn buttons(message: &Message) -> Vec<(String, String)> {
 }
 
 impl World {
-    /// The next message that asks for a decision.
+    /// Awaits the next message that asks for a decision.
     pub(crate) async fn asks(&self, channel: &str) -> Message {
         let channel = self.channel(channel);
         self.until("a question with buttons", || {
@@ -63,7 +63,7 @@ impl World {
         .await
     }
 
-    /// Somebody presses a button of a message.
+    /// Presses a button of a message.
     pub(crate) fn presses(&self, who: &str, on: &Message, label: &str) -> MessageId {
         let (_, name) = buttons(on).into_iter().find(|(known, _)| known == label).expect("a button");
         self.presses_named(who, on, name)
@@ -71,10 +71,10 @@ impl World {
 
     fn presses_named(&self, who: &str, on: &Message, name: String) -> MessageId {
         let press = Interact::Component(on.id, name, Vec::new());
-        self.service.interacts(self.member(who), on.channel, press).expect("somebody, somewhere")
+        self.service.interacts(self.member(who), on.channel, press).expect("a known member and channel")
     }
 
-    /// What whoever pressed is told, which nobody else may see.
+    /// Returns the ephemeral answer to a press.
     async fn hears_back(&self, press: MessageId) -> String {
         let message = self
             .until("an answer to a press", || {
@@ -88,13 +88,13 @@ impl World {
         message.content
     }
 
-    /// The message as it is now.
+    /// Returns the message in its current state.
     fn again(&self, message: &Message) -> Message {
         let messages = self.service.messages(message.channel);
         messages.into_iter().find(|known| known.id == message.id).expect("it stands there")
     }
 
-    /// Waits until a question is decided: it says this, and has no buttons any more.
+    /// Awaits the end of a question: it has these words and no buttons.
     pub(crate) async fn settles(&self, asked: &Message, words: &str) {
         self.until("the decision in the question's place", || {
             let now = self.again(asked);
@@ -103,12 +103,12 @@ impl World {
         .await;
     }
 
-    /// What the model was told of its call.
+    /// Returns the result of the call as the model got it.
     fn result_told(&self) -> String {
         self.model.last().results().last().map(|(_, text)| text.clone()).unwrap_or_default()
     }
 
-    /// Nothing was rolled.
+    /// Checks that nothing was rolled.
     fn rolled_nothing(&self) {
         let results = self.model.asks().iter().flat_map(crate::model::Ask::results).collect::<Vec<_>>();
         let unapproved = results.iter().filter(|(_, text)| text.contains(ROLLED)).count();
@@ -138,7 +138,7 @@ fn a_member_sees_the_exact_call_and_approves_it() {
         assert!(world.words_to(said).await.starts_with(ROLLED));
         world.settles(&asked, "Approved by").await;
         assert_eq!(world.model.calls(), 2, "what was said before is not asked again");
-        // Discord shows a failure for a press that nobody answers within three seconds.
+        // Discord shows an error for a press without an answer within three seconds.
         let took = world.service.interaction(press).unwrap();
         assert!(took.answered_at.unwrap() - took.made_at < 3_000);
         let metrics = world.get("/metrics").await.1;
@@ -157,7 +157,7 @@ fn what_is_denied_does_not_run_and_the_model_says_so() {
         world.settles(&asked, "Denied by").await;
         assert!(world.result_told().contains("Do not call it again"), "{}", world.result_told());
         world.rolled_nothing();
-        // Its path tells that it waited, and for what.
+        // The path of the turn contains the wait and its reason.
         let turns = world.json("/api/v1/turns").await.1;
         let steps = turns["turns"][0]["steps"].as_array().cloned().unwrap_or_default();
         let gate = steps.iter().find(|step| step["kind"] == "gate").unwrap_or_else(|| panic!("no gate in {turns}"));
@@ -166,7 +166,7 @@ fn what_is_denied_does_not_run_and_the_model_says_so() {
 }
 
 #[test]
-fn what_nobody_decides_counts_as_denied() {
+fn an_undecided_call_counts_as_denied() {
     story(async {
         let world = asking(&[("STAFFAI_GATES__EXPIRY", "1s")]).await;
         let (said, asked) = world.roll().await;
@@ -180,7 +180,7 @@ fn what_nobody_decides_counts_as_denied() {
 }
 
 #[test]
-fn nobody_else_decides_and_nobody_twice() {
+fn only_the_asking_member_decides_and_only_once() {
     story(async {
         let world = asking(&[]).await;
         let (said, asked) = world.roll().await;
@@ -188,7 +188,7 @@ fn nobody_else_decides_and_nobody_twice() {
         assert!(world.hears_back(foreign).await.contains("can decide this"));
         let (label, name) = buttons(&asked).remove(0);
         assert_eq!(label, "Approve");
-        // The id of a gate that nobody asked about.
+        // The id of a question of another member.
         let gate = name.split(':').nth(1).unwrap();
         let forged = name.replace(gate, &gate.chars().rev().collect::<String>());
         let forged = world.presses_named("Ada", &asked, forged);
@@ -243,9 +243,9 @@ fn an_allowance_for_an_hour_asks_no_second_time_for_the_same_call() {
         let id = shown.rsplit_once("\n- `").and_then(|(_, line)| line.split('`').next()).expect("an id").to_owned();
         assert!(!world.tells("Ben", "approvals", &[]).await.contains(&id), "it is none of his business");
         assert!(world.tells("Ben", "approvals", &[("withdraw", 3, &id)]).await.starts_with("There is no"));
-        // The operator sees all.
+        // Operators see all approvals.
         assert!(world.tells("Chloe", "approvals", &[]).await.contains(&id));
-        // Another place, another person: they are asked.
+        // Another place or member requires its own approval.
         world.says("Ada", "random", "@staffai roll here");
         assert_eq!(buttons(&world.asks("random").await).len(), 3);
         world.says("Ben", "general", "@staffai roll for me");
@@ -279,7 +279,7 @@ fn a_bot_that_is_killed_between_the_question_and_the_press_goes_on_once() {
         let world = not_begun(&[]).await;
         let first = world.process("first").await;
         let (said, asked) = world.roll().await;
-        // The place of the question is on record a moment after it stands there.
+        // The question's place is recorded shortly after it is posted.
         tokio::time::sleep(Duration::from_millis(300)).await;
         first.kill();
         world.service.disconnected(0).await;
@@ -310,7 +310,7 @@ fn a_bot_that_is_killed_right_after_the_press_rolls_once_or_says_that_it_may_hav
             world.service.disconnected(0).await;
             let _second = world.process("second").await;
             if world.service.messages(said.channel).iter().any(|one| one.id == asked.id && !buttons(one).is_empty()) {
-                // The press was lost with the process: it is done again.
+                // The press was lost with the process, so it is repeated.
                 world.presses("Ada", &asked, "Approve");
             }
             let answer = world.words_to(said).await;
@@ -358,13 +358,13 @@ fn nothing_in_the_arguments_breaks_out_of_the_question() {
             "{}",
             asked.content
         );
-        assert_eq!(asked.mentions.len(), 0, "nobody is notified");
+        assert_eq!(asked.mentions.len(), 0, "no member is notified");
         world.presses("Ada", &asked, "Deny");
         world.answer_to(said).await;
     });
 }
 
-/// Reads a session until a call of it waits; gives the gate's id.
+/// Reads a session until one of its calls requires approval; returns the gate's id.
 pub async fn gate_of(world: &World, session: &str) -> String {
     let mut stream = connect(world, session, 0).await.bytes_stream();
     let mut text = String::new();
@@ -413,7 +413,7 @@ fn a_program_reads_of_a_call_that_waits_and_decides_over_the_api() {
             assert!(last["text"].as_str().unwrap().contains(words), "{last}");
             assert_eq!(decide(gate, json!({"approve": true})).await.status(), 404, "it is over");
         }
-        // What waits in a channel is not a program's to decide.
+        // A program cannot decide about a call in a channel.
         let (_, asked) = world.roll().await;
         let gate = buttons(&asked)[0].1.split(':').nth(1).unwrap().to_owned();
         assert_eq!(decide(gate, json!({"approve": true})).await.status(), 404);

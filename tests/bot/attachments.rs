@@ -1,4 +1,4 @@
-//! Pictures and files that come with messages: what a model is shown of them, and what nobody looks at.
+//! Pictures and files in messages: which ones a model gets, and which ones are not fetched.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use crate::support::{Said, Setup, World, story};
 
 /// A picture of one pixel.
 const DOT: &[u8] = b"\x89PNG\x0d\x0a\x1a\x0a\x00\x00\x00\x0dIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x02\x00\x00\x00\x90wS\xde\x00\x00\x00\x0cIDATx\xdac\xf8\xcf\xc0\x00\x00\x03\x01\x01\x00\xf7\x03AC\x00\x00\x00\x00IEND\xaeB`\x82";
-/// Its address, which holds it.
+/// The picture as a data URL.
 const DOT_URL: &str = "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAIAAACQd1PeAAAADElEQVR42mP4z8AAAAMBAQD3A0FDAAAAAElFTkSuQmCC";
 
-/// Rows at the scripted model's own address.
+/// Rows at the scripted model's address.
 const ROWS: &str = r#"{"models": {
     "seer": {"model_id": "seer", "vision": true, "fallback": ["blind"]},
     "blind": {"model_id": "blind"}}}"#;
@@ -26,7 +26,7 @@ fn rows() -> (Setup, tempfile::TempDir) {
     (Setup::new().set("STAFFAI_MODELS", rows.display()).set("LITELLM_MODEL", "seer"), folder)
 }
 
-/// A world whose default row sees and falls back to one that does not.
+/// A world whose default row has vision and falls back to one without.
 async fn sighted() -> (World, tempfile::TempDir) {
     let (setup, folder) = rows();
     (World::with(setup).await, folder)
@@ -80,7 +80,7 @@ fn a_row_that_does_not_see_is_told_of_the_picture_also_as_a_fallback() {
 }
 
 #[test]
-fn nobody_fetches_what_nobody_sees() {
+fn files_that_no_model_sees_are_not_fetched() {
     story(async {
         let world = World::begin().await;
         let said = world.sends("Ada", "general", "@staffai look", &[("dot.png", "image/png", DOT)]);
@@ -205,7 +205,7 @@ fn all_questions_together_hold_only_so_many_bytes() {
         let (setup, _folder) = rows();
         let world = World::with(setup.set("STAFFAI_TURN__DEADLINE", "100s").set("STAFFAI_LLM__TIMEOUT", "90s")).await;
         world.crowd(5);
-        // Nobody's picture leaves memory before everybody has asked.
+        // All pictures stay in memory until all questions were asked.
         let (open, gate) = watch::channel(false);
         world.model.does(move |_| Act::SaysWhen(gate.clone(), "nice".to_owned()));
         let mut large = DOT.to_vec();
@@ -213,11 +213,11 @@ fn all_questions_together_hold_only_so_many_bytes() {
         let files = [("a.png", "image/png", large.as_slice()), ("b.png", "image/png", large.as_slice())];
         let said: Vec<Said> =
             (0..5).map(|n| world.sends(&format!("member-{n}"), "general", "@staffai look", &files)).collect();
-        world.until("everybody's question", || (world.model.calls() >= 5).then_some(())).await;
+        world.until("all questions", || (world.model.calls() >= 5).then_some(())).await;
         let asks = world.model.asks();
         let shown = asks.iter().filter(|ask| ask.pictures().len() == 2).count();
         let named = asks.iter().filter(|ask| ask.shows("too many files are being read right now")).count();
-        // On a busy machine a picture may be late, and is named for that reason.
+        // On a loaded machine a picture may be late; then its name is given instead.
         assert!(shown <= 4 && named >= 1, "7 MB each fit four times into 32 MiB: {shown} shown, {named} turned away");
         open.send_replace(true);
         world.all_answered(&said, Duration::from_secs(60)).await;

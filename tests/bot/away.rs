@@ -1,4 +1,4 @@
-//! What was said while the bot was away is answered, also where Discord's hints about the newest messages lag behind.
+//! Messages from the bot's downtime are answered, even if Discord's hints about the newest messages are stale.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use playground::guild::ids::ChannelId;
 
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// Threads that begin while the bot is away: more than the places without news that a session reads back to be sure.
+/// Threads opened during the downtime: more than the places without news that a session reads back.
 const NEW_THREADS: usize = 12;
 
-/// The places of a story where members speak to the bot before it is away.
+/// The places where members talk to the bot before its downtime.
 struct Known {
     thread: ChannelId,
     direct: ChannelId,
@@ -29,14 +29,15 @@ impl Known {
         ]
     }
 
-    /// Mentions in channels, threads old and new, and a direct message while nobody listens, by a platform whose hints are old.
+    /// Sends mentions in channels and threads, old and new, and a direct message during the downtime, on a platform
+    /// with stale hints.
     async fn missed(&self, world: &World) -> Vec<Said> {
         world.service.disconnected(0).await;
         world.service.faults().forget_sessions();
         world.service.faults().stale_hints(true);
         let mut said = vec![
             world.says("Ada", "general", "@staffai anybody?"),
-            // Nothing was ever asked here.
+            // A channel without earlier questions.
             world.says("Ben", "random", "@staffai are you away?"),
             world.writes("Ada", self.thread, "@staffai and here?", None),
             world.writes("Ada", self.direct, "psst, are you there?", None),
@@ -62,7 +63,7 @@ fn mentions_are_read_back_although_the_hints_of_discord_lag_behind() {
         let known = Known::open(&world);
         let process = world.process("one").await;
         world.all_answered(&known.greeted(&world), SOON).await;
-        // What is noted of the places is written down within a second.
+        // Positions in places are stored within a second.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         process.kill();
         let said = known.missed(&world).await;
@@ -92,7 +93,7 @@ fn threads_and_direct_conversations_that_begin_during_a_session_are_answered() {
         let world = World::with(answers_directly()).await;
         let announced = opens_thread(&world, "announced");
         world.service.faults().quiet_threads(true);
-        // No event of the gateway names this thread before its first message.
+        // No gateway event names this thread before its first message.
         let quiet = opens_thread(&world, "quiet");
         let question = world.says("Ada", "general", "how deep is the harbour?");
         let below =

@@ -1,4 +1,4 @@
-//! Models that have other model rows asked: what those are told, what they may do, and who pays.
+//! Models that ask other model rows: the prompts, rights and costs of these calls.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{Act, Ask, End, Streamed};
 use crate::reading_along::{read, submit};
 use crate::support::{Setup, World, story};
 
-/// Two rows that may be asked aside, and one that may not.
+/// Two rows that may be asked by other models, and one that may not.
 const MODELS: &str = r#"{"models": {
     "scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true},
     "cheap": {"model_id": "cheap", "enabled": true, "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}},
@@ -20,7 +20,7 @@ async fn world(changes: &[(&str, &str)]) -> World {
     let mut setup = Setup::new()
         .set("STAFFAI_AGENTS__MODELS", "scripted,cheap")
         .set("STAFFAI_TURN__DEADLINE", "30s")
-        // No status stands where an answer is waited for.
+        // No status is posted while an answer is awaited.
         .set("STAFFAI_STREAMING__HOLD", "30s")
         .set("STAFFAI_STREAMING__HOLD_CHARACTERS", "10000")
         .set("STAFFAI_TOOLS__LIMITS", "llm 100/1s");
@@ -33,7 +33,7 @@ async fn world(changes: &[(&str, &str)]) -> World {
     world
 }
 
-/// A model that makes these calls, one after the other, and then tells what came of each; other rows do what they are told here.
+/// A model that makes these calls in turn and reports the results; other rows act as given here.
 fn calls(
     first: &'static str,
     calls: Vec<(&'static str, Value)>,
@@ -55,7 +55,7 @@ async fn answer(world: &World, text: &str) -> String {
     world.words_to(world.says("Ada", "general", &format!("@staffai {text}"))).await
 }
 
-/// What a row was asked, in order.
+/// Returns the requests to a row, in order.
 fn asks_of(world: &World, row: &str) -> Vec<Ask> {
     world.model.asks().into_iter().filter(|ask| ask.model() == row).collect()
 }
@@ -82,7 +82,7 @@ fn another_row_is_asked_with_nothing_but_the_question_and_its_asker_pays() {
         assert!(cheap[0].tools().is_empty() && !cheap[0].has_form());
         assert!(asks_of(&world, "private").is_empty());
 
-        // What was asked aside is no part of the memory, and the next turn goes on without it.
+        // Calls to other rows are not part of the history, and the next turn works without them.
         world.model.does(|_| Act::says("hello"));
         answer(&world, "and now?").await;
         assert!(!world.model.last().shows("Sum up"), "{}", world.model.last().talk());
@@ -90,14 +90,15 @@ fn another_row_is_asked_with_nothing_but_the_question_and_its_asker_pays() {
         assert!(world.drain().await);
         let (kept, guild, ada) = (counted(&world).await, world.service.guilds()[0].id, world.member("Ada"));
         let count = |kind: &str| kept.get(&format!("all:discord:{guild}:{ada}:{kind}")).copied();
-        // Four calls of the first turn, one aside, one of the second turn: ten tokens in and five out each.
+        // Four calls of the first turn, one to another row, one of the second turn: 10 prompt and 5 completion tokens
+        // each.
         assert_eq!([count("messages"), count("in"), count("out")], [Some(2), Some(60), Some(30)], "{kept:?}");
         assert_eq!((count("micros"), count("unpriced")), (Some(20_000), Some(75)), "{kept:?}");
     });
 }
 
 #[test]
-fn a_row_that_is_given_tools_has_those_alone_and_the_rights_of_whoever_asked() {
+fn a_row_that_is_given_tools_has_only_those_and_the_rights_of_the_asking_member() {
     story(async {
         let rules = r#"[{tools = "roll_dice", verdict = "deny"}, {tools = "get_time", verdict = "ask"}]"#;
         let world = world(&[("STAFFAI_TOOLS__RULES", rules)]).await;

@@ -1,4 +1,4 @@
-//! What members run beside talking, who may run what, and that what was forgotten does not come back.
+//! Members' commands, their permissions, and the deletion of data.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,22 +14,22 @@ use store::{Backend, Steps};
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};
 
-/// The bot is still thinking.
+/// The bot is thinking.
 const LOADING: u64 = 1 << 7;
-/// Only one member sees it.
+/// Only one member sees the message.
 const EPHEMERAL: u64 = 1 << 6;
 const CALLBACK: &str = "POST /interactions/{interaction}/{token}/callback";
 const OFFER: &str = "PUT /applications/{application}/commands";
 
 impl World {
-    /// Somebody runs a command.
+    /// Runs a command as a member.
     fn runs(&self, who: &str, channel: &str, name: &str, options: &[(&str, u64, &str)]) -> MessageId {
         let option = |(name, kind, value): &(&str, u64, &str)| json!({"name": name, "type": kind, "value": value});
         let deed = Interact::Command(name.to_owned(), options.iter().map(option).collect());
-        self.service.interacts(self.member(who), self.channel(channel), deed).expect("somebody, somewhere")
+        self.service.interacts(self.member(who), self.channel(channel), deed).expect("a known member and channel")
     }
 
-    /// What the bot answers to a command, which nobody else may see.
+    /// Returns the ephemeral answer to a command.
     async fn told(&self, command: MessageId) -> Message {
         let message = self
             .until("an answer to a command", || {
@@ -49,12 +49,12 @@ impl World {
         self.service.messages(interaction.channel).into_iter().find(|message| message.id == original)
     }
 
-    /// The words of that answer.
+    /// Returns the text of the answer to a command.
     pub async fn tells(&self, who: &str, name: &str, options: &[(&str, u64, &str)]) -> String {
         self.told(self.runs(who, "general", name, options)).await.content
     }
 
-    /// Somebody asks and gets an answer.
+    /// Asks as a member, and awaits the answer.
     async fn talks(&self, who: &str, channel: &str, text: &str) -> Said {
         let said = self.says(who, channel, &format!("@staffai {text}"));
         self.answer_to(said).await;
@@ -65,12 +65,12 @@ impl World {
         self.service.stats().by_route.get(route).copied().unwrap_or(0)
     }
 
-    /// Waits until all commands are offered.
+    /// Awaits the registration of all commands.
     async fn offers(&self) -> Vec<Value> {
         self.until("commands", || Some(self.service.commands(None)).filter(|commands| !commands.is_empty())).await
     }
 
-    /// Everything in the store. The bot must have stopped.
+    /// Returns everything in the store. The bot must have stopped.
     pub async fn stored(&self) -> Vec<(String, String)> {
         let store = Opener::new(self.dir.path().join("data"), Arc::new(SystemClock)).open().unwrap();
         let rows = store.scan("", 100_000, &Steps::default()).await.unwrap();
@@ -121,7 +121,7 @@ fn commands_are_offered_and_again_only_when_they_change() {
 }
 
 #[test]
-fn offering_is_tried_again_and_holds_nobody_up() {
+fn offering_commands_is_retried_and_delays_no_turn() {
     story(async {
         let world = World::without_bot(Setup::new()).await;
         world.service.faults().answer_next(OFFER, 4, 503, None);
@@ -151,7 +151,7 @@ fn help_names_what_one_may_run() {
 
         **What I keep**: our last messages in each channel, for a while; what you told me to remember; your choice of a model; how many tokens you used. It stays in this bot's own store; what you ask goes to the model that answers. `/export` shows you all of it, `/forget` takes it away.
         ");
-        // She is named as an operator.
+        // She is configured as an operator.
         assert!(world.tells("Chloe", "help", &[]).await.contains("`/status`"));
     });
 }
@@ -270,7 +270,7 @@ fn a_member_chooses_the_model_that_answers() {
         }
         assert!(world.tells("Ben", "model", &[("row", 3, "gone")]).await.contains("no model `gone`"));
 
-        // The row goes away; the choice falls back, and says so.
+        // The row is removed; the member's choice falls back, and the answer says so.
         world.drain().await;
         write_models(&world, &folder, &["scripted", "third"]);
         world.start().await;
@@ -308,7 +308,7 @@ fn forms_lists_and_buttons_that_were_never_offered_are_answered_with_a_sentence(
 }
 
 #[test]
-fn rows_are_offered_while_somebody_types() {
+fn rows_are_offered_while_a_member_types() {
     story(async {
         let (world, _folder) = two_models().await;
         let choices = async |typed: &str| {
@@ -379,7 +379,7 @@ fn an_administrator_is_no_operator() {
         let world = World::with(Setup::new().set("STAFFAI_DISCORD__OPERATORS", "")).await;
         let refusal = world.tells("Chloe", "status", &[]).await;
         assert_eq!(refusal, "`/status` is for those who run this bot.");
-        assert!(world.offers().await.iter().all(|command| command["name"] != "status"), "nobody could run it");
+        assert!(world.offers().await.iter().all(|command| command["name"] != "status"), "no member could run it");
     });
 }
 
@@ -413,7 +413,7 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
             world.talks("Ben", channel, "my own-word stays").await;
         }
         world.tells("Ada", "model", &[("row", 3, "deep")]).await;
-        // Ben replies to what was answered to Ada, so her words stand in his memory as well.
+        // Ben replies to Ada's answer, so her message is in his history as well.
         let last = world.spoken(world.channel("help"));
         let hers = last.iter().find(|message| message.content.contains("canary-word")).unwrap();
         world.answer_to(world.replies("Ben", hers, "what was that?")).await;
@@ -444,7 +444,7 @@ fn nothing_of_what_a_member_said_is_left_after_forget() {
         assert!(stored.iter().any(|(_, value)| value.contains("own-word")), "the store is read");
         let left: Vec<_> = stored.iter().filter(|(_, value)| value.contains("canary-word")).collect();
         assert!(left.is_empty(), "{left:?}");
-        // All but the one question that she asked afterwards.
+        // All but the question that she asked afterwards.
         let counted = stored.iter().find(|(key, _)| *key == usage).map(|(_, value)| value.as_str());
         assert_eq!(counted, Some("15"), "{usage}");
     });

@@ -1,5 +1,5 @@
-//! What a turn costs, in counts that do not wobble: the bot as a process of its own, with the real embedded store, and the
-//! services on real sockets outside of it. The bounds are what was measured and a little more, so that a cost that grows is seen.
+//! The cost of a turn in reproducible counts: the bot as a process of its own with the real embedded store, and the
+//! services on real sockets outside of it. The bounds are slightly above measured values, so that an increase fails.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Write};
@@ -24,11 +24,11 @@ use crate::ALLOCATOR;
 use crate::model::{Act, End};
 use crate::support::{SOON, Said, Setup, World, settings_of, story};
 
-/// How long the bot is left alone before it is counted: all that a turn leaves behind is written and said by then.
+/// Idle time before counting, so that all writes and log lines of earlier turns are done.
 const QUIET: Duration = Duration::from_millis(120);
 
-/// What is counted: the name, and the most of it that a turn may cost alone, in a burst, and with a model that takes a while. The last is
-/// of few turns: what the store does once a second falls on any of them.
+/// The name of each count, and its bounds per turn: alone, in a burst, and with a slow model. The last has few turns,
+/// so the store's work once a second falls on any of them.
 const BOUNDS: [(&str, [f64; 3]); 9] = [
     ("allocations", [1_600.0, 1_100.0, 5_000.0]),
     ("actor messages", [24.0, 24.0, 28.0]),
@@ -72,7 +72,7 @@ fn a_turn_costs_what_it_may() {
 
 // === Outside of the bot ===
 
-/// A world whose bot is a process that tells its counts.
+/// A world whose bot is a process that reports its counts.
 struct Rig {
     world: World,
     bot: Counted,
@@ -109,7 +109,7 @@ impl Rig {
         self.world.all_answered(&said, SOON).await;
     }
 
-    /// What a turn costs when so many are made.
+    /// Returns the cost per turn of this many turns.
     async fn cost_of(&self, turns: u32, made: impl Future<Output = ()>) -> BTreeMap<&'static str, f64> {
         tokio::time::sleep(QUIET).await;
         let before = self.counts(&self.bot.reset()).await;
@@ -118,7 +118,7 @@ impl Rig {
         tokio::time::sleep(QUIET).await;
         let after = self.counts(&self.bot.reset()).await;
         let of = |(name, count): (&&'static str, &f64)| {
-            // What the process counts of itself begins anew each time; all else only grows.
+            // The process resets its own counts each time; all others only grow.
             let since = if OWN.contains(name) { 0.0 } else { before[*name] };
             (*name, (count - since) / f64::from(turns))
         };
@@ -143,7 +143,7 @@ impl Rig {
     }
 }
 
-/// What the process counts of itself, since it was last asked.
+/// The counts of the process since they were last requested.
 const OWN: [&str; 4] = ["allocations", "log lines", "log writes", "file writes"];
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a test are far below 2^52")]
@@ -151,19 +151,19 @@ fn count(number: u64) -> f64 {
     number as f64
 }
 
-/// The sum of a metric over its labels.
+/// Returns the sum of a metric over its labels.
 fn metric(page: &str, name: &str) -> f64 {
     let lines = page.lines().filter_map(|line| line.strip_prefix(name));
     lines.filter_map(|rest| rest.rsplit_once(' ')?.1.parse::<f64>().ok()).sum()
 }
 
-/// Messages that all actors handled.
+/// Returns the number of messages that all actors handled.
 fn handled(node: &Value) -> f64 {
     let children = node["children"].as_array().into_iter().flatten().map(handled).sum::<f64>();
     node["handled"].as_f64().unwrap_or_default() + children
 }
 
-/// The way to a service, on which connections are counted.
+/// A forwarded port to a service, on which connections are counted.
 struct Way {
     url: String,
     taken: Arc<AtomicU64>,
@@ -218,7 +218,7 @@ impl Counted {
         std::thread::spawn(move || {
             for line in output.lines().map_while(Result::ok) {
                 if let Some(counts) = line.strip_prefix("counts ") {
-                    // Whoever asked may be gone.
+                    // The requester may be gone.
                     let _ = tell.send(serde_json::from_str(counts).unwrap());
                 }
             }
@@ -226,7 +226,7 @@ impl Counted {
         Self { child, asks: parking_lot::Mutex::new(asks), tells: parking_lot::Mutex::new(tells) }
     }
 
-    /// What it counted since it was last asked.
+    /// Resets the counts and returns them.
     fn reset(&self) -> Value {
         writeln!(self.asks.lock(), "count").unwrap();
         self.tells.lock().recv_timeout(SOON).expect("the bot tells its counts")
@@ -243,7 +243,7 @@ impl Drop for Counted {
 
 // === The bot ===
 
-/// Not a test of its own: the bot, in a process of its own, told its variables on standard input.
+/// Not a test: the bot in a process of its own, with its variables on standard input.
 #[test]
 #[ignore = "run by a_turn_costs_what_it_may"]
 fn child_that_runs_the_bot() {
@@ -297,7 +297,7 @@ fn child_that_runs_the_bot() {
     });
 }
 
-/// The log's end: what comes is counted and thrown away, except panics.
+/// The log's output: counts and discards everything except panics.
 #[derive(Clone, Default)]
 struct Sink {
     lines: Arc<AtomicU64>,
@@ -348,7 +348,7 @@ impl Tally {
     }
 }
 
-/// Writes to files so far; those to sockets are none.
+/// Returns the number of writes to files, without sockets.
 fn file_writes() -> u64 {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let writes = io.lines().find_map(|line| line.strip_prefix("syscw: "));

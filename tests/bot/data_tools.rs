@@ -1,5 +1,5 @@
-//! Tools that reach data outside of the program, from a member's question to the answer: a search at a service on this machine, a page
-//! that may not be read, a database. The services count what reaches them.
+//! Tools that access external data, from a member's question to the answer: a search at a local service, a forbidden
+//! page, a database. The services count requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -12,14 +12,14 @@ use serde_json::{Value, json};
 use crate::model::Act;
 use crate::support::{Setup, World, story};
 
-/// A service at an address of this machine, which counts the requests that reach it.
+/// A service on this machine that counts its requests.
 struct Service {
     port: u16,
     asked: Arc<AtomicUsize>,
 }
 
 impl Service {
-    /// Answers searches as `SearXNG` does, and everything else with a secret.
+    /// Answers searches like `SearXNG`, and all other requests with a secret.
     async fn start() -> Self {
         let asked = Arc::<AtomicUsize>::default();
         let app = Router::new().route("/search", get(found)).fallback(secret).with_state(Arc::clone(&asked));
@@ -49,7 +49,7 @@ async fn secret(State(asked): State<Arc<AtomicUsize>>) -> &'static str {
     "internal-canary"
 }
 
-/// A bot with these settings whose model makes this call once and then tells what came of it.
+/// A bot with these settings whose model makes this call once and reports the result.
 async fn calling(setup: Setup, tool: &'static str, arguments: Value) -> World {
     let world = World::without_bot(setup.set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true")).await;
     let models = r#"{"models": {"scripted": {"model_id": "scripted", "enabled": true, "schema_with_tools": true}}}"#;
@@ -98,7 +98,7 @@ fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_a
         assert!(world.words_to(said).await.contains("About green tea"));
         assert_eq!(service.asked(), 1);
 
-        // Who asked, who decided and what ran stands in the audit, one line each.
+        // The audit log has one line per call, with the member, the decision and the result.
         let told = world.get("/api/v1/audit?tool=web_search").await.1;
         let lines: Vec<Value> = told.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let events = |who: &str| -> Vec<String> {
@@ -115,7 +115,7 @@ fn a_search_that_has_to_be_approved_reaches_its_service_once_and_after_the_yes_a
         let decided = lines.iter().find(|line| line["decision"] == "approved").unwrap();
         assert_eq!((&decided["choice"], &decided["by"]), (&json!("once"), &json!("person")));
 
-        // It is kept about them, so it is theirs to see and to take away.
+        // These lines are data of the member, who can export and delete them.
         assert!(world.tells("Ada", "export", &[]).await.contains("lines about your calls of tools"));
         assert!(world.tells("Ada", "forget", &[]).await.contains("- 3 lines about your calls of tools"));
         let left = world.get("/api/v1/audit").await.1;
@@ -167,7 +167,7 @@ fn the_model_is_told_the_tables_and_columns_that_its_caller_may_read() {
             let tool = tools.iter().find(|tool| tool["function"]["name"] == "db_query").unwrap();
             tool["function"]["description"].as_str().unwrap().to_owned()
         };
-        // The first turn of a process may be told names alone.
+        // The first turn of a process may get table names only.
         let mut told = String::new();
         for _ in 0..20 {
             world.words_to(world.says("Ada", "general", "@staffai one?")).await;

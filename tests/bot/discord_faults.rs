@@ -1,4 +1,4 @@
-//! Whatever happens between the bot and Discord, each mention is answered, and none twice.
+//! Despite all faults between the bot and Discord, each mention is answered exactly once.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::support::{SOON, Said, Setup, World, story};
 
 const CREATE: &str = "POST /channels/{channel}/messages";
 
-/// Everybody of a crowd asks once in each of the three channels, with short pauses.
+/// Each member of a crowd asks once in each of the three channels, with short pauses.
 async fn burst(world: &World, members: u64, pause: Duration) -> Vec<Said> {
     world.crowd(members);
     let mut said = Vec::new();
@@ -43,7 +43,7 @@ fn a_connection_cut_at_other_moments_loses_nothing() {
     story(cuts_at_random(2));
 }
 
-/// What is said after this fault, while the bot may be away, is answered once.
+/// Injects a fault; messages after it, also during the outage, are answered once.
 async fn comes_back_from(fault: impl FnOnce(&World)) -> World {
     let world = World::begin().await;
     let before = world.says("Ada", "general", "@staffai before");
@@ -238,7 +238,7 @@ fn one_post_that_is_refused_once_silences_nothing() {
             world.service.faults().refuse_next(CREATE, 1, status, code);
             let said = burst(&world, 12, Duration::from_millis(1)).await;
             world.all_answered(&said, Duration::from_secs(20)).await;
-            // While a place is known to be forbidden no model is asked for it.
+            // No model is asked for a place that is known to be forbidden.
             let asked = if code == 0 { said.len() } else { 1 };
             assert!(world.model.calls() >= asked, "{status}, code {code}");
         }

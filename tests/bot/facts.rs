@@ -1,4 +1,4 @@
-//! What members told the bot to remember: found again where all readers could have read it, and nowhere else.
+//! Facts that members told the bot: found where all readers could have read them, and nowhere else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,15 +13,15 @@ use crate::model::{Act, Ask};
 use crate::support::{Said, Setup, World, story};
 
 const MEMBERS: [&str; 3] = ["Ada", "Ben", "Chloe"];
-/// Stands in what is shown of an answer while tools are at work.
+/// A part of the draft while tools run.
 const AT_WORK: &str = "I am using my tools";
 
-/// A bot whose model takes tools and the form of a reply together.
+/// A bot whose model supports tools together with a response format.
 async fn world_of(setup: Setup) -> World {
     world_with(setup, r#""schema_with_tools": true"#).await
 }
 
-/// A bot whose model row says this.
+/// A bot with this model row.
 async fn world_with(setup: Setup, row: &str) -> World {
     let world = World::without_bot(setup).await;
     let rows = format!(r#"{{"models": {{"scripted": {{"model_id": "scripted", "enabled": true, {row}}}}}}}"#);
@@ -30,7 +30,7 @@ async fn world_with(setup: Setup, row: &str) -> World {
     world
 }
 
-/// A model that does what it is told: `call NAME {arguments}`, and then it says all that came of it.
+/// A model that obeys `call NAME {arguments}`, then reports the results.
 fn obeys(world: &World) {
     world.model.does(|ask| match ask.results() {
         results if results.is_empty() => match wanted(ask) {
@@ -41,7 +41,7 @@ fn obeys(world: &World) {
     });
 }
 
-/// The call that the last message of a member asks for.
+/// Returns the call that the last message of a member asks for.
 fn wanted(ask: &Ask) -> Option<(String, Value)> {
     let (_, question) = ask.messages.iter().rev().find(|(role, _)| role == "user")?;
     let (name, arguments) = question.split_once("call ")?.1.split_once(' ')?;
@@ -49,12 +49,12 @@ fn wanted(ask: &Ask) -> Option<(String, Value)> {
     Some((name.to_owned(), serde_json::from_str(&arguments[..=end]).ok()?))
 }
 
-/// Somebody asks for a call.
+/// Asks for a call as a member.
 fn calls(world: &World, who: &str, channel: ChannelId, name: &str, arguments: &Value) -> Said {
     world.writes(who, channel, &format!("@staffai call {name} {arguments}"), None)
 }
 
-/// The words of the answer, once it is whole: meanwhile a member is told that tools are at work.
+/// Returns the final text of an answer; while tools run it has a status.
 async fn whole(world: &World, said: Said) -> String {
     let answered = || world.answers(said).into_iter().map(|answer| answer.content).find(|text| !text.contains(AT_WORK));
     world.until("a whole answer", answered).await
@@ -92,7 +92,7 @@ fn a_fact_outlives_the_conversation_the_process_and_nothing_but_its_place() {
 
 /// Places of a world: channels of two guilds, a thread in each, and a direct conversation for each member.
 struct Places {
-    /// Each place, the one above it, and who may be there.
+    /// Each place, its parent, and the members who have access.
     all: Vec<(ChannelId, Option<ChannelId>, Vec<&'static str>)>,
 }
 
@@ -106,7 +106,7 @@ impl Places {
         Self { all: all.chain(threads).chain(direct).collect() }
     }
 
-    /// Each member in each place where they may be.
+    /// Returns each member with each of their places.
     fn members(&self) -> impl Iterator<Item = (&'static str, ChannelId, Option<ChannelId>)> {
         self.all.iter().flat_map(|(place, parent, who)| who.iter().map(|who| (*who, *place, *parent)))
     }
@@ -155,7 +155,7 @@ fn no_fact_crosses_a_border_however_obedient_the_model_is() {
                 ids.lock().extend(found.map(|(id, fact)| (id.to_owned(), fact.to_owned())));
             }
         }
-        // The model itself is shown no more than the answer.
+        // The model itself gets no more than the answer shows.
         for ask in &world.model.asks()[before..] {
             let results: String = ask.results().into_iter().map(|(_, text)| text).collect();
             let owners = MEMBERS.iter().filter(|who| results.contains(&format!("canary-{who}-"))).count();
@@ -168,7 +168,7 @@ fn no_fact_crosses_a_border_however_obedient_the_model_is() {
         assert_eq!(crossed, []);
         assert_eq!(missing, [], "what may be found is found");
 
-        // Whoever knows the ids of others' facts can do nothing with them.
+        // Knowing the ids of others' facts gives no access.
         let ids = ids.lock().clone();
         assert_eq!(ids.len(), places.members().count());
         let ada = world.service.direct(world.member("Ada")).unwrap().id;
@@ -236,7 +236,7 @@ fn a_message_that_is_deleted_takes_its_facts_along() {
         whole(&world, said).await;
         remembers(&world, "Ada", general, "cat Tom").await;
         world.service.deletes(general, said.id);
-        // The deletion and the next question take different ways.
+        // The deletion and the next question take different paths.
         tokio::time::sleep(Duration::from_millis(200)).await;
         let found = searches(&world, "Ada", general, "").await;
         assert!(found.contains("Tom") && !found.contains("Heron"), "{found}");
@@ -254,7 +254,7 @@ fn switched_off_it_offers_and_keeps_nothing() {
     });
 }
 
-/// Facts in what a model was sent last: the lines of the marked block.
+/// Returns the facts in the last prompt: the lines of the marked block.
 fn shown(world: &World) -> Vec<String> {
     let ask = world.model.last();
     let block =

@@ -1,4 +1,4 @@
-//! What one member spends never costs another: each story prints what the greedy one did and what the other one got.
+//! One member's load does not affect others: each story prints what the greedy member did and what the other one got.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use crate::model::Act;
 use crate::support::{Said, Setup, World, story};
 
-/// How many questions the quiet member asks in each story.
+/// Number of questions of the quiet member in each story.
 const QUIET: usize = 5;
 
-/// An answer of so many tokens.
+/// An answer with these token counts.
 fn takes(prompt: u64, completion: u64) -> Act {
     let content = json!({"type": "text", "response": "done", "data": ""}).to_string();
     let message = json!({"role": "assistant", "content": content});
@@ -26,7 +26,7 @@ fn takes(prompt: u64, completion: u64) -> Act {
     Act::Body(body.to_string())
 }
 
-/// Asks one after the other; how many were answered by the model, and how long each took.
+/// Asks in sequence; returns the number of answers by the model, and the duration of each.
 async fn asks(world: &World, who: &str, channel: &str, many: usize) -> (usize, Vec<Duration>) {
     let (mut served, mut took) = (0, Vec::new());
     for _ in 0..many {
@@ -74,12 +74,12 @@ fn a_flood_of_one_takes_no_place_of_another() {
             longest(&took)
         );
         assert_eq!(quiet, QUIET);
-        assert!(longest(&took) < alone + 3_000, "Ben waits for nobody");
+        assert!(longest(&took) < alone + 3_000, "Ben is not delayed");
     });
 }
 
 #[test]
-fn answers_that_fail_for_one_are_charged_to_nobody_else() {
+fn failed_answers_are_charged_to_their_member_only() {
     story(async {
         let world = World::with(Setup::new().set("RATE_LIMIT_COUNT", 2 * QUIET as u64)).await;
         world.model.does(|ask| if ask.shows("Ada asks") { Act::Body("nonsense".into()) } else { takes(30, 20) });
@@ -92,7 +92,7 @@ fn answers_that_fail_for_one_are_charged_to_nobody_else() {
 }
 
 #[test]
-fn questions_of_one_that_make_the_provider_fail_shut_the_model_for_nobody() {
+fn failing_questions_of_one_member_leave_the_model_available_for_others() {
     story(async {
         let world = World::begin().await;
         world.model.does(|ask| if ask.shows("Ada asks") { Act::Status(500) } else { takes(30, 20) });
@@ -128,7 +128,7 @@ fn a_place_that_is_closed_to_us_costs_other_places_nothing() {
             longest(&took)
         );
         assert_eq!(quiet, QUIET);
-        assert!(longest(&took) < alone + 3_000, "Ben waits for nobody");
+        assert!(longest(&took) < alone + 3_000, "Ben is not delayed");
         assert!(world.model.calls() - calls - QUIET < 15, "a place that is known to be closed asks no model");
     });
 }
@@ -143,7 +143,7 @@ fn connections_of_one_leave_room_on_the_page_for_others() {
         let mut held = Vec::new();
         for number in 0..400 {
             let Ok(mut connection) = tokio::net::TcpStream::connect(world.http).await else { continue };
-            // Half of them say nothing, half of them begin a request and never end it.
+            // Half of them are silent, half begin a request and never end it.
             if number % 2 == 0 {
                 let _ = connection.write_all(b"GET /healthz HTTP/1.1\r\nHost: staffai\r\nX-Slow: ").await;
             }

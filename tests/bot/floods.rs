@@ -1,4 +1,4 @@
-//! Too much at once: many people, one person too often, bots that answer bots, edits without end.
+//! Overload: many members, one member too often, bots that answer bots, edits without end.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,14 +12,14 @@ use tokio::sync::watch;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// How many ask at once.
+/// Number of members who ask at once.
 const CROWD: u64 = 1_000;
-/// How many answers the model may be ahead of what people see.
+/// Maximum number of the model's answers ahead of those posted.
 const AHEAD: usize = 50;
-/// Limits of single members are not what these stories are about.
+/// Above any limit: these stories are not about limits of members.
 const PLENTY: u32 = 100_000;
 
-/// A model that answers only so many questions more than people have seen answered.
+/// A model that answers only this many questions more than are visibly answered.
 struct Pace {
     spare: usize,
     gates: Vec<watch::Sender<bool>>,
@@ -37,14 +37,14 @@ impl Pace {
     }
 
     fn go_on(&mut self) {
-        // A gate whose keeper is gone is open.
+        // A gate whose sender is gone counts as open.
         if self.gates.pop().is_none() {
             self.spare += 1;
         }
     }
 }
 
-/// A bot that waits for its model as long as these stories may take.
+/// A bot whose timeouts are longer than these stories.
 fn patient() -> Setup {
     setup().set("STAFFAI_LLM__TIMEOUT", "100s").set("STAFFAI_TURN__DEADLINE", "100s")
 }
@@ -53,8 +53,8 @@ fn setup() -> Setup {
     Setup::new().set("RATE_LIMIT_COUNT", PLENTY).set("TOKEN_RATE_LIMIT_COUNT", 100 * PLENTY)
 }
 
-/// Each of a crowd asks one thing, spread over all channels.
-fn everybody_asks(world: &World, many: u64) -> Vec<Said> {
+/// Each member of a crowd asks once, spread over all channels.
+fn all_members_ask(world: &World, many: u64) -> Vec<Said> {
     world.crowd(many);
     let channels: Vec<ChannelId> = world.service.channels().iter().map(|channel| channel.id).collect();
     let text = format!("<@{}> what is the time?", world.service.bot());
@@ -67,15 +67,16 @@ fn everybody_asks(world: &World, many: u64) -> Vec<Said> {
 }
 
 #[test]
-fn a_thousand_members_at_once_are_each_answered_once_and_nobody_waits_for_all_others() {
+fn a_thousand_members_at_once_are_each_answered_once_and_none_waits_for_all_others() {
     story(async {
         let world = World::with(patient().set("STAFFAI_LLM__CONCURRENT", 4)).await;
-        // The model is never far ahead of what people can read: if anybody waited for all others, everybody would for ever.
+        // The model stays at most this far ahead of the posts: if one member had to wait for all others, none would
+        // ever be answered.
         let pace = Arc::new(Mutex::new(Pace { spare: AHEAD, gates: Vec::new() }));
         let kept = Arc::clone(&pace);
         world.model.does(move |_| kept.lock().act());
         let mut changes = world.service.subscribe();
-        let said = everybody_asks(&world, CROWD);
+        let said = all_members_ask(&world, CROWD);
         let (bot, mut answered) = (world.service.bot(), 0);
         while answered < said.len() {
             match tokio::time::timeout(SOON, changes.recv()).await.expect("answers go on coming") {
@@ -97,7 +98,7 @@ fn more_than_can_be_open_are_told_so_once_each_and_nothing_is_lost() {
     story(async {
         let world = World::with(setup().set("STAFFAI_TURN__OPEN", 20)).await;
         world.model.does(|_| Act::SaysAfter(Duration::from_millis(200), "late".into()));
-        let said = everybody_asks(&world, 200);
+        let said = all_members_ask(&world, 200);
         world.all_answered(&said, SOON).await;
         let busy = said.iter().filter(|said| world.answers(**said)[0].content.contains("too many people")).count();
         assert_eq!(world.model.calls() + busy, said.len());
@@ -108,7 +109,7 @@ fn more_than_can_be_open_are_told_so_once_each_and_nothing_is_lost() {
 }
 
 #[test]
-fn one_member_who_asks_without_end_gets_one_notice_and_delays_nobody() {
+fn one_member_who_asks_without_end_gets_one_notice_and_delays_no_other() {
     story(async {
         let world = World::with(patient().set("STAFFAI_TURN__LANE", 2)).await;
         let (keeper, gate) = watch::channel(false);
@@ -124,11 +125,11 @@ fn one_member_who_asks_without_end_gets_one_notice_and_delays_nobody() {
         assert_eq!(world.words_to(ben).await, "done");
         let replies = || flood.iter().flat_map(|said| world.answers(*said)).map(|reply| reply.content);
         world.until("the notice", || (replies().count() == 1).then_some(())).await;
-        // All of them were taken in by now, because this comes after them.
+        // A later message was processed, so all of them were.
         let last = world.says("Ben", "help", "@staffai and here?");
         assert_eq!(world.words_to(last).await, "done");
         drop(keeper);
-        // In each channel one runs and two wait; of all others together one is told.
+        // In each channel one runs and two are queued; of all further ones, one gets a notice.
         world.until("all that is due", || (replies().count() == 7).then_some(())).await;
         let later = world.says("Ada", "help", "@staffai are you there?");
         assert_eq!(world.words_to(later).await, "done");

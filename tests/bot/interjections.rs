@@ -1,4 +1,4 @@
-//! The bot joins in without being asked: by chance, with manners, and never to anybody's cost.
+//! Interjections: the bot joins in unasked by chance, within its limits, and at no member's cost.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::model::Act;
 use crate::support::{Setup, World, story};
 
-/// Dice that show what the story wants.
+/// Dice with the story's results.
 struct Loaded(Mutex<f64>);
 
 impl Dice for Loaded {
@@ -26,14 +26,14 @@ impl Loaded {
     }
 }
 
-/// A bot that joins in at every second chance, and dice that are against it at first.
+/// A bot that joins in with a chance of one half, and dice that refuse at first.
 fn setup() -> (Setup, Arc<Loaded>) {
     let dice = Arc::new(Loaded(Mutex::new(0.9)));
     let setup = Setup::new().set("RESPONSE_CHANCE", "0.5").set("RANDOM_RESPONSE_DELIVERY_CHANCE", "0.5");
     (setup.dice(Arc::clone(&dice) as _), dice)
 }
 
-/// Nothing more is on its way: a question asked now is answered, and that was all.
+/// Checks that nothing more is pending: a further question is answered, and that is all.
 async fn is_all(world: &World, calls: usize) {
     let later = world.says("Chloe", "help", "@staffai still there?");
     world.answer_to(later).await;
@@ -64,7 +64,7 @@ fn it_joins_in_with_a_plain_message_and_remembers_nothing() {
         Ben: third time this week
         ");
         assert!(ask.body["tools"].is_null(), "{}", ask.body);
-        assert!(!world.service.typing(said.channel), "nobody sees it think");
+        assert!(!world.service.typing(said.channel), "no member sees it think");
         let next = world.says("Ben", "general", "@staffai hello");
         world.answer_to(next).await;
         insta::assert_snapshot!(world.model.last().talk(), @"user: hello");
@@ -102,13 +102,13 @@ fn what_ignored_members_say_is_not_heard() {
         let (setup, dice) = setup();
         let ignored = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
         let world = World::with(setup.set("IGNORED_ROLE_IDS", ignored)).await;
-        world.says("Chloe", "general", "a word for nobody's ears");
+        world.says("Chloe", "general", "a word for the harbour office");
         world.says("Ben", "general", "the ferry is late");
         dice.show(0.1);
         world.says("Ada", "general", "again");
         world.hears("general").await;
         let talk = world.model.last().talk();
-        assert!(talk.contains("Ben: the ferry is late") && !talk.contains("nobody's ears"), "{talk}");
+        assert!(talk.contains("Ben: the ferry is late") && !talk.contains("the harbour office"), "{talk}");
     });
 }
 
@@ -195,7 +195,7 @@ fn who_is_over_the_limit_is_not_joined_and_hears_nothing_of_it() {
             world.service.members().iter().any(|member| member.id == id && member.roles.contains(&role))
         };
         assert!(!restricted("Ada"));
-        // Others are joined as before, and a question of hers still restricts her.
+        // Others still get interjections, and a question of hers still restricts her.
         world.says("Ben", "random", "what a day");
         world.hears("random").await;
         dice.show(0.9);
@@ -223,7 +223,7 @@ fn a_channel_rests_after_each() {
 }
 
 #[test]
-fn what_nobody_cares_for_becomes_rarer_until_somebody_reacts() {
+fn interjections_become_rarer_until_a_member_reacts() {
     story(async {
         let (setup, dice) = setup();
         let world = World::with(setup.set("STAFFAI_INTERJECTION__BACKOFF_AFTER", "1")).await;

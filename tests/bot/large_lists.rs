@@ -1,4 +1,5 @@
-//! Lists of tools that expand to gigabytes by references and patterns: what they take of the memory of the program, as its own process.
+//! Lists of tools that expand to gigabytes by references and patterns: their effect on the memory of the program, as a
+//! process of its own.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +18,9 @@ use crate::process::Process;
 use crate::providers::{Nats, free_port};
 use crate::support::{Setup, World, story};
 
-/// The tools of the list: 1.6 MB as they are sent.
+/// Number of tools in the list: 1.6 MB as sent.
 const TOOLS: usize = 300;
-/// The most memory that the program takes with them, as it is built for tests. Without bounds these lists took 960 MB and more.
+/// Maximum memory of the program with them, in a test build. Without bounds these lists took 960 MB and more.
 const PEAK_MAX: u64 = 400 * 1024 * 1024;
 
 #[expect(clippy::disallowed_methods, reason = "children need the path of the machine that the tests run on")]
@@ -27,14 +28,14 @@ fn setup() -> Setup {
     Setup::new().set("PATH", std::env::var("PATH").unwrap())
 }
 
-/// The most memory that a process had so far, in bytes.
+/// Returns the peak memory of a process, in bytes.
 fn peak(process: &Process) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024
 }
 
-/// Waits until a tool is offered: a list of this size takes a while in a program that is built for tests.
+/// Waits until a tool is offered: a list of this size takes a while in a test build.
 async fn offered(world: &World, tool: &str, process: &Process) {
     let until = Instant::now() + Duration::from_secs(40);
     while !world.tells("Ada", "tools", &[]).await.contains(tool) {
@@ -49,7 +50,7 @@ fn takes_little(process: &Process, when: &str) {
     assert!(peak < PEAK_MAX, "{when}: {peak} bytes");
 }
 
-/// Calls tools of a list, so that the schemas of their arguments are compiled.
+/// Calls tools of a list, so that their argument schemas are compiled.
 async fn calls(world: &World, prefix: &'static str) {
     for first in [0, 8, 16] {
         world.model.does(move |ask| {
@@ -68,7 +69,7 @@ async fn calls(world: &World, prefix: &'static str) {
     world.model.always(Act::says("hello"));
 }
 
-/// Puts a list that the version before would have stored into the record of a server.
+/// Stores a list as the previous version would have, in the record of a server.
 async fn store_list(world: &World, server: &str) {
     let rows = world.stored().await;
     let (key, record) = rows.iter().find(|(key, _)| key.ends_with(&format!("tools:{server}"))).expect("a record");
@@ -126,7 +127,7 @@ fn a_list_that_expands_to_gigabytes_takes_little_memory_also_from_the_store_with
     });
 }
 
-/// An announcement of some 550 kB.
+/// An announcement of about 550 kB.
 fn announcement(provider: &str) -> String {
     let leaf = |n: usize| json!({"type": "string", "pattern": format!("^(\\w{{1,20}}|{n}){{1,9}}$")});
     let many: serde_json::Map<String, Value> = (0..40).map(|n| (format!("p{n}"), leaf(n))).collect();
@@ -149,7 +150,7 @@ fn announcements_that_expand_to_gigabytes_take_little_memory_one_or_many_and_aft
         client.flush().await.unwrap();
         let world = World::without_bot(setup().set("STAFFAI_NATS_URL", url)).await;
         let announce = async |payload: String| client.publish("staffai.tools.announce", payload.into()).await.unwrap();
-        // A process that is silent for a while is gone, so nothing of the first ones is waited for behind the last.
+        // A silent process counts as gone, so nothing of the first ones is awaited after the last.
         let many = async |process: &Process| {
             for number in 1..64 {
                 announce(announcement(&format!("p{number:02}"))).await;

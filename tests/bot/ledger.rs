@@ -1,4 +1,4 @@
-//! What is counted of each answer, for whom, and how it is reported.
+//! The usage ledger: what is counted per answer and member, and how it is reported.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use crate::model::Act;
 use crate::reading_along;
 use crate::support::{Setup, World, story};
 
-/// A thousand dollars for a million tokens in, two thousand for a million out. An answer of the scripted model has ten tokens in
-/// and five out.
+/// 1,000 dollars per million prompt tokens, 2,000 per million completion tokens. An answer of the scripted model has 10
+/// and 5.
 const PRICED: &str = r#"{"version": 1, "models": {"scripted": {
     "model_id": "scripted", "type": "OPENAI", "host": null, "enabled": true, "llm_call_timeout": 2, "schema_with_tools": true,
     "price_per_million": {"input": 1000.0, "output": 2000.0, "cached": 500.0}}}}"#;
 
-/// Everything counted, once the bot is gone. The keys begin behind `staffai:ledger:`, or are the Python bot's.
+/// Returns everything counted, after the bot has ended. Keys begin after `staffai:ledger:`, or are the Python bot's.
 pub async fn counted(world: &World) -> BTreeMap<String, u64> {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
@@ -49,7 +49,7 @@ fn guild(world: &World) -> String {
     world.service.guilds()[0].id.to_string()
 }
 
-/// Text and cards of a message.
+/// Returns the text and cards of a message.
 fn shown(message: &Message) -> String {
     let cards = message.embeds.iter().map(ToString::to_string);
     std::iter::once(message.content.clone()).chain(cards).collect::<Vec<_>>().join("\n")
@@ -65,7 +65,7 @@ fn each_answer_counts_for_its_member() {
         for (who, text) in [("Ada", "@staffai one"), ("Ben", "@staffai two"), ("Ada", "@staffai three")] {
             world.answer_to(world.says(who, "general", text)).await;
         }
-        // A hint and a refused call take nothing.
+        // A hint and a refused call cost nothing.
         world.answer_to(world.says("Chloe", "general", "@staffai")).await;
         world.model.always(Act::Status(400));
         world.answer_to(world.says("Chloe", "general", "@staffai four")).await;
@@ -98,7 +98,7 @@ fn a_killed_process_counts_no_answer_twice() {
         for life in 0..4 {
             let process = world.process(&format!("life-{life}")).await;
             let asked = world.says("Ada", "general", &format!("@staffai question {life}"));
-            // The answer can be seen; whether its record is closed nobody knows.
+            // The answer is visible; its record may or may not be closed.
             world.answer_to(asked).await;
             said.push(asked);
             process.kill();
@@ -110,7 +110,7 @@ fn a_killed_process_counts_no_answer_twice() {
         last.terminate();
         assert_eq!(last.exit(Duration::from_secs(20)).await, 0);
         let (kept, guild, ada) = (counted(&world).await, guild(&world), world.member("Ada"));
-        // A process that is killed before it has anything on the disk has counted nothing either.
+        // A process that is killed before its first write has counted nothing.
         let messages = kept.get(&format!("all:discord:{guild}:{ada}:messages")).copied().unwrap_or(0);
         assert!((1..=5).contains(&messages), "{kept:?}");
         assert_eq!(kept.get(&format!("token_stats:total:{guild}:{ada}")), Some(&(15 * messages)), "{kept:?}");
@@ -118,7 +118,7 @@ fn a_killed_process_counts_no_answer_twice() {
 }
 
 #[test]
-fn a_report_comes_once_also_over_a_restart_and_pings_nobody() {
+fn a_report_comes_once_also_over_a_restart_and_pings_no_member() {
     story(async {
         let world = World::begin().await;
         for who in ["Ada", "Ada", "Ben"] {
@@ -143,7 +143,7 @@ fn a_report_comes_once_also_over_a_restart_and_pings_nobody() {
         while !first.output().contains("report.posted") {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-        // Its moment is on the disk by now.
+        // Its time is on disk by now.
         first.kill();
         let _second = world.spawn_with("second", &changes);
         world.answer_to(world.says("Ada", "general", "@staffai still there?")).await;
@@ -173,7 +173,7 @@ fn operators_see_what_was_used_by_day_member_and_tool() {
             assert_eq!(status, 200, "{told}");
             told["days"].clone()
         };
-        // The last answer is counted a moment after it was posted, and a reading serves for some seconds.
+        // The last answer is counted shortly after it was posted, and a reading is cached for some seconds.
         let days = loop {
             let days = used().await;
             if days[0]["all"]["messages"] == 3 {
@@ -200,7 +200,7 @@ fn operators_see_what_was_used_by_day_member_and_tool() {
         assert!(told.contains("All members today: 75 tokens for 3 messages"), "{told}");
         assert!(told.contains(&format!("- <@{ada}>: 45 tokens")) && told.contains(&format!("- <@{ben}>")), "{told}");
         assert!(told.ends_with("Tools today\n- `roll_dice`: 2 calls"), "{told}");
-        // At another door they are the same members.
+        // The same members at another door.
         let asked = reading_along::submit(&world, "ops", "/usage").await;
         let told = json!(reading_along::read(&world, "ops", 0, &asked).await).to_string();
         assert!(told.contains("All members today: 75 tokens for 3 messages"), "{told}");

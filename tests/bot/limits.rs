@@ -1,4 +1,4 @@
-//! Limits of single members: how many messages, how many tokens, for whom and where, and what they hear of it.
+//! Limits of members: messages and tokens, by member and place, and the notices about them.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::sync::watch;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// Longer than any story: nothing ages out.
+/// Longer than any story: nothing leaves the window.
 const LONG: u32 = 600;
 
 fn limits(messages: u32, tokens: u64) -> Setup {
@@ -22,12 +22,12 @@ fn limits(messages: u32, tokens: u64) -> Setup {
         .set("RATE_LIMIT_WINDOW_SECONDS", LONG)
 }
 
-/// So many messages, and tokens without end.
+/// A limit of this many messages, and no limit of tokens.
 fn messages(many: u32) -> Setup {
     limits(many, 1_000_000_000)
 }
 
-/// An answer that took so many tokens.
+/// An answer of this many tokens.
 fn takes(tokens: u64) -> Act {
     let content = json!({"type": "text", "response": "done", "data": ""}).to_string();
     let message = json!({"role": "assistant", "content": content});
@@ -48,14 +48,14 @@ fn role(world: &World, name: &str) -> RoleId {
     world.service.guilds()[0].roles.iter().find(|role| role.name == name).unwrap().id
 }
 
-/// Somebody asks, and is answered by the model.
+/// Asks as a member, and is answered by the model.
 async fn served(world: &World, who: &str, channel: &str) {
     let calls = world.model.calls();
     world.answer_to(world.says(who, channel, "@staffai hello")).await;
     assert_eq!(world.model.calls(), calls + 1, "{who} is answered by the model");
 }
 
-/// Somebody asks, and hears that they are over the limit.
+/// Asks as a member, and is over the limit; returns the notice.
 async fn refused(world: &World, who: &str, channel: &str) -> String {
     let calls = world.model.calls();
     let said = world.words_to(world.says(who, channel, "@staffai hello")).await;
@@ -63,7 +63,7 @@ async fn refused(world: &World, who: &str, channel: &str) -> String {
     said
 }
 
-/// How often something is counted on the page of metrics; all stories of this process share it.
+/// Returns a counter on the page of metrics, which all stories of this process share.
 async fn counted(world: &World, line: &str) -> u64 {
     let page = world.get("/metrics").await.1;
     let found = page.lines().find_map(|candidate| candidate.strip_prefix(line));
@@ -138,7 +138,7 @@ fn tokens_add_up_over_messages_and_refuse() {
         let said = refused(&world, "Ada", "general").await;
         assert!(said.contains("<t:"), "eight of ten thousand are used, and a prompt alone has four: {said}");
         served(&world, "Ben", "general").await;
-        // A short answer is charged with what it took, not with what was expected.
+        // A short answer is charged with its actual tokens, not with the estimate.
         world.model.always(takes(100));
         for _ in 0..10 {
             served(&world, "Chloe", "general").await;
@@ -244,7 +244,7 @@ fn a_killed_process_forgets_no_limit_and_leaks_none() {
     story(async {
         let world = World::without_bot(messages(3).set("RATE_LIMIT_WINDOW_SECONDS", 20)).await;
         world.model.always(Act::says("hello"));
-        // A life that ends well leaves its records; without any, a process that is killed in its first moments has never been.
+        // A process that ends well stores its records; one that is killed at its start may have none.
         let mut process = world.process("first").await;
         served(&world, "Ada", "general").await;
         served(&world, "Ada", "general").await;

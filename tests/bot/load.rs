@@ -1,4 +1,4 @@
-//! Many clients read along at once, and many of them do not keep up.
+//! Many concurrent readers of streams, many of them too slow.
 
 use std::time::Duration;
 
@@ -15,27 +15,27 @@ use crate::process::Process;
 use crate::reading_along::{names, submit};
 use crate::support::{SOON, Setup, World, story};
 
-/// Readers of one session that all keep up.
+/// Readers of one session that keep up.
 const CROWD: usize = 796;
-/// Readers of another session that keep up, and readers of the same that do not read at all.
+/// Readers of another session that keep up, and readers of it that do not read at all.
 const FAST: usize = 4;
 const SLOW: usize = 200;
-/// Questions of the session with slow readers, and characters of each answer: together more than is kept of a stream.
+/// Questions of the session with slow readers, and characters per answer: together more than a stream keeps.
 const QUESTIONS: usize = 40;
 const LONG: usize = 15_000;
-/// What all of it may add to the memory of the process: 1,000 readers with their buffers, in a build for development.
+/// Maximum growth of the process' memory: 1,000 readers with their buffers, in a development build.
 const MOST_KIB: u64 = 256 * 1024;
 
-/// A client that reads a stream of events as it comes.
+/// A client that reads an event stream.
 struct Reader {
     stream: TcpStream,
     buffer: Vec<u8>,
-    /// Up to here there is no end of a line in it.
+    /// The searched part of the buffer, without a line end.
     looked: usize,
 }
 
 impl Reader {
-    /// Reads along behind an event. One that takes few bytes at once fills up soon when it is not read.
+    /// Reads from an event on. A small receive buffer fills up soon when it is not read.
     async fn open(world: &World, session: &str, after: u64, bytes: Option<u32>) -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         if let Some(bytes) = bytes {
@@ -43,7 +43,7 @@ impl Reader {
         }
         let address = world.http().strip_prefix("http://").unwrap().to_owned();
         let mut stream = socket.connect(address.parse().unwrap()).await.unwrap();
-        // Answers of this version have no pieces of their own.
+        // HTTP/1.0 responses have no chunks.
         let head = format!("GET /api/v1/stream/{session}?after={after} HTTP/1.0\r\nHost: {address}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.unwrap();
         let mut reader = Self { stream, buffer: Vec::new(), looked: 0 };
@@ -53,7 +53,7 @@ impl Reader {
         reader
     }
 
-    /// The next line; none at the end.
+    /// Returns the next line; `None` at the end.
     async fn line(&mut self) -> Option<String> {
         loop {
             if let Some(at) = self.buffer[self.looked..].iter().position(|byte| *byte == b'\n') {
@@ -76,7 +76,7 @@ impl Reader {
         }
     }
 
-    /// Reads on until it is told that events are gone; gives the number of the last of them.
+    /// Reads until events are reported as lost; returns the number of the last of them.
     async fn misses(&mut self) -> u64 {
         let mut told = Vec::new();
         while let Some(event) = self.event().await {
@@ -89,7 +89,7 @@ impl Reader {
         panic!("the stream ended without a word: {:?}", told.last())
     }
 
-    /// All events until so many turns are over, one after the other and none left out.
+    /// Returns all events until this many turns are over, in order and complete.
     async fn turns(&mut self, many: usize) -> Vec<Value> {
         let mut told: Vec<Value> = Vec::new();
         while names(&told).iter().filter(|name| **name == "done").count() < many {
@@ -102,7 +102,7 @@ impl Reader {
     }
 }
 
-/// Numbers rise by one.
+/// Checks that numbers increase by one.
 fn in_order(told: &[Value]) {
     let numbers: Vec<u64> = told.iter().map(number).collect();
     assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
@@ -112,14 +112,14 @@ fn number(event: &Value) -> u64 {
     event["number"].as_u64().unwrap()
 }
 
-/// The resident memory of a process, in KiB: now, or the most that it ever had.
+/// Returns the resident memory of a process in KiB: current or peak.
 fn memory(process: &Process, which: &str) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(which)).unwrap();
     line.trim().trim_end_matches(" kB").parse().unwrap()
 }
 
-/// So many files may be open here, and in the processes that are started from here.
+/// Raises the limit of open files, also for child processes.
 fn allow_files(many: u64) {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     if current.is_some_and(|current| current < many) {
@@ -129,13 +129,13 @@ fn allow_files(many: u64) {
     }
 }
 
-/// Opens many, a few at a time: a listener has a short queue.
+/// Opens many readers, a few at a time: the listen backlog is short.
 async fn open(world: &World, session: &str, after: u64, many: usize, bytes: Option<u32>) -> Vec<Reader> {
     let one = |_| Reader::open(world, session, after, bytes);
     timeout(SOON, stream::iter(0..many).map(one).buffered(32).collect()).await.expect("all are let in")
 }
 
-/// A session in which something was said; gives the number of the last event.
+/// Begins a session with one message; returns the number of the last event.
 async fn begun(world: &World, session: &str) -> u64 {
     let message = submit(world, session, "hello").await;
     let told = crate::reading_along::read(world, session, 0, &message).await;
@@ -143,7 +143,7 @@ async fn begun(world: &World, session: &str) -> u64 {
 }
 
 #[test]
-fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up() {
+fn a_thousand_readers_get_all_of_it_and_the_slow_ones_delay_no_other() {
     allow_files(4_096);
     story(async {
         let setup = Setup::new()
@@ -162,7 +162,7 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         let mut fast = open(&world, "mixed", mixed, FAST, None).await;
         let mut all = open(&world, "crowd", crowd, CROWD, None).await;
 
-        // One answer, as it grows, to all who keep up.
+        // One growing answer, for all who keep up.
         let words = "The tide comes in twice a day, and the boats come with it.";
         world.model.always(Act::streams(words, 6, Duration::from_millis(20), End::Well));
         submit(&world, "crowd", "when?").await;
@@ -171,9 +171,9 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         let drafts = first.iter().filter(|event| event["event"] == "draft");
         assert_eq!(drafts.map(|event| event["text"].as_str().unwrap()).collect::<String>(), words, "{first:?}");
         assert_eq!((&first[first.len() - 2]["text"], names(first)[0]), (&words.into(), "accepted"));
-        assert!(rest.iter().all(|told| told == first), "whoever reads gets the same");
+        assert!(rest.iter().all(|told| told == first), "all readers get the same");
 
-        // More than is kept, beside those who do not read it.
+        // More than a stream keeps, with the slow readers.
         let long = (0..LONG / 6).map(|number| format!("{number:05}")).collect::<Vec<_>>().join(" ");
         world.model.always(Act::says(long.as_str()));
         let url = format!("{}/api/v1/submit", world.http());
@@ -181,7 +181,7 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         for question in 0..QUESTIONS {
             let body = json!({"session": "mixed", "text": format!("question {question}"), "wait": true});
             let asked = reqwest::Client::new().post(&url).json(&body).send();
-            // The next one is asked when they have read this one: on a starved machine they would fall behind else.
+            // The next question follows when they have read this answer: on a loaded machine they would fall behind.
             let (answer, read) = tokio::join!(asked, join_all(fast.iter_mut().map(|reader| reader.turns(1))));
             assert_eq!(answer.unwrap().json::<Value>().await.unwrap()["status"], "complete");
             told.iter_mut().zip(read).for_each(|(told, read)| told.extend(read));
@@ -196,7 +196,7 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
         assert!(told.iter().all(|told| finals(told) == QUESTIONS), "each answer is whole");
         let last = number(told[0].last().unwrap());
 
-        // The others are told what they missed, and come back behind that.
+        // The others get the number of the lost events, and resume after it.
         let missed =
             timeout(SOON, join_all(slow.iter_mut().map(Reader::misses))).await.expect("they go on where they were");
         assert!(missed.iter().all(|missed| (mixed..last).contains(missed)), "{missed:?}");
@@ -205,7 +205,7 @@ fn a_thousand_readers_get_all_of_it_and_the_slow_ones_among_them_hold_nobody_up(
             let mut next = after;
             while next < last {
                 let event = timeout(SOON, reader.event()).await.expect("it goes on").expect("it stays");
-                // What was dropped meanwhile is missed again, and answers before that are told once more under its number.
+                // Events dropped meanwhile are lost again, and earlier answers are sent once more under that number.
                 assert!(number(&event) == next + 1 || event["event"] == "missed" || number(&event) == next, "{event}");
                 next = number(&event);
             }

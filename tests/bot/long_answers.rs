@@ -1,4 +1,4 @@
-//! Answers that take longer than any silence may: what stands still is given up, what goes on is read to its end.
+//! Answers that take longer than the idle timeout: those without progress are given up, others are read to the end.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::model::{Act, End, Streamed};
 use crate::model_api::{begin, body, post};
 use crate::support::{SOON, Setup, World, story};
 
-/// The silence that a model may keep, and the time for which a turn may stand still.
+/// The idle timeouts of the model and of a turn.
 const SILENCE: Duration = Duration::from_secs(1);
 const STILL: Duration = Duration::from_secs(2);
 /// The pause between two pieces.
@@ -21,12 +21,12 @@ fn setup(longest: &str) -> Setup {
     setup.set("STAFFAI_TURN__LONGEST", longest)
 }
 
-/// So many words, one a piece.
+/// This many words, one per piece.
 fn words(many: usize) -> String {
     (0..many).map(|number| format!("w{number:03} ")).collect::<String>().trim_end().to_owned()
 }
 
-/// Text that is written steadily, as it is.
+/// Text that is streamed steadily.
 fn writes(text: &str, end: End) -> Act {
     Act::Streams(Streamed { content: text.to_owned(), piece: 5, pause: PAUSE, end })
 }

@@ -1,4 +1,4 @@
-//! What is remembered, of whom, for how long, and what is never told to anybody else.
+//! The history: its scope, its lifetime, and its separation between members.
 
 use std::time::Duration;
 
@@ -72,7 +72,7 @@ fn a_conversation_survives_a_restart() {
     });
 }
 
-/// Ada has told the bot the name of her boat, once, and the bot has answered.
+/// Ada has told the bot the name of her boat once, and the bot has answered.
 pub async fn the_boat_is_known(world: &World) {
     let said = world.says("Ada", "general", "@staffai which boat?");
     world.answer_to(said).await;

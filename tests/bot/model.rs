@@ -1,4 +1,4 @@
-//! A model on a local port that does what a test tells it, also the worst.
+//! A scripted model on a local port, including faults.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -16,71 +16,71 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
-/// What the model does with one question.
+/// The model's reaction to a question.
 #[derive(Clone, Debug)]
 pub enum Act {
-    /// A well-formed reply with these words.
+    /// A well-formed reply with this text.
     Says(String),
-    /// The same after a while.
+    /// The same after a delay.
     SaysAfter(Duration, String),
     /// The same once the gate is open.
     SaysWhen(watch::Receiver<bool>, String),
-    /// A reply that is streamed, when a stream was asked for.
+    /// A streamed reply, if a stream was requested.
     Streams(Streamed),
-    /// The content of the answer, as it is.
+    /// The content of the answer, unchanged.
     Content(String),
-    /// A content that was cut off by the token limit.
+    /// Content that the token limit cut off.
     CutOff(String),
-    /// A reply without any word about tokens.
+    /// A reply without usage.
     WithoutUsage(String),
     /// The provider's own refusal.
     Refuses(String),
-    /// The provider's filter stopped it.
+    /// Stopped by the provider's filter.
     Filtered,
-    /// The whole body, as it is.
+    /// The whole body, unchanged.
     Body(String),
-    /// Words that are streamed, and then a call of a tool: its name and arguments.
+    /// Streamed text, then a tool call: its name and arguments.
     StreamsACall(String, &'static str, Value),
     /// An error status.
     Status(u16),
     /// An error status with this body.
     Error(u16, String),
-    /// Too many requests; come back in so many seconds.
+    /// 429 with this `Retry-After`, in seconds.
     RetryAfter(&'static str),
-    /// Never an answer.
+    /// No answer.
     Hangs,
-    /// A body that never ends.
+    /// A body without an end.
     Endless,
-    /// More bytes than anybody reads.
+    /// A body beyond all bounds.
     Giant,
 }
 
-/// A content in pieces, and how it ends.
+/// A content in pieces, and its end.
 #[derive(Clone, Debug)]
 pub struct Streamed {
     pub content: String,
-    /// Characters in a piece.
+    /// Characters per piece.
     pub piece: usize,
-    /// Before each piece.
+    /// The pause before each piece.
     pub pause: Duration,
     pub end: End,
 }
 
-/// How a stream ends.
+/// The end of a stream.
 #[derive(Clone, Debug)]
 pub enum End {
-    /// As it should.
+    /// The regular end.
     Well,
-    /// With an error of the provider after so many pieces.
+    /// An error of the provider after this many pieces.
     ErrorAfter(usize),
-    /// The connection breaks after so many pieces.
+    /// The connection breaks after this many pieces.
     CutAfter(usize),
-    /// Nothing more comes after so many pieces.
+    /// Silence after this many pieces.
     SilenceAfter(usize),
 }
 
 impl Act {
-    /// A well-formed reply with these words, streamed.
+    /// A well-formed reply with this text, streamed.
     pub fn streams(words: &str, piece: usize, pause: Duration, end: End) -> Self {
         Self::Streams(Streamed { content: typed(words), piece, pause, end })
     }
@@ -93,7 +93,7 @@ impl Act {
         Self::Content(text.into())
     }
 
-    /// Wants tools to be called: the id, name and arguments of each call.
+    /// Tool calls: the id, name and arguments of each.
     pub fn calls(calls: &[(&str, &str, Value)]) -> Self {
         let call = |(id, name, arguments): &(&str, &str, Value)| {
             let arguments = arguments.as_str().map_or_else(|| arguments.to_string(), str::to_owned);
@@ -105,10 +105,10 @@ impl Act {
     }
 }
 
-/// One request as the model got it.
+/// One request as received.
 #[derive(Clone, Debug)]
 pub struct Ask {
-    /// Its place among all requests, from zero.
+    /// Its index among all requests.
     pub number: usize,
     /// Role and text of each message.
     pub messages: Vec<(String, String)>,
@@ -117,36 +117,36 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// The last thing the model was asked.
+    /// Returns the last message.
     pub fn question(&self) -> &str {
         self.messages.last().map_or("", |(_, text)| text)
     }
 
-    /// Everything but our instructions, one line a message.
+    /// Returns everything but the instructions, one line per message.
     pub fn talk(&self) -> String {
         let lines = self.messages.iter().filter(|(role, _)| role != "system");
         lines.map(|(role, text)| format!("{role}: {text}")).collect::<Vec<_>>().join("\n")
     }
 
-    /// The pictures that came with the last message, as addresses that hold them.
+    /// Returns the pictures of the last message as data URLs.
     pub fn pictures(&self) -> Vec<String> {
         let last = self.body["messages"].as_array().and_then(|messages| messages.last()).cloned().unwrap_or_default();
         let parts = last["content"].as_array().cloned().unwrap_or_default();
         parts.iter().filter_map(|part| part["image_url"]["url"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Names of the tools that it was offered.
+    /// Returns the names of the offered tools.
     pub fn tools(&self) -> Vec<&str> {
         let tools = self.body["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
         tools.iter().filter_map(|tool| tool["function"]["name"].as_str()).collect()
     }
 
-    /// It was asked for an answer in a form.
+    /// True if a response format was requested.
     pub fn has_form(&self) -> bool {
         self.body.get("response_format").is_some()
     }
 
-    /// What the tools gave, in order: the id of the call, and the text without its marks.
+    /// Returns the tool results in order: the id of the call, and the text without its marks.
     pub fn results(&self) -> Vec<(String, String)> {
         let messages = self.body["messages"].as_array().map(Vec::as_slice).unwrap_or_default();
         let results = messages.iter().filter(|message| message["role"] == "tool");
@@ -160,12 +160,12 @@ impl Ask {
             .collect()
     }
 
-    /// The model that was asked for.
+    /// Returns the requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
-    /// Whether a text stands anywhere in what the model was shown.
+    /// True if a text occurs anywhere in the prompt.
     pub fn shows(&self, text: &str) -> bool {
         self.messages.iter().any(|(_, shown)| shown.contains(text))
     }
@@ -179,7 +179,6 @@ struct Inner {
     calls: AtomicUsize,
 }
 
-/// The scripted model.
 #[derive(Clone)]
 pub struct Model {
     inner: Arc<Inner>,
@@ -187,7 +186,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// A model that repeats what it was asked.
+    /// Starts a model that repeats the question.
     pub async fn start() -> Self {
         let script: Script = Box::new(|ask| Act::Says(format!("You said: {}", ask.question())));
         let inner =
@@ -205,33 +204,33 @@ impl Model {
         &self.url
     }
 
-    /// From now on the model does this.
+    /// Sets the script for further questions.
     pub fn does(&self, script: impl Fn(&Ask) -> Act + Send + Sync + 'static) {
         *self.inner.script.write() = Box::new(script);
     }
 
-    /// From now on the model does the same with every question.
+    /// Gives the same reaction to all further questions.
     pub fn always(&self, act: Act) {
         self.does(move |_| act.clone());
     }
 
-    /// How often it was asked.
+    /// Returns the number of requests.
     pub fn calls(&self) -> usize {
         self.inner.calls.load(Ordering::SeqCst)
     }
 
-    /// Everything it was asked, in order.
+    /// Returns all requests, in order.
     pub fn asks(&self) -> Vec<Ask> {
         self.inner.asks.lock().clone()
     }
 
-    /// The last thing it was asked.
+    /// Returns the last request.
     pub fn last(&self) -> Ask {
         self.inner.asks.lock().last().cloned().expect("the model was never asked")
     }
 }
 
-/// A vector for each text: how long it is, and how many there are.
+/// Answers with a vector for each text: its length, and the number of texts.
 async fn embed(Json(body): Json<Value>) -> Response<Body> {
     let inputs = body["input"].as_array().cloned().unwrap_or_default();
     if body["model"] != "embedder" || inputs.iter().any(|input| input == "break") {
@@ -250,7 +249,7 @@ async fn complete(State(inner): State<Arc<Inner>>, Json(body): Json<Value>) -> R
     let number = inner.calls.fetch_add(1, Ordering::SeqCst);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let messages = body["messages"].as_array().cloned().unwrap_or_default();
-    // Text parts are what a model reads; pictures are looked for in the body.
+    // Text parts are joined; pictures are found in the body.
     let content = |value: &Value| match value.as_array() {
         Some(parts) => parts.iter().map(|part| text(&part["text"])).collect(),
         None => text(value),
@@ -275,7 +274,7 @@ async fn answer(act: Act) -> Response<Body> {
             completion(&typed(&words), "stop")
         }
         Act::SaysWhen(mut gate, words) => {
-            // A gate that is gone is open.
+            // A gate whose sender is gone counts as open.
             let _ = gate.wait_for(|open| *open).await;
             completion(&typed(&words), "stop")
         }

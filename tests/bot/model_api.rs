@@ -1,4 +1,4 @@
-//! Programs ask the bot as they ask a model: the official clients of OpenAI and Ollama, and what becomes of their requests.
+//! Programs that use the bot as a model: the official clients of OpenAI and Ollama.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::api_keys::with_embedder;
 use crate::model::{Act, Ask, End, Streamed};
 use crate::support::{Setup, World, story};
 
-/// A key that opens everything.
+/// A key with all rights.
 pub const KEY: &str = "sk-of-the-house";
 pub const WORDS: &str = "The tide comes in twice a day.";
 
@@ -23,7 +23,7 @@ pub fn python() -> std::path::PathBuf {
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), Into::into)
 }
 
-/// The steps of a program of clients that held, with blanks between them; all of them did.
+/// Runs a program of clients; returns its checks that passed, separated by spaces. All must pass.
 pub async fn steps_of(world: &World, interpreter: &Path, program: &str) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut clients = tokio::process::Command::new(interpreter);
@@ -39,7 +39,7 @@ fn streams(content: &str, pause: u64, end: End) -> Act {
     Act::Streams(Streamed { content: content.to_owned(), piece: 4, pause: Duration::from_millis(pause), end })
 }
 
-/// What the model does, by the last word of the person.
+/// The model's script, by the last word of the question.
 pub fn script(ask: &Ask) -> Act {
     let talk = ask.talk();
     let said = ask.messages.iter().rev().find(|(role, _)| role == "user").map_or("", |(_, text)| text.as_str());
@@ -58,7 +58,7 @@ pub fn body(text: &str, stream: bool) -> Value {
     json!({"model": "scripted", "messages": [{"role": "user", "content": text}], "stream": stream})
 }
 
-/// A world whose bot listens and answers.
+/// A world whose bot is running and ready.
 pub async fn begin(setup: Setup) -> World {
     let world = World::with(setup).await;
     world.becomes("ready").await;
@@ -84,7 +84,7 @@ fn official_clients_need_no_more_than_another_address_and_key() {
         assert_eq!((above, from_npm), ("langchain llm".to_owned(), "npm openai ai sdk".to_owned()));
         let held = ["models", "chat", "stream", "tools", "structured", "errors", "responses", "responses with tools"];
         assert_eq!(steps, [&held[..], &["responses over a socket", "embeddings", "ollama"]].concat().join(" "));
-        // What the model saw is what the client gave, and nothing of ours.
+        // The model got exactly what the client sent.
         let asks = world.model.asks();
         let talk = |ask: &&Ask| ask.talk().starts_with("user: My cat is called Tom.\nassistant: Noted.\nuser: tide?");
         let first = asks.iter().find(talk).expect("the conversation as it was given");
@@ -258,11 +258,11 @@ fn what_a_killed_process_owed_to_a_connection_is_dropped_and_the_next_one_serves
         world.becomes("ready").await;
         let answer = post(&world, "/v1/chat/completions", &body("again", false)).await;
         assert_eq!(answer.status(), 200);
-        assert_eq!(world.model.calls(), asked + 1, "nobody is answered who is gone");
+        assert_eq!(world.model.calls(), asked + 1, "a disconnected client is not answered");
     });
 }
 
-/// Breaks one actor at one of its messages.
+/// Fails one actor at one of its messages.
 struct Breaks {
     path: &'static str,
     at: AtomicUsize,
@@ -277,7 +277,7 @@ impl Faults for Breaks {
     }
 }
 
-/// The words of an answer, or of a piece of a stream.
+/// Returns the text of an answer or of a stream's piece.
 fn words_of(data: &str, stream: bool) -> String {
     let data: Value = serde_json::from_str(data).unwrap();
     let choice = &data["choices"][0];
@@ -352,7 +352,7 @@ fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
         std::fs::write(world.dir.path().join("scripted-models.json"), models).unwrap();
         world.start().await;
         world.becomes("ready").await;
-        // Behind the call nothing more comes after a few words, so what is read of them was not kept back.
+        // Nothing follows the call after a few words, so reading them shows that they were not held back.
         world.model.does(|ask| {
             let form = |words: &str| {
                 if ask.has_form() {
@@ -390,7 +390,7 @@ fn what_follows_on_a_call_of_ours_comes_as_it_grows() {
         let said = json!({"session": "one", "text": "what time is it?"});
         assert_eq!(post("/api/v1/submit", &said).await.unwrap().status(), 202);
         let url = format!("{}/api/v1/stream/one", world.http());
-        // The second draft stands in the place of the first.
+        // The second draft replaces the first.
         let anew = |told: &str| told.matches(r#""anew":true"#).count() == 2;
         let told = until(client.get(url).bearer_auth(KEY).send().await.unwrap(), anew).await;
         assert!(told.contains(r#""name":"get_time","state":"succeeded""#), "{told}");

@@ -1,4 +1,4 @@
-//! Whatever a model does, the member gets one sentence, in time, and never what only a program can read.
+//! For every fault of a model, the member gets one sentence, in time, and no technical text.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LATE: &str = "Sorry, that took me too long; please ask me again, perhaps i
 const FILTERED: &str = "Sorry, I may not answer that; please ask me something else.";
 const WORDLESS: &str = "Sorry, I could not find a good answer to that; please try to ask it differently.";
 
-/// What the member reads when the model does this with every question.
+/// Returns the member's answer if the model reacts like this to every question.
 async fn member_reads(act: Act) -> String {
     let world = World::with(Setup::new().set("STAFFAI_LLM__TIMEOUT", "1s").set("STAFFAI_TURN__DEADLINE", "4s")).await;
     let what = format!("{act:?}");

@@ -1,5 +1,5 @@
-//! What the wires of OpenAI and Ollama carry besides text: pictures, settings that reach the model or are named, vectors, and the fields
-//! of the public Open Responses specification.
+//! Fields of OpenAI's and Ollama's APIs beside text: pictures, parameters that are forwarded or reported as ignored,
+//! embeddings, and the fields of the public Open Responses specification.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ fn url() -> String {
     format!("data:image/gif;base64,{GIF}")
 }
 
-/// A bot with these rows, and the folder that they are read from.
+/// A bot with these rows, and the folder of their file.
 async fn with_rows(rows: Value) -> (World, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("models.json");
@@ -87,7 +87,7 @@ fn pictures_reach_rows_that_see_and_other_rows_refuse_them_by_name() {
             assert_eq!(status, 200, "{path}: {told}");
             assert_eq!(world.model.last().pictures(), [url()], "{path}");
         }
-        // A row that sees falls back on no row that does not.
+        // A row with vision has no fallback without vision.
         world.model.always(Act::Status(500));
         let calls = world.model.calls();
         assert_eq!(post(&world, "/v1/chat/completions", &chat("seer")).await.status(), 502);

@@ -1,4 +1,4 @@
-//! What operators see, and how much the bot bears.
+//! The operators' view, and the bot's capacity.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -147,10 +147,10 @@ fn a_turn_in_detail_tells_texts_only_where_the_log_may_and_none_after_forget() {
     });
 }
 
-/// Metrics that are there from the event on that they tell of: a price in a row, a call of a tool.
+/// Metrics that appear with their first event: a price in a row, a tool call.
 const LATER: [&str; 3] = ["staffai_llm_cost_dollars", "gen_ai_execute_tool_duration_seconds", "staffai_gates_open"];
 
-/// The metrics that the dashboard and the alert rules of `deploy` name, but for those that begin later.
+/// Returns the metrics named in the dashboard and the alert rules of `deploy`, except those that appear later.
 fn watched() -> BTreeSet<String> {
     let mut names = BTreeSet::new();
     for file in ["deploy/grafana/staffai.json", "deploy/prometheus/staffai.rules.yaml"] {

@@ -1,4 +1,4 @@
-//! How answers look in the channel.
+//! Answers as posts in the channel.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ fn a_long_answer_comes_in_parts_in_order() {
 }
 
 #[test]
-fn nobody_is_ever_notified_and_every_post_has_its_nonce() {
+fn no_post_notifies_a_member_and_each_has_its_nonce() {
     story(async {
         let world = World::begin().await;
         let ben = world.member("Ben");

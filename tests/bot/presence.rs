@@ -1,4 +1,4 @@
-//! How the bot is shown beside its name.
+//! The bot's presence.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use crate::support::{Setup, World, story};
 
 const INTERVAL: &str = "ACTIVITY_UPDATE_INTERVAL_SECONDS";
 
-/// The machine's time, moved.
+/// The machine's time with an offset.
 struct Moved(AtomicU64);
 
 impl Clock for Moved {
@@ -26,7 +26,7 @@ impl Clock for Moved {
 const HOUR: u64 = 60 * 60 * 1000;
 
 impl Moved {
-    /// The next time it is a little after this hour of the day, in UTC.
+    /// Moves to shortly after this hour of the day, in UTC.
     fn to_hour(&self, hour: u64) {
         let past = self.now().0 % (24 * HOUR);
         let ahead = (hour * HOUR + HOUR / 10 + 24 * HOUR - past) % (24 * HOUR);
@@ -38,7 +38,7 @@ fn is_status(ask: &Ask) -> bool {
     ask.question().starts_with("Kind of status")
 }
 
-/// Waits until the bot is shown like this.
+/// Awaits this presence.
 async fn shown(world: &World, what: &str, like: impl Fn(&Value) -> bool) -> Value {
     world.until(what, || world.service.presence(0).filter(|presence| like(presence))).await
 }
@@ -119,7 +119,7 @@ fn a_fresh_session_shows_it_again_and_a_resumed_one_keeps_it() {
         world.answer_to(said).await;
         let again = world.service.presence(0).expect("it came with the request for the session");
         assert_eq!(again["activities"][0]["name"], line["activities"][0]["name"]);
-        assert_eq!(world.service.stats().presence_updates, updates, "nobody had to be told");
+        assert_eq!(world.service.stats().presence_updates, updates, "no update was needed");
     });
 }
 

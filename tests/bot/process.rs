@@ -1,4 +1,4 @@
-//! The program as its own process, for signals, kills and exit codes.
+//! The program as a process of its own, for signals, kills and exit codes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -16,7 +16,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts the program in `dir` with nothing in its environment but `env`. Its output goes to `name`.log there.
+    /// Starts the program in `dir` with only `env` in its environment. Its output goes to `name`.log there.
     pub fn start(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
         let log = dir.join(format!("{name}.log"));
         let out = File::create(&log).unwrap();
@@ -25,7 +25,7 @@ impl Process {
         Self { child: command.spawn().unwrap(), log }
     }
 
-    /// Starts a conversation in the terminal, which goes on until its input ends.
+    /// Starts a conversation in the terminal; it lasts until its input ends.
     pub fn chat(dir: &Path, name: &str, env: &BTreeMap<String, String>) -> Self {
         let log = dir.join(format!("{name}.log"));
         let out = File::create(&log).unwrap();
@@ -34,28 +34,27 @@ impl Process {
         Self { child: command.spawn().unwrap(), log }
     }
 
-    /// Writes a line into its input.
+    /// Writes a line to its input.
     pub fn reads(&mut self, line: &str) {
         writeln!(self.child.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
-    /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// What it wrote, to its log and otherwise.
+    /// Returns its output so far.
     pub fn output(&self) -> String {
         String::from_utf8_lossy(&std::fs::read(&self.log).unwrap()).into_owned()
     }
 
-    /// SIGKILL: nothing is finished.
+    /// SIGKILL.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    /// SIGTERM: it should drain.
+    /// SIGTERM: it drains.
     pub fn terminate(&self) {
         self.signal("-TERM");
     }
@@ -70,7 +69,7 @@ impl Process {
         assert!(status.success());
     }
 
-    /// Its exit code, awaited at most so long.
+    /// Awaits its exit code, with this timeout.
     pub async fn exit(&mut self, within: Duration) -> i32 {
         let deadline = Instant::now() + within;
         loop {
@@ -83,7 +82,7 @@ impl Process {
     }
 }
 
-/// The program in `dir` with nothing in its environment but `env`.
+/// Returns the command of the program in `dir` with only `env` in its environment.
 pub fn program(dir: &Path, env: &BTreeMap<String, String>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
     command.env_clear().envs(env).current_dir(dir);

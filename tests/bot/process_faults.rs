@@ -1,4 +1,4 @@
-//! The process is killed, stopped, started twice, started wrongly; what was asked is answered once all the same.
+//! The process is killed, stopped, started twice or misconfigured; each question is still answered once.
 
 use std::fs;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::memory::the_boat_is_known;
 use crate::model::Act;
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// A crowd, a model that thinks for different times, and a Discord that takes a while to take posts and loses some answers.
+/// A crowd, a model with varying delays, and a Discord that accepts posts slowly and loses some responses.
 async fn slow_world() -> World {
     let world = World::without_bot(Setup::new()).await;
     world.crowd(30);
@@ -24,7 +24,7 @@ async fn slow_world() -> World {
     world
 }
 
-/// The same in this process, with stops that wait for nothing.
+/// Stops the bot in this process repeatedly, without draining.
 async fn stopped_again_and_again(seed: u64) {
     println!("seed {seed}");
     let mut dice = StdRng::seed_from_u64(seed);
@@ -41,7 +41,7 @@ async fn stopped_again_and_again(seed: u64) {
         world.stop().await;
         world.service.disconnected(0).await;
         if life % 2 == 1 {
-            // The next life cannot resume and has to read back what it missed.
+            // The next process cannot resume the session and must read back the gap.
             world.service.faults().forget_sessions();
         }
         said.push(world.says("Ada", "general", "@staffai anybody?"));
@@ -57,7 +57,7 @@ fn a_stopped_bot_answers_everything_once_when_it_is_back() {
     });
 }
 
-/// A burst of mentions with kills at random moments; the last life answers what is left.
+/// A burst of mentions with kills at random times; the last process answers the rest.
 async fn killed_again_and_again(seed: u64) {
     println!("seed {seed}");
     let mut dice = StdRng::seed_from_u64(seed);
@@ -73,7 +73,7 @@ async fn killed_again_and_again(seed: u64) {
         tokio::time::sleep(Duration::from_millis(dice.random_range(0..250))).await;
         process.kill();
         world.service.disconnected(0).await;
-        // Some of it happens while nobody listens.
+        // Some questions are asked during the downtime.
         said.push(world.says("Ada", "general", "@staffai anybody?"));
     }
     let mut process = world.process("last-life").await;
@@ -263,7 +263,7 @@ fn fatal_close_codes_end_the_process_with_words() {
 fn without_a_place_for_data_it_answers_anyway_and_says_so() {
     story(async {
         let world = World::without_bot(Setup::new()).await;
-        // A file where the folder should be.
+        // A file in place of the folder.
         let blocked = world.dir.path().join("data");
         fs::write(&blocked, "in the way").unwrap();
         world.start().await;
@@ -298,7 +298,7 @@ fn the_last_turns_and_samples_are_there_after_a_kill_with_the_kill_between_them(
         let ada = world.member("Ada").to_string();
         let told = world.until_told("/api/v1/turns", |told| told["turns"][0]["post_ms"].is_u64().then(|| told.clone()));
         let before = told.await["turns"][0].clone();
-        // Two samples are behind it: it was written with one of them.
+        // After two samples, one of them is written.
         let samples = |told: &serde_json::Value| told["samples"].as_array().map_or(0, Vec::len);
         let had = samples(&world.json("/api/v1/samples").await.1);
         world.until_told("/api/v1/samples", |told| (samples(told) >= had + 2).then_some(())).await;

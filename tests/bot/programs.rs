@@ -1,5 +1,4 @@
-//! What programs meet that ask as they ask a model: limits of their own, failures in the words of their wire, and the reason for which a
-//! model stopped.
+//! Programs that use the bot as a model: their limits, failures in the format of their API, and reasons of ending.
 
 use std::time::Duration;
 
@@ -17,7 +16,7 @@ pub async fn with_key(world: &World, path: &str, body: &Value, key: &str) -> req
     request.send().await.unwrap()
 }
 
-/// Status, wait and `x-should-retry` of an answer, and its JSON.
+/// Returns the status, `Retry-After`, `x-should-retry` and JSON of an answer.
 async fn told(answer: reqwest::Response) -> (u16, Option<u64>, Option<bool>, Value) {
     let header = |name: &str| answer.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     let wait = header("retry-after").map(|wait| wait.parse().unwrap());
@@ -29,7 +28,7 @@ async fn chat(world: &World) -> (u16, Option<u64>, Option<bool>, Value) {
     told(post(world, "/v1/chat/completions", &body("hello", false)).await).await
 }
 
-/// The data of the events of a stream.
+/// Returns the data of a stream's events.
 async fn events(answer: reqwest::Response) -> Vec<Value> {
     let text = answer.text().await.unwrap();
     text.lines().filter_map(|line| serde_json::from_str(line.strip_prefix("data: ")?).ok()).collect()
@@ -136,7 +135,7 @@ fn a_request_that_its_client_leaves_costs_what_was_used() {
 fn a_stream_that_its_client_leaves_after_some_words_costs_what_was_written_and_no_more() {
     story(async {
         let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY).set("STAFFAI_HTTP__KEY_TOKENS", "6000")).await;
-        // The whole answer would be some 6,000 tokens; each prompt has some hundred.
+        // The whole answer would be about 6,000 tokens; each prompt has some hundred.
         let content = WORDS.repeat(810);
         let pause = Duration::from_millis(30);
         world.model.always(Act::Streams(Streamed { content, piece: 8, pause, end: End::Well }));
@@ -193,7 +192,7 @@ fn while_a_model_rests_clients_are_told_for_how_long() {
         let world = begin(setup.set("STAFFAI_TURN__DEADLINE", "20s")).await;
         world.model.always(Act::Status(500));
         let ask = async |key| told(with_key(&world, "/v1/chat/completions", &body("hello", false), key).await).await;
-        // The third turn finds it open before its last try.
+        // The third turn finds the breaker open before its last try.
         for key in [KEY, OTHER] {
             let (status, _, again, answer) = ask(key).await;
             assert_eq!((status, again), (502, Some(false)), "{answer}");
@@ -235,7 +234,7 @@ fn a_wrong_key_and_none_are_told_apart() {
     story(async {
         let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
         let (none, _, _, without) = chat(&world).await;
-        let wrong = with_key(&world, "/v1/chat/completions", &body("hello", false), "sk-of-nobody").await;
+        let wrong = with_key(&world, "/v1/chat/completions", &body("hello", false), "sk-unknown").await;
         let (wrong, _, _, other) = told(wrong).await;
         assert_eq!((none, wrong), (401, 401));
         let message = |answer: &Value| answer["error"]["message"].as_str().unwrap().to_owned();
@@ -275,7 +274,7 @@ fn why_a_model_stopped_is_passed_on() {
             };
             assert_eq!((status, &answer["incomplete_details"]), (200, &why), "{answer}");
         }
-        // Nothing waits behind an answer that had nothing to post.
+        // Nothing is queued behind an answer without a post.
         world.until_told("/api/v1/tree", |_| Some(())).await;
         assert!(world.drain().await, "no turn is left open");
     });
@@ -304,7 +303,7 @@ fn a_call_that_the_limit_of_tokens_cut_is_told_as_one() {
         let (_, _, _, answer) = told(post(&world, "/v1/responses", &ask_response).await).await;
         assert_eq!((&answer["status"], &answer["output"][0]["status"]), (&json!("incomplete"), &json!("incomplete")));
 
-        // Without a reason it is not known to be a call at all.
+        // Without a finish reason it is not known to be a call.
         world.model.always(whole(&message, None));
         let (status, _, _, answer) = told(post(&world, "/v1/chat/completions", &ask).await).await;
         assert_eq!((status, &answer["error"]["code"]), (502, &json!("upstream_failed")), "{answer}");

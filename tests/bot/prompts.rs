@@ -1,4 +1,4 @@
-//! What a persona may say, where which one holds, and in which language the bot speaks by itself.
+//! Personas: their content and scope, and the language of the bot's notices.
 
 use std::path::Path;
 
@@ -17,7 +17,7 @@ async fn world_with(prompts: &Path) -> World {
     World::with(Setup::new().set("STAFFAI_PROMPTS_DIR", prompts.display())).await
 }
 
-/// Waits until the configuration is like this.
+/// Awaits this state of the configuration.
 async fn configuration(world: &World, fits: impl Fn(&Value) -> bool) -> Value {
     loop {
         let configuration = world.json("/readyz").await.1["configuration"].clone();
@@ -28,7 +28,7 @@ async fn configuration(world: &World, fits: impl Fn(&Value) -> bool) -> Value {
     }
 }
 
-/// Asks in a channel and gives what the model was instructed.
+/// Asks in a channel and returns the model's instructions.
 async fn instructed(world: &World, channel: &str) -> String {
     world.answer_to(world.says("Ada", channel, "@staffai hello")).await;
     world.model.last().messages[0].1.clone()
@@ -79,7 +79,7 @@ fn a_channel_has_its_own_persona_and_its_threads_inherit_it() {
         let before = configuration(&world, |_| true).await;
         assert!(!instructed(&world, "random").await.contains("harbour"));
 
-        // A folder that appears while the bot runs.
+        // A folder that is created while the bot runs.
         write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a harbour master.");
         let with = configuration(&world, |now| now["version"] != before["version"]).await;
         assert!(instructed(&world, "random").await.starts_with("You are a harbour master."));
@@ -89,7 +89,7 @@ fn a_channel_has_its_own_persona_and_its_threads_inherit_it() {
         world.answer_to(said).await;
         assert!(world.model.last().shows("You are a harbour master."), "a thread inherits");
 
-        // A file that is edited, then one that is broken in each way.
+        // An edited file, then one that is invalid in each way.
         write(prompts.path(), &format!("channels/{random}/personality_prompt.txt"), "You are a lighthouse keeper.");
         let edited = configuration(&world, |now| now["version"] != with["version"]).await;
         for broken in [&b" \n "[..], b"\xff\xfe", &vec![b'x'; 300 * 1024]] {
@@ -103,7 +103,7 @@ fn a_channel_has_its_own_persona_and_its_threads_inherit_it() {
             configuration(&world, |now| now["rejected"].is_null()).await;
         }
 
-        // The folder goes, and its persona with it.
+        // Removing the folder removes its persona.
         std::fs::remove_dir_all(prompts.path().join("channels")).unwrap();
         configuration(&world, |now| now["version"] == before["version"]).await;
         assert!(!instructed(&world, "random").await.contains("lighthouse"));
@@ -155,7 +155,7 @@ fn so_it_is_to_those_who_wrote_while_the_bot_was_away() {
     });
 }
 
-/// Asks in a channel, and says yes to the call that waits.
+/// Asks in a channel, and approves the pending call.
 async fn approved(world: &World, who: &str, text: &str) -> String {
     let said = world.says(who, "general", text);
     let asked = world.asks("general").await;
@@ -164,10 +164,10 @@ async fn approved(world: &World, who: &str, text: &str) -> String {
     world.words_to(said).await
 }
 
-/// A bot whose model changes a section as it is told, in a channel with a persona of its own at Discord's door.
+/// A bot whose model edits a section as instructed, in a channel with its own persona at Discord's door.
 async fn editable(prompts: &Path) -> World {
     let setup = Setup::new();
-    // That there are super roles makes no operator of those who hold none.
+    // Members without a super role are no operators.
     let role = setup.service.seed.guilds[0].roles.iter().find(|role| role.name == "moderator").unwrap().id;
     let setup = setup
         .set("SUPER_ROLE_IDS", role)
@@ -228,7 +228,7 @@ fn operators_change_sections_of_prompts_and_take_it_back() {
     });
 }
 
-/// Asks the bot's own API as the operator; the status, and the body.
+/// Sends a request to the bot's API as the operator; returns status and body.
 async fn asks(world: &World, method: reqwest::Method, path: &str, body: Option<Value>) -> (u16, Value) {
     let url = format!("{}/api/v1/{path}", world.http());
     let request = reqwest::Client::new().request(method, url).bearer_auth(OPERATOR);

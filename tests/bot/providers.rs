@@ -1,4 +1,4 @@
-//! Tools of other processes, as members meet them: a provider comes and goes, and so does NATS.
+//! Tools of other processes: providers and NATS come and go.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -15,7 +15,7 @@ use crate::support::{Setup, World, story};
 /// A server that ends with the story.
 pub(crate) struct Nats(Child);
 
-/// A port of this machine that is free.
+/// Returns a free local port.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
 }
@@ -35,7 +35,7 @@ impl Drop for Nats {
     }
 }
 
-/// A provider that counts letters, until it is dropped.
+/// A provider that counts letters, until dropped.
 async fn counts_letters(url: &str) -> tokio::task::JoinHandle<()> {
     let client = async_nats::ConnectOptions::new().retry_on_initial_connect().connect(url).await.unwrap();
     let mut calls = client.subscribe("staffai.tools.call.desk").await.unwrap();
@@ -78,7 +78,7 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
     story(async {
         let port = free_port();
         let url = format!("nats://127.0.0.1:{port}");
-        // The bot is there before NATS is.
+        // The bot starts before NATS.
         let world = World::with(Setup::new().set("STAFFAI_NATS_URL", url.clone())).await;
         world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
         let nats = Nats::start(port);
@@ -92,7 +92,7 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
         let said = world.says("Ada", "general", "@staffai how many letters has tomato?");
         assert!(world.words_to(said).await.contains('6'));
 
-        // Without NATS the model is told so at once, and there is an answer.
+        // Without NATS the model gets an error at once, and there is an answer.
         drop(nats);
         tools_tell(&world, "(degraded)", true).await;
         let said = world.says("Ada", "general", "@staffai how many letters has potato?");
@@ -101,7 +101,7 @@ fn a_process_offers_a_tool_and_the_bot_outlives_it_and_nats() {
         let nats = Nats::start(port);
         tools_tell(&world, "**desk** (ready)", true).await;
 
-        // A provider that is silent is gone with its tools.
+        // A silent provider is removed with its tools.
         provider.abort();
         tools_tell(&world, "desk__letters", false).await;
         drop(nats);
@@ -120,7 +120,7 @@ async fn ask_on(client: &async_nats::Client, subject: &'static str, question: se
 }
 
 #[test]
-fn a_program_asks_over_nats_and_is_remembered_and_limited_like_anybody() {
+fn a_program_asks_over_nats_and_is_remembered_and_limited_like_a_member() {
     story(async {
         let port = free_port();
         let url = format!("nats://127.0.0.1:{port}");
@@ -187,7 +187,7 @@ fn three_hundred_requests_at_once_are_each_answered_or_refused() {
             let refused = |reply: &&serde_json::Value| reply["success"] == false;
             assert!(replies.iter().filter(refused).all(|reply| !reply["error"].as_str().unwrap().is_empty()));
         }
-        // Where no model answers, each of them is told so, however many there are in one place.
+        // Without a working model each of them gets an error, however many there are in one place.
         world.model.does(|_| Act::Status(400));
         let asked = (0..300).map(|number| {
             let question = json!({"channel": "lobby", "user": format!("v{number}"), "message": "hello"});
@@ -200,7 +200,7 @@ fn three_hundred_requests_at_once_are_each_answered_or_refused() {
     });
 }
 
-/// The longest pause that may be drawn.
+/// Always draws the longest pause.
 struct Unlucky;
 
 impl Dice for Unlucky {
@@ -231,7 +231,7 @@ fn requests_are_answered_within_seconds_after_a_long_outage_of_nats() {
     });
 }
 
-/// How long it takes until a request is answered.
+/// Returns the time until a request is answered.
 async fn answered_within(
     client: &async_nats::Client,
     question: &serde_json::Value,

@@ -1,4 +1,4 @@
-//! What the Python bot got wrong, where no other story tells it.
+//! Known defects of the Python bot that no other story covers.
 
 use crate::support::{World, story};
 
@@ -14,7 +14,7 @@ fn the_same_words_are_answered_again() {
 }
 
 #[test]
-fn typing_is_shown_to_nobody_who_did_not_ask() {
+fn typing_is_not_shown_to_members_who_did_not_ask() {
     story(async {
         let world = World::begin().await;
         let chat = world.says("Ada", "help", "nice weather today");

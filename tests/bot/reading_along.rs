@@ -1,4 +1,4 @@
-//! Clients of the terminal's door read along: one numbered stream of events for each session.
+//! Event streams of the terminal's door: one numbered stream per session.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::model::{Act, End};
 use crate::support::{SOON, Setup, World, story};
 
-/// Says something in a session; gives the id of the message.
+/// Submits a message to a session; returns its id.
 pub async fn submit(world: &World, session: &str, text: &str) -> String {
     let body = json!({"session": session, "text": text});
     let answer = reqwest::Client::new().post(format!("{}/api/v1/submit", world.http())).json(&body).send().await;
@@ -17,7 +17,7 @@ pub async fn submit(world: &World, session: &str, text: &str) -> String {
     answer.json::<Value>().await.unwrap()["message"].as_str().unwrap().to_owned()
 }
 
-/// The stream behind this number, as soon as the bot and the session are there.
+/// Opens the stream after this number, once the bot and the session are there.
 pub async fn connect(world: &World, session: &str, after: u64) -> reqwest::Response {
     let (client, url) = (reqwest::Client::new(), format!("{}/api/v1/stream/{session}", world.http()));
     loop {
@@ -28,7 +28,7 @@ pub async fn connect(world: &World, session: &str, after: u64) -> reqwest::Respo
     }
 }
 
-/// What a client that has `after` reads until the turn of this message is over.
+/// Returns the events after `after` until the turn of this message is over.
 pub async fn read(world: &World, session: &str, after: u64, message: &str) -> Vec<Value> {
     let (mut buffer, mut told) = (String::new(), Vec::new());
     let reading = async {
@@ -76,7 +76,7 @@ fn every_reader_of_a_session_gets_each_step_and_comes_back_where_it_was() {
         assert_eq!((drafted.as_str(), whole), (words, words));
         let numbers: Vec<u64> = told.iter().map(|event| event["number"].as_u64().unwrap()).collect();
         assert!(numbers.windows(2).all(|pair| pair[1] == pair[0] + 1), "{numbers:?}");
-        // A client that lost its connection behind the third event.
+        // A client that lost its connection after the third event.
         assert_eq!(read(&world, "one", numbers[2], &question).await, told[3..]);
         let help = submit(&world, "one", "/no_such_thing").await;
         let told = read(&world, "one", *numbers.last().unwrap(), &help).await;
@@ -112,7 +112,7 @@ fn an_answer_that_a_killed_process_owed_is_read_from_the_next_one() {
         process.kill();
         world.model.always(Act::says("The whole answer."));
         let _process = world.process("second").await;
-        // Numbers of the life before lie below those of this one.
+        // Numbers of the previous process are lower than those of this one.
         let told = read(&world, "one", 1, &question).await;
         assert_eq!(names(&told), ["missed", "accepted", "final", "done"]);
         assert_eq!(told[2]["text"], "The whole answer.");
@@ -148,7 +148,7 @@ fn a_client_waits_for_its_answer_and_looks_after_its_sessions() {
             said["messages"].as_array().unwrap().iter().filter_map(|line| line["text"].as_str()).collect();
         assert_eq!(texts, ["my cat is called Tom", "You said: my cat is called Tom"]);
 
-        // While one is answered, others are refused, or take its place.
+        // While one is being answered, others are refused or replace it.
         world.model.does(|ask| match ask.question() {
             "slow" => Act::SaysAfter(Duration::from_secs(15), "late".to_owned()),
             question => Act::says(format!("You said: {question}")),
@@ -160,7 +160,7 @@ fn a_client_waits_for_its_answer_and_looks_after_its_sessions() {
         assert_eq!(told["text"], "You said: quick", "{told}");
         assert_eq!(names(&read(&world, "one", 0, &slow).await).last(), Some(&"done"));
 
-        // What is ended is forgotten.
+        // A deleted session is forgotten.
         let client = reqwest::Client::new();
         let ended = client.delete(format!("{}/api/v1/sessions/one", world.http())).send().await.unwrap();
         assert_eq!(ended.status(), 204);

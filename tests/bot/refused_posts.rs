@@ -1,4 +1,4 @@
-//! Discord refuses some answers again and again: no other answer waits for them, and their members get a sign in time.
+//! Discord refuses some answers repeatedly: no other answer is delayed, and their members get a timely notice.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ const REACT: &str = "PUT /channels/{channel}/messages/{message}/reactions/{emoji
 /// The deadline of a turn here.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A model that repeats what it is asked, and a Discord that does not take the word "poison".
+/// A model that repeats the question, and a Discord that refuses the word "poison".
 async fn poisoned() -> World {
     let setup = Setup::new().set("STAFFAI_TURN__DEADLINE", "20s");
     let world = World::without_bot(setup).await;
@@ -21,14 +21,14 @@ async fn poisoned() -> World {
     world
 }
 
-/// Three mentions in one channel, of which the first gets an answer that Discord refuses.
+/// Three mentions in one channel; Discord refuses the answer to the first.
 fn asks(world: &World) -> (Said, Vec<Said>) {
     let poison = world.says("Ada", "general", "@staffai poison");
     let others = ["Ben", "Chloe"].map(|who| world.says(who, "general", "@staffai hello"));
     (poison, others.to_vec())
 }
 
-/// The parts of readiness that are not ready.
+/// Returns the parts of readiness that are not ready.
 async fn down(world: &World) -> (Value, Vec<String>) {
     let body = world.json("/readyz").await.1;
     let parts = body["parts"].as_array().cloned().unwrap_or_default();
@@ -63,7 +63,7 @@ fn an_answer_that_discord_always_refuses_delays_no_other_and_ends_in_an_apology(
 fn where_discord_takes_no_text_the_question_gets_a_reaction() {
     story(async {
         let world = poisoned().await;
-        // The body of every message.
+        // Matches every message.
         world.service.faults().refuse_text(Some(("", 500)));
         world.start().await;
         let begun = Instant::now();

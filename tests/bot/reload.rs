@@ -1,4 +1,4 @@
-//! Files that change while the bot runs, and the terminal as a second door.
+//! Configuration files that change while the bot runs, and the terminal as a second door.
 
 use std::time::Duration;
 
@@ -58,7 +58,7 @@ fn a_turn_keeps_the_prompt_that_it_began_with() {
         )
         .await;
         let before = configuration(&world, |_| true).await;
-        // The first answer takes long and cannot be used.
+        // The first answer takes long and is unusable.
         let musing = format!("<think>{}", "hmm ".repeat(40));
         let slow = Streamed { content: musing, piece: 4, pause: Duration::from_millis(250), end: End::Well };
         world.model.does(move |ask| if ask.number > 0 { Act::says("mended") } else { Act::Streams(slow.clone()) });
@@ -96,7 +96,7 @@ fn rows_that_a_reload_brings_are_shown_and_those_that_it_takes_away_are_not() {
     });
 }
 
-/// The model rows that `/readyz` names.
+/// Returns the model rows in `/readyz`.
 async fn models(world: &World) -> Vec<String> {
     let ready = world.json("/readyz").await.1;
     let parts = ready["parts"].as_array().cloned().unwrap_or_default();
@@ -147,7 +147,7 @@ fn the_terminal_talks_to_the_same_bot() {
         assert!(world.model.last().shows("heard: good morning"), "it remembers its session");
         let mut stranger = Client::new(world.http(), None, "s2".to_owned(), Manner::default()).unwrap();
         stranger.ask("hello", &mut Vec::new()).await.unwrap();
-        assert!(!world.model.last().shows("good morning"), "and nobody else's");
+        assert!(!world.model.last().shows("good morning"), "and no other member's");
         let mut told = Vec::new();
         for line in ["/new", "/no_such_thing", "what did I say?"] {
             client.ask(line, &mut told).await.unwrap();
@@ -210,7 +210,7 @@ fn a_model_row_that_is_added_or_disabled_is_in_force_within_seconds_and_after_a_
             told.contains("model deep") && told.contains("answered in") && told.contains("model deep tools"),
             "{told}"
         );
-        // A row that was made of a name alone becomes one of its own, and keeps what was known of its model.
+        // A row that existed only by its name becomes an entry of its own, and keeps what was known of its model.
         let (code, told) = staffai(&["model", "add", "scripted", "--set", "llm_call_timeout=9"]);
         assert!(code == Some(0) && told.contains("scripted was made from LITELLM_MODEL"), "{told}");
         let kept = std::fs::read_to_string(world.dir.path().join("data/model_rows.json")).unwrap();
@@ -221,7 +221,7 @@ fn a_model_row_that_is_added_or_disabled_is_in_force_within_seconds_and_after_a_
         );
         let (_, told) = staffai(&["model", "add", "scripted", "--set", "vision=true"]);
         assert!(!told.contains("was made"), "it is described now: {told}");
-        // What cannot be read is not written.
+        // An invalid entry is not written.
         for args in [&["model", "add", "deep", "--set", "temperature=9"][..], &["model", "enable", "no-such-row"]] {
             let (code, told) = staffai(args);
             assert!(code == Some(64) && told.contains("row"), "{args:?}: {told}");

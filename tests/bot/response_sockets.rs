@@ -37,14 +37,14 @@ impl Socket {
         self.0.send(Message::text(text.into())).await.unwrap();
     }
 
-    /// Asks for a response.
+    /// Requests a response.
     async fn asks(&mut self, more: Value) {
         let mut event = json!({"type": "response.create", "model": "scripted"});
         event.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         self.sends(event.to_string()).await;
     }
 
-    /// The next event; none when the socket is closed.
+    /// Returns the next event; `None` if the socket is closed.
     async fn hears(&mut self) -> Option<Value> {
         loop {
             match tokio::time::timeout(Duration::from_secs(30), self.0.next()).await.expect("in time")? {
@@ -55,7 +55,7 @@ impl Socket {
         }
     }
 
-    /// The events up to the end of a response, or the error in the place of it.
+    /// Returns the events of a response up to its end, or the error in its place.
     async fn answer(&mut self) -> Vec<Value> {
         let mut events = Vec::new();
         loop {
@@ -68,7 +68,7 @@ impl Socket {
         }
     }
 
-    /// The id of a response that is whole.
+    /// Returns the id of a completed response.
     async fn completed(&mut self) -> String {
         let events = self.answer().await;
         let last = events.last().unwrap();
@@ -79,7 +79,7 @@ impl Socket {
         last["response"]["id"].as_str().unwrap().to_owned()
     }
 
-    /// The status and code of an error in the place of a response.
+    /// Returns the status and code of an error in place of a response.
     async fn refused(&mut self) -> (u64, String) {
         let events = self.answer().await;
         let last = events.last().unwrap();
@@ -103,7 +103,7 @@ fn a_socket_answers_one_response_after_another_and_goes_on_from_the_last_one_in_
         let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
         world.model.always(Act::content(WORDS));
         let mut socket = Socket::open(&world, KEY, &[]).await.ok().unwrap();
-        // Nothing of these is kept in the store.
+        // None of these are stored.
         socket.asks(json!({"input": "My cat is called Tom.", "store": false, "instructions": "Be brief."})).await;
         let first = socket.completed().await;
         socket.asks(json!({"input": "Who is it?", "store": false, "previous_response_id": first})).await;
@@ -114,19 +114,19 @@ fn a_socket_answers_one_response_after_another_and_goes_on_from_the_last_one_in_
         // Only the last response is in memory.
         socket.asks(json!({"input": "?", "store": false, "previous_response_id": first})).await;
         assert_eq!(socket.refused().await, lost());
-        // A request that goes on from it and fails forgets it.
+        // A failed request that continues from it evicts it.
         socket.asks(json!({"input": "?", "previous_response_id": second, "temperature": 9})).await;
         assert_eq!(socket.refused().await.0, 400);
         socket.asks(json!({"input": "?", "store": false, "previous_response_id": second})).await;
         assert_eq!(socket.refused().await, lost());
-        // What is kept in the store is gone on from over other sockets too, and over this one after a failure.
+        // A stored response can be continued over other sockets, and over this one after a failure.
         socket.asks(json!({"input": "My dog is called Rex."})).await;
         let kept = socket.completed().await;
         let mut other = Socket::open(&world, KEY, &[]).await.ok().unwrap();
         other.asks(json!({"input": "Who is it?", "previous_response_id": kept})).await;
         other.completed().await;
         assert!(world.model.last().talk().starts_with("user: My dog is called Rex."));
-        // A conversation that is only prepared asks no model.
+        // Preparing a conversation asks no model.
         let calls = world.model.calls();
         socket.asks(json!({"input": [], "generate": false, "store": false, "instructions": "Be brief."})).await;
         let warm = socket.completed().await;
@@ -178,13 +178,9 @@ fn what_a_socket_does_not_take_is_an_error_of_its_own_and_what_is_too_long_close
     story(async {
         let world = begin(Setup::new().set("STAFFAI_API_KEYS", KEY)).await;
         world.model.always(Act::content(WORDS));
-        assert_eq!(Socket::open(&world, "sk-of-nobody", &[]).await.err(), Some(401));
+        assert_eq!(Socket::open(&world, "sk-unknown", &[]).await.err(), Some(401));
         let foreign = [("origin", "https://evil.example")];
-        assert_eq!(
-            Socket::open(&world, "sk-of-nobody", &foreign).await.err(),
-            Some(403),
-            "pages of other sites may not"
-        );
+        assert_eq!(Socket::open(&world, "sk-unknown", &foreign).await.err(), Some(403), "pages of other sites may not");
         let plain = reqwest::Client::new().get(format!("{}/v1/responses", world.http())).bearer_auth(KEY);
         let plain = plain.send().await.unwrap();
         assert_eq!((plain.status().as_u16(), &plain.headers()["allow"]), (405, &"POST".parse().unwrap()));
@@ -288,13 +284,13 @@ fn long_names_of_calls_and_many_references_take_no_more_than_their_bound() {
         let said = "x".repeat(20_000);
         world.model.always(Act::content(&said));
         let mut socket = Socket::open(&world, KEY, &[]).await.ok().unwrap();
-        // Names of calls are told to a model as text is: two of them are more than a conversation may hold.
+        // Ids of calls count as text: two of them exceed the bound of a conversation.
         let found = json!([{"type": "function_call_output", "call_id": "c".repeat(600_000), "output": ""}]);
         socket.asks(json!({"input": found, "generate": false, "store": false})).await;
         let warm = socket.completed().await;
         socket.asks(json!({"input": found, "generate": false, "store": false, "previous_response_id": warm})).await;
         assert_eq!(socket.refused().await.0, 413);
-        // A thousand empty messages are as many as one may go on from.
+        // A thousand empty messages are the maximum of a conversation that can be continued.
         let empty = json!(vec![json!({"role": "user", "content": ""}); 600]);
         let mut last = json!(null);
         for _ in 0..2 {
@@ -303,7 +299,7 @@ fn long_names_of_calls_and_many_references_take_no_more_than_their_bound() {
         }
         socket.asks(json!({"input": empty, "generate": false, "store": false, "previous_response_id": last})).await;
         assert_eq!(socket.refused().await.0, 400);
-        // Each reference is short, and stands for a long answer.
+        // Each reference is short, but stands for a long answer.
         socket.asks(json!({"input": "hello"})).await;
         let kept = socket.completed().await;
         let named = json!({"type": "item_reference", "id": kept.replace("resp_", "msg_")});

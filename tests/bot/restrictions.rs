@@ -1,4 +1,4 @@
-//! Who is restricted, where they are answered, how it ends; and what we ourselves may do where.
+//! Restrictions of members: their place, begin and end; and the bot's own permissions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use store::resilient::Resilient;
 
 use crate::support::{Said, Setup, World, story};
 
-/// A role for restricted members, who are answered in the channel random; records are looked at every second.
+/// A role for restricted members, who are answered in the channel random; records are checked every second.
 fn setup() -> Setup {
     let setup = Setup::new();
     let guild = &setup.service.seed.guilds[0];
@@ -30,7 +30,7 @@ fn role(world: &World, name: &str) -> RoleId {
     world.service.guilds()[0].roles.iter().find(|role| role.name == name).unwrap().id
 }
 
-/// The moderator gives the role for restricted members or takes it.
+/// Gives or removes the role for restricted members as the moderator.
 fn restricts(world: &World, who: &str, held: bool) {
     let (chloe, member) = (world.member("Chloe"), world.member(who));
     assert!(world.service.sets_role(chloe, member, role(world, "restricted"), held));
@@ -41,12 +41,12 @@ fn is_restricted(world: &World, who: UserId) -> bool {
     world.service.members().iter().any(|member| member.id == who && member.roles.contains(&restricted))
 }
 
-/// What the bot itself did to roles: it always says why.
+/// Returns the bot's changes of roles, each of which has a reason.
 fn deeds(world: &World) -> Vec<RoleChange> {
     world.service.role_changes().into_iter().filter(|change| change.reason.is_some()).collect()
 }
 
-/// The end of a restriction as the store keeps it, written while no bot runs.
+/// Stores the end of a restriction, while no bot runs.
 async fn record(world: &World, who: UserId, ends_in: i64) {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
@@ -57,7 +57,7 @@ async fn record(world: &World, who: UserId, ends_in: i64) {
     store.close(Duration::from_secs(10)).await;
 }
 
-/// The records of restrictions that are left, once no bot runs.
+/// Returns the stored restrictions, while no bot runs.
 async fn records(world: &World) -> Vec<String> {
     let data = world.dir.path().join("data");
     let opener = Opener::new(&data, Arc::new(SystemClock));
@@ -67,7 +67,7 @@ async fn records(world: &World) -> Vec<String> {
     rows.into_iter().map(|(key, _)| key).collect()
 }
 
-// === Where they are answered ===
+// === The place of answers ===
 
 #[test]
 fn a_restricted_member_is_answered_in_one_channel_and_told_so_once_elsewhere() {
@@ -78,7 +78,7 @@ fn a_restricted_member_is_answered_in_one_channel_and_told_so_once_elsewhere() {
         let random = world.channel("random");
         let told = world.answer_to(first).await;
         assert_eq!(told.content, format!("Please go to <#{random}>, Ada, until a moderator lifts it."));
-        assert_eq!(told.mentions, [], "nobody is notified");
+        assert_eq!(told.mentions, [], "no member is notified");
         for (channel, text) in [("general", "@staffai hello?"), ("help", "@staffai"), ("help", "@staffai why not?")] {
             let again = world.says("Ada", channel, text);
             world.ignores(again).await;
@@ -156,7 +156,7 @@ fn exempt_members_are_never_restricted() {
     });
 }
 
-// === How it ends ===
+// === The end ===
 
 #[test]
 fn what_ended_while_the_bot_was_away_is_lifted_at_the_start() {
@@ -168,7 +168,7 @@ fn what_ended_while_the_bot_was_away_is_lifted_at_the_start() {
         let (ada, ben, chloe) = (world.member("Ada"), world.member("Ben"), world.member("Chloe"));
         record(&world, ada, -3600).await;
         record(&world, ben, 3600).await;
-        // Chloe lost the role meanwhile, and the last one left.
+        // Chloe lost the role meanwhile, and the last member left.
         record(&world, chloe, -60).await;
         record(&world, UserId(4711), -60).await;
         world.start().await;
@@ -209,7 +209,7 @@ fn a_missing_right_is_told_to_moderators_and_the_end_comes_once_it_is_there() {
     });
 }
 
-// === What we ourselves may do ===
+// === The bot's permissions ===
 
 #[test]
 fn where_the_bot_may_not_write_no_token_is_spent() {
@@ -234,7 +234,7 @@ fn where_the_bot_may_not_write_no_token_is_spent() {
 }
 
 #[test]
-fn a_role_of_the_bot_opens_what_is_closed_for_everyone() {
+fn a_role_of_the_bot_opens_what_is_closed_for_all_members() {
     story(async {
         let world = World::begin().await;
         let (guild, help) = (world.service.guilds()[0].id, world.channel("help"));
@@ -269,7 +269,7 @@ fn without_the_right_to_read_back_the_answer_is_no_reply() {
     });
 }
 
-// === How it begins ===
+// === The begin ===
 
 #[test]
 fn a_broken_limit_restricts_once_and_the_restriction_ends_by_itself() {

@@ -1,4 +1,4 @@
-//! Sessions over the bot's own API: whose they are, and what is kept of them.
+//! Sessions over the bot's API: their ownership and retention.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use crate::model::{Act, End};
 use crate::process::program;
 use crate::support::{Setup, World, story};
 
-/// The key of the one who operates the bot.
+/// The operator's key.
 const OPERATOR: &str = "sk-of-the-house";
 
-/// Runs a command of the program in the world's folder; gives what it printed.
+/// Runs a command of the program in the world's folder; returns its output.
 fn staffai(world: &World, args: &[&str]) -> String {
     let mut command = program(world.dir.path(), &world.variables(&[]));
     let done = command.args(args).stdin(Stdio::null()).output().unwrap();
@@ -20,7 +20,7 @@ fn staffai(world: &World, args: &[&str]) -> String {
     String::from_utf8(done.stdout).unwrap().trim().to_owned()
 }
 
-/// Somebody with a key.
+/// A client with a key.
 struct Client<'a> {
     world: &'a World,
     key: String,
@@ -133,7 +133,7 @@ fn sessions_belong_to_a_key_and_outlive_a_kill_with_all_that_was_said() {
         assert_eq!(told["status"], "complete", "{told}");
         let told = ci.says("main", "hi").await;
         assert_eq!(told["status"], "complete", "{told}");
-        // Each sees their own, and limits are those of the key, in whichever session.
+        // Each sees their own sessions, and limits are per key over all sessions.
         assert_eq!(laptop.sessions().await.len(), 2);
         assert_eq!(ci.sessions().await, [("main".to_owned(), 103)]);
         assert_eq!(operator.sessions().await.len(), 3);
@@ -165,7 +165,7 @@ fn sessions_belong_to_a_key_and_outlive_a_kill_with_all_that_was_said() {
         world.becomes("ready").await;
         assert_eq!(laptop.sessions().await, [("cats".to_owned(), 101)]);
         assert_eq!(laptop.texts("cats").await.len(), 4);
-        // What was said goes when its owner wishes to be forgotten.
+        // Messages are deleted on their owner's request.
         let told = laptop.says("cats", "/forget").await;
         assert_eq!(told["status"], "complete", "{told}");
         assert!(told["text"].as_str().is_some_and(|text| !text.is_empty()), "{told}");
@@ -225,7 +225,7 @@ fn an_answer_that_was_whole_before_a_kill_is_read_after_it() {
         process.kill();
         let _process = world.process("second").await;
         world.becomes("ready").await;
-        // This reader lost its connection behind the first event.
+        // This reader lost its connection after the first event.
         let again = crate::reading_along::read(&world, "one", told[0]["number"].as_u64().unwrap(), &message).await;
         let names: Vec<&str> = again.iter().map(|event| event["event"].as_str().unwrap()).collect();
         assert_eq!(names, ["missed", "final", "done"]);
@@ -316,7 +316,7 @@ fn a_statement_is_run_by_the_tool_and_its_results_are_told() {
         let text = told["text"].as_str().unwrap();
         assert!(told["status"] == "complete" && text.contains("rope") && !text.contains("tea"), "{told}");
         assert!(told.get("said").is_none(), "nothing was answered in front of it: {told}");
-        // What may not be read is a result as well, which says so.
+        // A refused statement is a result that says so.
         let told = client.says("one", "!db SELECT word FROM secret").await;
         let text = told["text"].as_str().unwrap();
         assert!(told["status"] == "complete" && text.contains("secret") && !text.contains("canary"), "{told}");
@@ -326,7 +326,7 @@ fn a_statement_is_run_by_the_tool_and_its_results_are_told() {
     });
 }
 
-/// A command that fails behind another one tells what was done before it.
+/// Checks that a failed command reports those before it.
 async fn fails_in_the_middle(operator: &Client<'_>) {
     let body = json!({"session": "one", "text": "!model deep\n!model wide\nhello", "wait": true});
     let (status, told) = operator.asks(reqwest::Method::POST, "submit", Some(body)).await;
@@ -361,7 +361,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
 
         fails_in_the_middle(&operator).await;
 
-        // What is not understood or not allowed reaches no model.
+        // An invalid or forbidden command reaches no model.
         let calls = world.model.calls();
         for (client, text, status, named) in [
             (&operator, "@wide hello", 400, "scripted, deep"),
@@ -382,7 +382,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         assert!(said.contains("deep") && told["status"] == "complete", "{told}");
         let asked = world.model.last();
         assert!(asked.body["model"] == "deep-model" && !asked.talk().contains("Tom"), "{}", asked.talk());
-        // Submitted again it is the same message, and its commands are not run again.
+        // A repeated submission is the same message, and its commands do not run again.
         let submits = async |session: &str, text: &str| -> Value {
             let body = json!({"session": session, "text": text, "wait": true});
             let url = format!("{}/api/v1/submit", world.http());
@@ -393,7 +393,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
             let told = submits("two", "!model scripted\nhello").await;
             assert_eq!(told["said"].is_string(), said, "{told}");
         }
-        // Statements are for the model, in their order, and once.
+        // Statements go to the model, in order and once.
         let calls = world.model.calls();
         let statements = "!db select 1\n!db select 2\nthanks";
         let [first, again] = [submits("three", statements).await, submits("three", statements).await];
@@ -402,7 +402,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
         let asked = world.model.last();
         let [one, two, thanks] = ["select 1", "select 2", "thanks"].map(|part| asked.question().find(part));
         assert!(one.is_some() && one < two && two < thanks, "{}", asked.question());
-        // What an operator changes of a row is kept, and in force within seconds.
+        // An operator's change of a row is stored, and in force within seconds.
         operator.says("one", "!llm_timeout deep 7").await;
         loop {
             let rows = operator.gets("models").await;
@@ -423,7 +423,7 @@ fn commands_in_front_of_a_message_run_in_order_and_another_row_answers_one_turn(
 }
 
 #[test]
-fn whatever_refuses_a_request_tells_it_in_the_form_of_its_path() {
+fn every_refusal_has_the_form_of_its_path() {
     story(async {
         let world = World::with(patient().set("STAFFAI_API_KEYS", OPERATOR)).await;
         let client = reqwest::Client::new();
@@ -547,7 +547,7 @@ fn one_question_for_a_script_prints_the_answer_alone() {
         assert_eq!(chat(&["--once", "hello"], "").await, (Some(0), "You said: hello\n".to_owned()));
         let (code, told) = chat(&["--once", "what is this?", "--session", "look"], "a boat\n").await;
         assert!(code == Some(0) && told.starts_with("You said: what is this?") && told.contains("a boat"), "{told}");
-        // A conversation goes on in it, by its number.
+        // Attaches to a session by its number.
         let (code, told) = chat(&[], "!session 102 attach\nand now?\n!nonsense\n/quit\n").await;
         for part in ["you: what is this?", "in session 102 look", "You said: and now?", "there is no command !nonsense"]
         {

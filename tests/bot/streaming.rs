@@ -1,4 +1,4 @@
-//! Members read along while an answer is being written.
+//! Members see an answer while it is being written.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::model::{Act, End};
 use crate::support::{SOON, Said, Setup, World, story};
 
-/// How much earlier than a second after the last one an edit may arrive: requests do not all travel equally fast.
+/// Tolerance of the interval of one second between edits: request latencies vary.
 const SLACK: Duration = Duration::from_millis(100);
 
-/// What a channel showed of one message, and when.
+/// A state of a message in a channel, and its time.
 #[derive(Debug)]
 struct Shown {
     at: Instant,
@@ -26,7 +26,7 @@ struct Shown {
     edit: bool,
 }
 
-/// Writes down everything that the bot shows.
+/// Records everything that the bot shows.
 fn watch(world: &World) -> tokio::task::JoinHandle<Vec<Shown>> {
     let (bot, mut changes) = (world.service.bot(), world.service.subscribe());
     tokio::spawn(async move {
@@ -40,7 +40,7 @@ fn watch(world: &World) -> tokio::task::JoinHandle<Vec<Shown>> {
     })
 }
 
-/// The next message that was written or edited; none after the first deletion, which ends the watching.
+/// Returns the next message that was created or edited; `None` after the first deletion, which ends the recording.
 async fn next(changes: &mut Receiver<Change>) -> Option<(Message, bool)> {
     loop {
         match changes.recv().await.expect("nothing was missed") {
@@ -52,20 +52,20 @@ async fn next(changes: &mut Receiver<Change>) -> Option<(Message, bool)> {
     }
 }
 
-/// Ends the watching: what was shown.
+/// Ends the recording and returns it.
 async fn seen(world: &World, watching: tokio::task::JoinHandle<Vec<Shown>>) -> Vec<Shown> {
     let last = world.says("Ada", "random", "the end");
     world.service.deletes(last.channel, last.id);
     watching.await.unwrap()
 }
 
-/// Waits until the answer reads so.
+/// Waits until the answer has this text.
 async fn finished(world: &World, said: Said, words: &str) {
     world.until("the whole answer", || (world.answers(said).first()?.content == words).then_some(())).await;
 }
 
 fn no_edits_within_a_second(shown: &[Shown]) {
-    // The edit that finishes an answer waits for no draft.
+    // The edit that finishes an answer is not delayed by drafts.
     let edits: Vec<&Shown> = shown.iter().filter(|shown| shown.edit && shown.text != TALK).collect();
     for (index, edit) in edits.iter().enumerate() {
         if let Some(before) = edits[..index].iter().rev().find(|before| before.channel == edit.channel) {
@@ -74,10 +74,10 @@ fn no_edits_within_a_second(shown: &[Shown]) {
     }
 }
 
-/// About three seconds of talk with a program in the middle.
+/// A text of about three seconds with a code block in the middle.
 const TALK: &str = "Here is how it goes, step by step, with a program: \n```python\nfor number in range(10):\n    print('👩‍👩‍👧 says', number)\n    # and one more line for good measure\n```\nand that is all there is to it, really, é\u{301} 🇩🇪.";
 
-/// A world in which answers may take their time.
+/// A world with long timeouts.
 fn patient() -> Setup {
     Setup::new().set("STAFFAI_LLM__TIMEOUT", "10s").set("STAFFAI_TURN__DEADLINE", "20s")
 }
@@ -88,7 +88,7 @@ fn talk(pieces: u32) -> Act {
 }
 
 #[test]
-fn an_answer_grows_before_everybodys_eyes() {
+fn an_answer_grows_in_the_channel() {
     story(async {
         let world = World::with(patient()).await;
         let watching = watch(&world);
@@ -143,7 +143,7 @@ fn six_members_in_one_channel_do_not_wait_for_each_other() {
     story(async {
         let world = World::begin().await;
         world.crowd(6);
-        // Four tenths of a second, so that some of each is shown before its end.
+        // 0.4 s, so that a part of each is shown before its end.
         world.model.always(Act::streams("It is twenty past five by now.", 3, Duration::from_millis(40), End::Well));
         let begun = Instant::now();
         let said: Vec<Said> = (0..6).map(|n| world.says(&format!("member-{n}"), "general", "@staffai time?")).collect();
@@ -213,7 +213,7 @@ fn a_long_answer_goes_on_in_further_messages() {
 #[test]
 fn a_stream_that_breaks_keeps_its_words_and_apologises() {
     story(async {
-        let words = "The first half stands here, but of the second half nobody will ever read a word.";
+        let words = "The first half stands here, but the second half will never be read by any member.";
         for end in [End::ErrorAfter(12), End::CutAfter(12), End::SilenceAfter(12)] {
             let world = World::begin().await;
             world.model.always(Act::streams(words, 5, Duration::from_millis(40), end.clone()));
@@ -237,10 +237,10 @@ fn a_stream_that_breaks_keeps_its_words_and_apologises() {
     });
 }
 
-/// A row, and the one that goes on when it breaks off, both at the scripted model's address.
+/// A row and its fallback, both at the scripted model's address.
 const ROWS: &str = r#"{"models": {"first": {"fallback": ["second"]}, "second": {}}}"#;
 
-/// What both rows would say, and the part of it that the member was shown when a row is asked for the rest.
+/// The answer of both rows, and the part of it that is shown when the second row takes over.
 const HALVES: &str = "The first half stands here, and of the second half another row writes every single word to its end. So long a text \
                       is shown while it grows, also where it is continued: the member reads on where the row before broke off, and sees \
                       neither the beginning once more nor a gap, until the last word of the whole answer stands there as well.";
@@ -378,7 +378,7 @@ fn a_post_that_is_still_on_its_way_when_the_answer_comes_is_finished_by_edit() {
     });
 }
 
-/// Breaks an actor at its next message, once armed.
+/// Fails an actor at its next message, once armed.
 struct Armed {
     path: &'static str,
     armed: AtomicBool,
@@ -390,7 +390,7 @@ impl Faults for Armed {
     }
 }
 
-/// One answer is half written when this actor panics.
+/// Panics this actor in the middle of an answer.
 fn breaks(path: &'static str) {
     story(async move {
         let faults = Arc::new(Armed { path, armed: AtomicBool::new(false) });

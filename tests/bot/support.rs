@@ -31,17 +31,17 @@ use tokio::time::Instant;
 use crate::model::Model;
 use crate::process::Process;
 
-/// The longest any story may take.
+/// Timeout of a story.
 const STORY: Duration = Duration::from_secs(120);
-/// The longest wait for something to be said.
+/// Timeout of a message.
 pub const SOON: Duration = Duration::from_secs(30);
-/// How long a channel is watched for a second answer that must not come.
+/// Time in which a channel is checked for a second answer that must not come.
 const CALM: Duration = Duration::from_millis(150);
 
-/// Nothing is known of the scripted model.
+/// No facts about the scripted model.
 const MODELS: &str = r#"{"models": {}}"#;
 
-/// Runs one story on its own runtime, within [`STORY`].
+/// Runs one story on its own runtime, with the timeout [`STORY`].
 pub fn story(told: impl Future<Output = ()>) {
     static PROVIDER: OnceLock<()> = OnceLock::new();
     PROVIDER.get_or_init(|| {
@@ -56,16 +56,16 @@ pub fn story(told: impl Future<Output = ()>) {
     assert!(ended.is_ok(), "the story took longer than {STORY:?}");
 }
 
-/// With `BOT_LOG=debug` in the environment the log of the bots in this process is shown.
+/// Shows the log of the bots in this process if `BOT_LOG` is set, for example to `debug`.
 #[expect(clippy::disallowed_methods, reason = "a person who runs the tests asks for it")]
 fn show_log() {
     if let Ok(filter) = std::env::var("BOT_LOG") {
-        // The first story has set it up for all.
+        // Another story may have set it up.
         let _ = tracing_subscriber::fmt().with_env_filter(filter).with_ansi(false).try_init();
     }
 }
 
-/// What is special about a world. The rest is quick and plain.
+/// The options of a world; the defaults are fast and simple.
 pub struct Setup {
     pub env: BTreeMap<String, String>,
     pub service: Options,
@@ -94,10 +94,10 @@ impl Setup {
             ("STAFFAI_TURN__DEADLINE", "5s"),
             ("STAFFAI_DRAIN_SECONDS", "5"),
             ("DISCORD_REQUESTS_PER_SECOND", "0"),
-            // Only stories about them want these.
+            // Off, except in stories about interjections.
             ("RESPONSE_CHANCE", "0"),
             ("ACTIVITY_UPDATE_INTERVAL_SECONDS", "0"),
-            // Few stories are about the limits of members, and many have one who asks a lot.
+            // High, since many stories have one member who asks a lot.
             ("RATE_LIMIT_COUNT", "1000"),
             ("TOKEN_RATE_LIMIT_COUNT", "1000000000"),
             ("LOG_FORMAT", "json"),
@@ -106,31 +106,31 @@ impl Setup {
         Self { env, service, faults: Arc::new(NoFaults), dice: Arc::new(SystemDice), clock: Arc::new(SystemClock) }
     }
 
-    /// A variable of the environment.
+    /// Sets an environment variable.
     pub fn set(mut self, name: &str, value: impl std::fmt::Display) -> Self {
         self.env.insert(name.to_owned(), value.to_string());
         self
     }
 
-    /// Failure from within.
+    /// Sets internal failures.
     pub fn faults(mut self, faults: Arc<dyn Faults>) -> Self {
         self.faults = faults;
         self
     }
 
-    /// Chance as the story wants it.
+    /// Sets the dice.
     pub fn dice(mut self, dice: Arc<dyn Dice>) -> Self {
         self.dice = dice;
         self
     }
 
-    /// Another time than the machine's.
+    /// Sets the clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self
     }
 
-    /// Discord's own budgets in place of boundless ones.
+    /// Uses Discord's own rate limits instead of none.
     pub fn real_budgets(mut self) -> Self {
         self.service.budgets = Budgets::default();
         self.env.remove("DISCORD_REQUESTS_PER_SECOND");
@@ -138,7 +138,7 @@ impl Setup {
     }
 }
 
-/// A log that has one line of each turn, and drops nothing by itself.
+/// A log with one line per turn, which drops nothing.
 struct OneLine;
 
 impl TurnLog for OneLine {
@@ -151,14 +151,14 @@ impl TurnLog for OneLine {
     fn forget_before(&self, _moment: Timestamp) {}
 }
 
-/// A message that somebody wrote.
+/// A message of a member.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
     pub id: MessageId,
     pub channel: ChannelId,
 }
 
-/// The service, the model, the bot, and who is there.
+/// The service, the model, the bot, and the members.
 pub struct World {
     pub service: Service,
     pub model: Model,
@@ -185,19 +185,19 @@ enum How {
 }
 
 impl World {
-    /// A world whose bot is connected.
+    /// Starts a world whose bot is connected.
     pub async fn begin() -> Self {
         Self::with(Setup::new()).await
     }
 
-    /// The same with something special.
+    /// The same with options.
     pub async fn with(setup: Setup) -> Self {
         let world = Self::without_bot(setup).await;
         world.start().await;
         world
     }
 
-    /// A world in which the bot does not run yet.
+    /// Starts a world without a running bot.
     pub async fn without_bot(setup: Setup) -> Self {
         let Setup { mut env, service, faults, dice, clock } = setup;
         let service = Service::start(service).await.unwrap();
@@ -271,7 +271,7 @@ impl World {
         assert_eq!(self.end(How::Stop).await.0, Ended::Told);
     }
 
-    /// Lets the bot finish what it has begun. True when nothing was left.
+    /// Drains the bot. Returns true if nothing was left.
     pub async fn drain(&self) -> bool {
         let (ended, finished) = self.end(How::Drain).await;
         assert_eq!(ended, Ended::Told);
@@ -308,7 +308,7 @@ impl World {
         Process::start(self.dir.path(), name, &self.variables(changes))
     }
 
-    /// The variables of the bot with these changes; an empty value removes one.
+    /// Returns the variables of the bot with these changes; an empty value removes one.
     pub fn variables(&self, changes: &[(&str, &str)]) -> BTreeMap<String, String> {
         let mut env = self.env.clone();
         for (name, value) in changes {
@@ -321,7 +321,7 @@ impl World {
         env
     }
 
-    // === Who is there ===
+    // === Members ===
 
     pub fn channel(&self, name: &str) -> ChannelId {
         self.service.channels().iter().find(|channel| channel.name == name).expect("a channel").id
@@ -331,7 +331,7 @@ impl World {
         self.service.members().iter().find(|member| member.name == name).expect("a member").id
     }
 
-    /// More members, named `member-0` and so on.
+    /// Adds members named `member-0` and so on.
     pub fn crowd(&self, many: u64) {
         let guild = self.service.guilds()[0].id;
         for number in 0..many {
@@ -346,12 +346,12 @@ impl World {
 
     // === The chat ===
 
-    /// Somebody writes; `@Name` mentions.
+    /// Writes as a member; `@Name` mentions.
     pub fn says(&self, who: &str, channel: &str, text: &str) -> Said {
         self.writes(who, self.channel(channel), text, None)
     }
 
-    /// Somebody writes and sends files along.
+    /// Writes as a member, with files.
     pub fn sends(&self, who: &str, channel: &str, text: &str, files: &[(&str, &str, &[u8])]) -> Said {
         let files = files.iter().map(|(name, kind, bytes)| File {
             name: (*name).to_owned(),
@@ -365,13 +365,13 @@ impl World {
         Said { id: sent.expect("the channel exists").id, channel }
     }
 
-    /// Somebody answers a message.
+    /// Replies to a message.
     pub fn replies(&self, who: &str, to: impl Into<Said>, text: &str) -> Said {
         let to = to.into();
         self.writes(who, to.channel, text, Some(to.id))
     }
 
-    /// Somebody writes into any channel.
+    /// Writes to any channel.
     pub fn writes(&self, who: &str, channel: ChannelId, text: &str, reply_to: Option<MessageId>) -> Said {
         let members = self.service.members();
         let author = members.iter().find(|member| member.name == who).expect("a member").id;
@@ -386,7 +386,7 @@ impl World {
         Said { id, channel }
     }
 
-    /// The bot's next message in a channel.
+    /// Returns the bot's next message in a channel.
     pub async fn hears(&self, channel: &str) -> Message {
         let channel = self.channel(channel);
         let message = self
@@ -399,28 +399,28 @@ impl World {
         message
     }
 
-    /// Everything the bot said in a channel.
+    /// Returns the bot's messages in a channel.
     pub fn spoken(&self, channel: ChannelId) -> Vec<Message> {
         let bot = self.service.bot();
         self.service.messages(channel).into_iter().filter(|message| message.author == bot).collect()
     }
 
-    /// The bot's replies to a message so far.
+    /// Returns the bot's replies to a message so far.
     pub fn answers(&self, said: Said) -> Vec<Message> {
         self.spoken(said.channel).into_iter().filter(|message| message.reply_to == Some(said.id)).collect()
     }
 
-    /// The one reply to a message.
+    /// Awaits the only reply to a message.
     pub async fn answer_to(&self, said: Said) -> Message {
         self.until("an answer", || self.answers(said).into_iter().next()).await
     }
 
-    /// The words of the one reply to a message.
+    /// Awaits the text of the only reply to a message.
     pub async fn words_to(&self, said: Said) -> String {
         self.answer_to(said).await.content
     }
 
-    /// Each of these is answered exactly once.
+    /// Checks that each of these is answered exactly once.
     pub async fn all_answered(&self, said: &[Said], within: Duration) {
         let deadline = Instant::now() + within;
         loop {
@@ -443,7 +443,7 @@ impl World {
         self.check_once();
     }
 
-    /// This message gets no answer, while a later one does.
+    /// Checks that this message gets no answer, while a later one does.
     pub async fn ignores(&self, said: Said) {
         let later = self.says("Chloe", "random", "@staffai still there?");
         self.answer_to(later).await;
@@ -451,7 +451,7 @@ impl World {
         assert_eq!(self.answers(said), [], "it should not have been answered");
     }
 
-    /// Waits until `look` finds something, while the bot lives.
+    /// Waits until `look` returns a value, while the bot runs.
     pub async fn until<T>(&self, what: &str, mut look: impl FnMut() -> Option<T>) -> T {
         let deadline = Instant::now() + SOON;
         let mut changes = self.service.subscribe();
@@ -461,19 +461,19 @@ impl World {
             }
             self.check_alive();
             assert!(Instant::now() < deadline, "waited in vain for {what}");
-            // Not all that is waited for changes the chat.
+            // Not every awaited change is in the chat.
             let _ = tokio::time::timeout(Duration::from_millis(20), changes.recv()).await;
         }
     }
 
-    // === What an operator sees ===
+    // === The operators' view ===
 
-    /// Where the bot's own pages are.
+    /// Returns the address of the bot's HTTP service.
     pub fn http(&self) -> String {
         format!("http://{}", self.http)
     }
 
-    /// An answer of the bot's own pages: status and body.
+    /// Requests a page of the bot; returns status and body.
     pub async fn get(&self, path: &str) -> (u16, String) {
         let url = format!("http://{}{path}", self.http);
         let deadline = Instant::now() + SOON;
@@ -486,7 +486,7 @@ impl World {
         }
     }
 
-    /// Waits until a page of the bot tells something.
+    /// Waits until `told` accepts a page of the bot.
     pub async fn until_told<T>(&self, path: &str, told: impl Fn(&Value) -> Option<T>) -> T {
         let deadline = Instant::now() + SOON;
         loop {
@@ -499,13 +499,13 @@ impl World {
         }
     }
 
-    /// The same, read as JSON.
+    /// The same, parsed as JSON.
     pub async fn json(&self, path: &str) -> (u16, Value) {
         let (status, body) = self.get(path).await;
         (status, serde_json::from_str(&body).unwrap_or_else(|error| panic!("{path}: {error}: {body}")))
     }
 
-    /// Waits until `/readyz` says this.
+    /// Waits until `/readyz` has this status.
     pub async fn becomes(&self, status: &str) -> Value {
         let deadline = Instant::now() + Duration::from_secs(25);
         loop {
@@ -518,7 +518,7 @@ impl World {
         }
     }
 
-    /// Restarts of each actor, by path; those of conversations are not told.
+    /// Returns the restarts of each actor, by path, without conversations.
     pub async fn restarts(&self) -> BTreeMap<String, u64> {
         let (_, tree) = self.json("/api/v1/tree").await;
         let mut restarts = BTreeMap::new();
@@ -526,7 +526,7 @@ impl World {
         restarts
     }
 
-    // === What must always hold ===
+    // === Invariants ===
 
     fn replies_by_trigger(&self) -> HashMap<MessageId, usize> {
         let bot = self.service.bot();
@@ -573,8 +573,8 @@ impl From<&Said> for Said {
     }
 }
 
-/// The settings that these variables make. They are read from maps, and a file or folder that they name must be in theirs; the bot
-/// reads its files from the disk.
+/// Returns the settings for these variables, from memory. Files and folders that they name must be in the maps; the bot
+/// reads its files from disk.
 pub fn settings_of(env: &BTreeMap<String, String>) -> Settings {
     let named = ["STAFFAI_PROMPTS_DIR", "STAFFAI_MODELS"].iter().filter_map(|name| env.get(*name));
     let files = named.map(|path| (std::path::PathBuf::from(path), String::new())).collect();
@@ -590,7 +590,7 @@ fn collect(node: &Value, restarts: &mut BTreeMap<String, u64>) {
     }
 }
 
-/// The metrics of this process are one page for all stories.
+/// The metrics of this process, which all stories share.
 fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
     type Page = Arc<dyn Fn() -> String + Send + Sync>;
     static PAGE: OnceLock<Page> = OnceLock::new();
@@ -600,7 +600,7 @@ fn metrics() -> Arc<dyn Fn() -> String + Send + Sync> {
     }))
 }
 
-/// A loopback address of its own for each bot: no port is guessed, and nobody else's connection can take it.
+/// Returns a loopback address for one bot: no port is guessed, and no other connection can use it.
 pub fn own_address() -> SocketAddr {
     static NEXT: AtomicU16 = AtomicU16::new(1);
     let [high, low] = NEXT.fetch_add(1, Ordering::Relaxed).to_be_bytes();

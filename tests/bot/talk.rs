@@ -1,4 +1,4 @@
-//! Who is answered, and with what.
+//! Messages that are answered, and the answers.
 
 use std::time::Duration;
 
@@ -132,7 +132,7 @@ fn a_bare_mention_gets_a_hint_and_costs_nothing() {
 }
 
 #[test]
-fn a_mention_in_a_reply_to_somebody_quotes_that_message() {
+fn a_mention_in_a_reply_to_a_member_quotes_that_message() {
     story(async {
         let world = World::begin().await;
         let ben = world.says("Ben", "general", "the moon is made of cheese");
@@ -149,7 +149,7 @@ fn a_mention_in_a_reply_to_somebody_quotes_that_message() {
 }
 
 #[test]
-fn a_reply_to_an_answer_to_somebody_else_brings_that_exchange_along() {
+fn a_reply_to_an_answer_to_another_member_includes_that_exchange() {
     story(async {
         let world = World::begin().await;
         let ben = world.says("Ben", "general", "@staffai how deep is the harbour?");
@@ -167,7 +167,7 @@ fn a_reply_to_an_answer_to_somebody_else_brings_that_exchange_along() {
 fn a_reply_that_is_quicker_than_the_word_of_the_post_brings_the_exchange_along_too() {
     story(async {
         let world = World::begin().await;
-        // The answer stands in the channel; the bot learns that only from its second try.
+        // The answer was posted, but the bot learns that only from its retry.
         world.service.faults().drop_answers(1);
         let ben = world.says("Ben", "general", "@staffai how deep is the harbour?");
         let answer = world.answer_to(ben).await;
@@ -248,7 +248,7 @@ fn two_messages_of_one_member_are_answered_in_order() {
 }
 
 #[test]
-fn a_slow_answer_to_one_member_delays_nobody_else() {
+fn a_slow_answer_to_one_member_delays_no_other() {
     story(async {
         let world = World::begin().await;
         world.model.does(|ask| match ask.question() {

@@ -22,7 +22,7 @@ struct Terminal<'a> {
     world: &'a World,
     keys: OwnedWritePty,
     screen: Arc<Mutex<String>>,
-    /// How much of the screen was looked at.
+    /// The length of the screen output that was checked.
     seen: usize,
     child: Child,
 }
@@ -55,7 +55,7 @@ impl<'a> Terminal<'a> {
         self.keys.write_all(keys.as_bytes()).await.unwrap();
     }
 
-    /// Waits until the screen shows this behind what was looked at before; gives all that came until then.
+    /// Waits until the screen shows this after what was checked before; returns the output up to it.
     async fn shows(&mut self, text: &str) -> String {
         let (seen, screen) = (self.seen, Arc::clone(&self.screen));
         let found = tokio::time::timeout(SOON, async {
@@ -88,7 +88,7 @@ fn state(world: &World) -> PathBuf {
     world.dir.path().join("state")
 }
 
-/// A bot that runs, and takes its time.
+/// A running bot with long timeouts.
 async fn running(world: &World) -> crate::process::Process {
     let process = world.process("service").await;
     world.becomes("ready").await;
@@ -113,7 +113,7 @@ fn messages_of_several_lines_stay_one_and_the_history_brings_them_back() {
             ("three\x1b\rfour\r", "three\nfour"),
             ("\x1b[200~run \\\r\n now\x1b[201~\r", "run \\\n now"),
             ("\x1b[200~five\r\nsix\x1b[201~\r", "five\nsix"),
-            // The last message once more, and the first one by a part of it.
+            // The last message once more, and the first one by searching for a part of it.
             ("\x1b[A\r", "five\nsix"),
             ("\x12irst\r", "first line"),
         ] {
@@ -123,7 +123,7 @@ fn messages_of_several_lines_stay_one_and_the_history_brings_them_back() {
             terminal.asks(question).await;
         }
         terminal.shows("you ›").await;
-        // Ctrl-C empties a line, and leaves at an empty one.
+        // Ctrl-C clears a line, and exits at an empty one.
         terminal.types("never sent").await;
         terminal.shows("sent").await;
         terminal.types(STOP).await;
@@ -162,7 +162,7 @@ fn ctrl_c_stops_an_answer_which_nothing_typed_stands_in_and_the_next_one_leaves(
         terminal.types(STOP).await;
         let answer = terminal.shows("stopping").await;
         assert!(!answer.contains("draw"), "{answer:?}");
-        // What was typed meanwhile is there to go on with.
+        // The text typed meanwhile is in the editor.
         terminal.shows("you ›").await;
         terminal.shows("# draw").await;
         terminal.types("\r").await;
@@ -173,7 +173,7 @@ fn ctrl_c_stops_an_answer_which_nothing_typed_stands_in_and_the_next_one_leaves(
         terminal.shows("word word").await;
         terminal.types(STOP).await;
         terminal.shows("stopping").await;
-        // The next one may come when the answer has just ended: then the prompt is empty, and one more leaves as well.
+        // The answer may just have ended: then the prompt is empty, and one more Ctrl-C exits as well.
         let status = loop {
             terminal.types(STOP).await;
             let ended = tokio::time::timeout(Duration::from_millis(500), terminal.child.wait()).await;
@@ -203,7 +203,7 @@ fn an_answer_goes_on_after_the_service_was_killed() {
         let _process = world.process("second").await;
         terminal.shows("All of it, after the restart.").await;
         terminal.shows("you ›").await;
-        // The conversation goes on as if nothing had been.
+        // The conversation continues normally.
         terminal.types("and now?\r").await;
         terminal.shows("All of it, after the restart.").await;
         terminal.shows("you ›").await;
@@ -224,7 +224,7 @@ fn a_call_is_approved_and_refused_by_keys_typed_behind_its_question() {
         terminal.types("a\r").await;
         terminal.shows("Rolled 2d6").await;
         terminal.shows("you ›").await;
-        // What was typed before the question answers nothing.
+        // Text typed before the question decides nothing.
         terminal.types("roll\ra\r").await;
         terminal.shows("[a]").await;
         terminal.types("r\r").await;

@@ -1,4 +1,4 @@
-//! Tool servers as parts of the bot: real children and real addresses, how they come, go and come back, and what is left of them.
+//! Tool servers of the bot, as real child processes and at real addresses: start, end, restart, and leftovers.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::model::{Act, Ask};
 use crate::process::{Process, program};
 use crate::support::{Setup, World, story};
 
-/// A child that notes its process id in a file before it serves: PROGRAM, that file, and how it behaves.
+/// A child that writes its process id to a file before it serves: PROGRAM, that file, and its mode.
 const SERVER: &str = r#"
 import os, sys
 open(sys.argv[1], "a").write(str(os.getpid()) + "\n")
@@ -38,7 +38,7 @@ impl Servers {
         Self { folder }
     }
 
-    /// The entry of a child that behaves so.
+    /// Returns the entry of a child with this mode.
     fn child(&self, name: &str, mode: &str) -> Value {
         let hostile = root().join("tests/mcp/servers/hostile.py");
         json!({"command": "python3", "args": [self.folder.join("server.py"), self.pids(name), hostile, mode]})
@@ -52,14 +52,14 @@ impl Servers {
         std::fs::write(self.folder.join("mcp.json"), json!({ "mcpServers": servers }).to_string()).unwrap();
     }
 
-    /// Ids of all processes that a server ever had, the newest last.
+    /// Returns the ids of all processes of a server so far, the newest last.
     fn started(&self, name: &str) -> Vec<u32> {
         let text = std::fs::read_to_string(self.pids(name)).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
     }
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// True if a process runs; zombies do not count.
 fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).is_some_and(|state| state != 'Z')
@@ -74,7 +74,7 @@ async fn gone(pids: &[u32]) {
 }
 
 impl World {
-    /// Waits until a server is in one of these states, as the log of the process tells.
+    /// Waits until a server is in one of these states, by the log of the process.
     async fn server_is(&self, process: &Process, server: &str, state: &str) -> Value {
         self.until(&format!("{server} is {state}"), || {
             states(process, server).last().filter(|line| line["to"] == state).cloned()
@@ -82,7 +82,7 @@ impl World {
         .await
     }
 
-    /// Waits until `/tools` names a tool.
+    /// Waits until `/tools` lists a tool.
     pub async fn tells_of(&self, tool: &str, process: &Process) -> String {
         let until = Instant::now() + Duration::from_secs(10);
         loop {
@@ -95,13 +95,13 @@ impl World {
         }
     }
 
-    /// What a command of the program prints.
+    /// Returns the output of a command.
     fn prints(&self, arguments: &[&str]) -> String {
         let output = program(self.dir.path(), &self.variables(&[])).args(arguments).output().unwrap();
         format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
     }
 
-    /// How readiness shows a server.
+    /// Returns a server's part of readiness.
     async fn part(&self, server: &str) -> Value {
         let body = self.json("/readyz").await.1;
         let parts = body["parts"].as_array().cloned().unwrap_or_default();
@@ -109,7 +109,7 @@ impl World {
     }
 }
 
-/// All changes of state of a server.
+/// Returns all changes of state of a server.
 fn states(process: &Process, server: &str) -> Vec<Value> {
     let lines = process.output();
     let lines = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
@@ -203,7 +203,7 @@ fn the_last_list_is_known_after_a_restart_while_its_server_is_down() {
         world.tells_of("one__echo", &process).await;
         process.terminate();
         assert_eq!(process.exit(Duration::from_secs(10)).await, 0);
-        // The same entry, and a program that does not serve any more.
+        // The same entry, with a program that no longer serves.
         std::fs::write(servers.folder.join("server.py"), "import time\ntime.sleep(1000)\n").unwrap();
         let process = world.process("second").await;
         let told = world.tells_of("one__echo", &process).await;
@@ -264,7 +264,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
         world.until("the change is seen", || process.output().contains("\"tool.changed\"").then_some(())).await;
         let told = world.tells("Ada", "tools", &[]).await;
         assert!(!told.contains("one__add") && told.contains("add"), "{told}");
-        // The bot that runs is asked.
+        // The running bot answers.
         let (list, show) = (world.prints(&["tools", "list"]), world.prints(&["tools", "show", "one__add"]));
         assert!(
             list.contains("one__add (changes) [held back]: adds numbers; first") && list.contains("/refresh_tools"),
@@ -280,7 +280,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
         assert!(!world.prints(&["tools", "list"]).contains("held back"));
         process.kill();
         std::fs::write(&page, "multiplies numbers").unwrap();
-        // Nothing runs, so the store is read.
+        // No bot runs, so the store is read.
         let (list, check) = (world.prints(&["tools", "list"]), world.prints(&["check"]));
         assert!(list.contains("one__add (changes) [held back]: multiplies"), "{list}");
         assert!(check.contains("held back, because they are not what they were: add"), "{check}");
@@ -290,7 +290,7 @@ fn a_tool_that_changed_waits_for_an_operator() {
 #[test]
 fn a_question_right_after_the_start_uses_the_tools_of_the_last_list() {
     story(async {
-        // A line of status would be taken for an answer.
+        // A status line would be mistaken for an answer.
         let world = World::without_bot(setup().set("STAFFAI_STREAMING__HOLD", "30s")).await;
         let servers = Servers::of(&world);
         servers.write(&json!({"one": servers.child("one", "well")}));
@@ -305,14 +305,14 @@ fn a_question_right_after_the_start_uses_the_tools_of_the_last_list() {
         world.tells_of("one__echo", &process).await;
         process.terminate();
         assert_eq!(process.exit(Duration::from_secs(10)).await, 0);
-        // The server takes a while to start from now on.
+        // The server starts slowly from now on.
         std::fs::write(servers.folder.join("server.py"), format!("import time\ntime.sleep(2)\n{SERVER}")).unwrap();
         let process = world.process("second").await;
         let said = world.says("Ada", "general", "@staffai say hello");
         assert_eq!(world.words_to(said).await, "It says hello.");
         let results = world.model.asks().iter().flat_map(Ask::results).map(|(_, text)| text).collect::<String>();
         assert!(results.contains("hello"), "{results}\n{}", process.output());
-        // Lines of the log are written beside the answers.
+        // Log lines may be written after the answer.
         let call = || process_lines(&servers, "second", "tool.called").pop();
         let call = world.until("the call is in the log", call).await;
         assert_eq!(call["outcome"], "ok", "{call}\n{}", process.output());
@@ -356,7 +356,7 @@ fn ctrl_c_ends_a_conversation_in_the_terminal_with_its_call_and_its_server() {
         });
         let mut chat = Process::chat(world.dir.path(), "chat", &world.variables(&[]));
         world.until("its server runs", || (!servers.started("one").is_empty()).then_some(())).await;
-        // Its list is known a moment later; until then it is asked again.
+        // Its list arrives shortly after; until then the request is repeated.
         for asked in 1.. {
             chat.reads("say hello");
             world.until("its model is asked", || (world.model.calls() >= asked).then_some(())).await;
@@ -391,7 +391,7 @@ fn a_picture_of_a_tool_is_posted_with_the_answer_also_after_a_crash_before_the_p
         });
         let process = world.process("first").await;
         world.tells_of("pics__draw_picture", &process).await;
-        // The answer is on record, and cannot be posted.
+        // The answer is recorded, but cannot be posted.
         world.service.faults().answer_next("POST /channels/{channel}/messages", 1_000, 503, None);
         let said = world.says("Ada", "general", "@staffai draw the harbour");
         let asked = |form| world.model.asks().into_iter().filter(|ask| ask.has_form() == form).count();
@@ -413,7 +413,7 @@ fn a_picture_of_a_tool_is_posted_with_the_answer_also_after_a_crash_before_the_p
     });
 }
 
-/// The lines of an event in the log of a process.
+/// Returns the log lines of an event of a process.
 fn process_lines(servers: &Servers, process: &str, event: &str) -> Vec<Value> {
     let log = std::fs::read_to_string(servers.folder.join(format!("{process}.log"))).unwrap();
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());

@@ -1,4 +1,4 @@
-//! What the bot does with tools, as members and models see it. The tools are those that are built in.
+//! The use of tools as members and models see it, with built-in tools.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ impl Dice for Middle {
     }
 }
 
-/// A bot whose model is as its row says.
+/// A bot with this model row.
 async fn world_of(row: &str, variables: &[(&str, &str)]) -> World {
     let mut setup = Setup::new().dice(Arc::new(Middle)).set("STAFFAI_TOOLS__BUILT_IN_ALWAYS", "true");
     for (name, value) in variables {
@@ -43,7 +43,7 @@ fn calculate(id: &'static str, expression: &str) -> (&'static str, &'static str,
     (id, "calculator", json!({"expression": expression}))
 }
 
-/// A model that makes these calls at once, and then says what the tools gave.
+/// A model that makes these calls at once, and then reports the results.
 fn calls_then_tells(world: &World, calls: Vec<(&'static str, &'static str, Value)>) {
     world.model.does(move |ask| match ask.results() {
         results if results.is_empty() && !ask.tools().is_empty() => Act::calls(&calls),
@@ -95,7 +95,7 @@ fn a_plain_message_is_one_call_where_the_row_takes_both_or_nothing_was_said_befo
         world.answer_to(world.says("Ada", "general", "@staffai hello")).await;
         assert_eq!(world.model.calls(), 1);
         assert!(!world.model.last().has_form());
-        // There is something to miss now.
+        // There is an answer to miss now.
         world.answer_to(world.says("Ada", "general", "@staffai and again")).await;
         let asks = world.model.asks();
         assert_eq!(asks.len(), 3);
@@ -157,7 +157,7 @@ fn results_come_in_the_order_of_their_calls() {
 }
 
 #[test]
-fn what_a_rule_denies_never_runs_whatever_the_model_calls() {
+fn what_a_rule_denies_never_runs_even_if_the_model_calls_it() {
     story(async {
         let rules =
             r#"[{tools = "roll_*", verdict = "deny"}, {tools = "calculator", operation = "read", verdict = "deny"}]"#;
@@ -266,7 +266,7 @@ fn where_the_provider_refuses_tools_the_turn_goes_on_without_and_so_do_the_next(
 }
 
 #[test]
-fn tools_that_are_told_in_the_prompt_are_called_in_words_that_nobody_sees() {
+fn tools_in_the_prompt_are_called_in_words_that_no_member_sees() {
     story(async {
         let world = world_of(PROMPT, &[]).await;
         world.model.does(|ask| {
@@ -382,7 +382,7 @@ fn members_see_that_tools_are_at_work_until_the_answer_takes_its_place() {
         assert_eq!(world.words_to(said).await, "One moment, I am using my tools for this.");
         world.until("the answer", || (world.answers(said)[0].content == "Eight.").then_some(())).await;
         assert_eq!(world.spoken(said.channel).len(), 1, "in the very same message");
-        // Who only saw that may be asked for again: the next try is not one after text was shown.
+        // Showing only a status permits a retry: it does not count as shown text.
         world.model.does(|ask| match (ask.results().len(), ask.number % 2) {
             (0, _) => Act::calls(&[roll("a", "2d6")]),
             (_, 0) => Act::says("Eight again."),
@@ -397,7 +397,7 @@ fn members_see_that_tools_are_at_work_until_the_answer_takes_its_place() {
 }
 
 #[test]
-fn what_nobody_asked_for_is_offered_no_tools() {
+fn interjections_are_offered_no_tools() {
     story(async {
         let chance = [("RESPONSE_CHANCE", "0.6"), ("RANDOM_RESPONSE_DELIVERY_CHANCE", "0.6")];
         let world = world_of(TOGETHER, &chance).await;

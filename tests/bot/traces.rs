@@ -1,4 +1,4 @@
-//! Traces reach an OpenTelemetry collector, in builds with the feature `otlp`; the others say that they have none.
+//! Traces reach an OpenTelemetry collector in builds with the feature `otlp`; other builds report that they have none.
 
 #[cfg(not(feature = "otlp"))]
 #[test]
@@ -52,7 +52,7 @@ mod sent {
 
     #[derive(Default)]
     struct Received {
-        /// What the next requests are answered with; 200 afterwards.
+        /// The statuses of the next responses; 200 afterwards.
         refusals: Vec<StatusCode>,
         refused: usize,
         headers: HeaderMap,
@@ -150,7 +150,7 @@ mod sent {
                 .set("OTEL_EXPORTER_OTLP_ENDPOINT", &url)
                 .set("OTEL_EXPORTER_OTLP_HEADERS", "authorization=Bearer%20hush-hush")
                 .set("OTEL_SERVICE_NAME", "our-bot")
-                // What the log leaves out is traced all the same.
+                // Events below the log level are traced too.
                 .set("LOG_LEVEL", "error");
             let world = World::without_bot(setup).await;
             world.model.does(|ask| if ask.number == 0 { Act::Status(500) } else { Act::says("a pangolin") });
@@ -265,7 +265,7 @@ mod sent {
     #[test]
     fn without_a_collector_the_bot_answers_and_ends_as_ever() {
         story(async {
-            // Bound and never accepted from: connections stand, and nobody answers.
+            // Bound without accepting: connections are established, but never answered.
             let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
             let url = format!("http://{}", deaf.local_addr().unwrap());
             let world = World::without_bot(Setup::new().set("OTEL_EXPORTER_OTLP_ENDPOINT", &url)).await;

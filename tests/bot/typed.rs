@@ -1,4 +1,4 @@
-//! Typed replies: what members see of a link, a picture, a formula, a program and what it printed; nothing of it pings.
+//! Typed replies: how members see a link, a picture, a formula, a program and its output; none pings a member.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn asked(world: &World, act: Act) -> Message {
     world.answer_to(said).await
 }
 
-/// The bytes of a file, as everybody gets them who knows its address.
+/// Returns the content of a file by its public address.
 async fn bytes(world: &World, message: &Message, file: &Attachment) -> Vec<u8> {
     let url = format!("{}/attachments/{}/{}/{}", world.service.api_url(), message.channel, file.id, file.filename);
     let answer = reqwest::get(url).await.unwrap();
@@ -30,15 +30,15 @@ async fn bytes(world: &World, message: &Message, file: &Attachment) -> Vec<u8> {
     answer.bytes().await.unwrap().to_vec()
 }
 
-/// Width and height of a PNG picture.
+/// Returns the width and height of a PNG picture.
 fn size(png: &[u8]) -> (u32, u32) {
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n"), "a png");
     let number = |at: usize| u32::from_be_bytes(png[at..at + 4].try_into().unwrap());
     (number(16), number(20))
 }
 
-/// What must hold for whatever the bot posts.
-fn pings_nobody(message: &Message) {
+/// Checks the invariants of every post.
+fn pings_no_member(message: &Message) {
     assert_eq!(message.mentions, []);
     assert_eq!(message.mention_roles, []);
     assert!(!message.mention_everyone);
@@ -47,7 +47,7 @@ fn pings_nobody(message: &Message) {
 }
 
 #[test]
-fn text_is_a_reply_that_pings_nobody() {
+fn text_is_a_reply_that_pings_no_member() {
     story(async {
         let world = World::begin().await;
         let ada = world.member("Ada");
@@ -55,7 +55,7 @@ fn text_is_a_reply_that_pings_nobody() {
         let words = format!("Hello <@{ada}>, @everyone, @here and <@&{role}>");
         let heard = asked(&world, reply("text", &words, "")).await;
         assert_eq!(heard.content, words);
-        pings_nobody(&heard);
+        pings_no_member(&heard);
     });
 }
 
@@ -70,7 +70,7 @@ fn a_link_is_a_card() {
         assert_eq!(heard.embeds[0]["url"], "https://example.com/tides?day=1");
         assert_eq!(heard.embeds[0]["description"], "https://example.com/tides?day=1");
         assert!(heard.embeds[0]["image"]["url"].is_null());
-        pings_nobody(&heard);
+        pings_no_member(&heard);
         let photo = asked(&world, reply("url", "The harbour:", "https://example.com/harbour.jpg")).await;
         assert_eq!(photo.embeds[0]["image"]["url"], "https://example.com/harbour.jpg");
     });
@@ -83,7 +83,7 @@ fn a_gif_is_the_picture_of_a_card() {
         let heard = asked(&world, reply("gif", "Like this:", "https://example.com/wave.gif")).await;
         assert_eq!(heard.content, "Like this:");
         assert_eq!(heard.embeds[0]["image"]["url"], "https://example.com/wave.gif");
-        pings_nobody(&heard);
+        pings_no_member(&heard);
     });
 }
 
@@ -113,7 +113,7 @@ fn a_formula_is_a_picture() {
         let (width, height) = size(&png);
         assert!((150..800).contains(&width) && (80..400).contains(&height), "{width}x{height}");
         assert_eq!(png.len(), file.size);
-        pings_nobody(&heard);
+        pings_no_member(&heard);
     });
 }
 
@@ -137,12 +137,12 @@ fn code_stands_in_a_block_of_its_language() {
         let data = json!({"language": "python", "content": "print(\"@everyone\")"}).to_string();
         let heard = asked(&world, reply("code", "Run this:", &data)).await;
         assert_eq!(heard.content, "Run this:\n```python\nprint(\"@everyone\")\n```");
-        pings_nobody(&heard);
+        pings_no_member(&heard);
         let heard = asked(&world, reply("code", "Run this:", "fn main() {\n    println!(\"hi\");\n}")).await;
         assert_eq!(heard.content, "Run this:\n```rust\nfn main() {\n    println!(\"hi\");\n}\n```");
         let heard = asked(&world, reply("code", "Mind the fence:", "a = \"\"\"\n```\n@everyone\n```\n\"\"\"")).await;
         assert_eq!(heard.content.matches("```").count(), 2, "{}", heard.content);
-        pings_nobody(&heard);
+        pings_no_member(&heard);
     });
 }
 
@@ -157,7 +157,7 @@ fn long_code_is_a_file_named_by_its_language() {
         let [file] = heard.attachments.as_slice() else { panic!("{heard:?}") };
         assert_eq!(file.filename, "code.py");
         assert_eq!(bytes(&world, &heard, file).await, program.as_bytes());
-        pings_nobody(&heard);
+        pings_no_member(&heard);
     });
 }
 
@@ -179,7 +179,7 @@ fn a_program_and_what_it_printed_are_both_shown() {
 }
 
 #[test]
-fn whoever_reads_along_sees_the_words_grow_and_the_picture_come() {
+fn readers_along_see_the_words_grow_and_the_picture_come() {
     story(async {
         let world = World::begin().await;
         let words = "Here is how the area below the curve is found, step by step and slowly.";
@@ -194,7 +194,7 @@ fn whoever_reads_along_sees_the_words_grow_and_the_picture_come() {
             .await;
         assert_eq!((whole.id, whole.content.as_str()), (draft.id, words));
         size(&bytes(&world, &whole, &whole.attachments[0]).await);
-        pings_nobody(&whole);
+        pings_no_member(&whole);
     });
 }
 
@@ -223,7 +223,7 @@ fn a_lost_answer_to_a_post_with_a_file_doubles_nothing() {
     });
 }
 
-/// Words for two messages, and a formula that goes with the second.
+/// A text for two messages, and a formula that goes with the second.
 fn two_messages() -> (String, Act) {
     let sentences = (0..60).map(|n| format!("Sentence number {n} says something about the tide."));
     let words = sentences.collect::<Vec<_>>().join(" ");
@@ -258,7 +258,7 @@ fn killed_between_two_messages_the_rest_comes_once_with_its_file() {
         assert_eq!(all.iter().map(|message| message.attachments.len()).collect::<Vec<_>>(), [0, 1]);
         let png = bytes(&world, &all[1], &all[1].attachments[0]).await;
         size(&png);
-        // Another answer shows that nothing more comes of the first.
+        // A further answer shows that nothing more follows the first.
         world.model.always(reply("text", "Done.", ""));
         let later = world.says("Ada", "general", "@staffai thanks");
         assert_eq!(world.words_to(later).await, "Done.");
@@ -272,7 +272,7 @@ fn what_the_model_cannot_make_valid_is_still_never_raw() {
         let world = World::begin().await;
         let object = json!({"language": "sh", "content": "ls"});
         let wrong = json!({"type": "code", "response": "Run this:", "data": object}).to_string();
-        // The schema wants a text there: the model is asked once more, and mends it.
+        // The schema requires a text there: the model is asked again and corrects it.
         world.model.does(move |ask| match ask.number {
             0 => Act::Content(wrong.clone()),
             _ => reply("code", "Run this:", &Value::to_string(&object)),

@@ -351,7 +351,7 @@ async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
     ] {
         let (text, is_error) = shop.call("db_query", &["shop.orders"], sql).await;
         assert!(is_error && !text.contains(CANARY), "{sql}: {text}");
-        named += usize::from(text.contains("is a function that was made"));
+        named += usize::from(text.contains("is a user-defined function"));
     }
     assert!(named >= 8, "{named} of these are refused for their function");
     // A column of the same name as a function of values is a column.

@@ -54,7 +54,10 @@ fn a_word_of_sql_is_neither_a_name_in_with_nor_an_alias() {
             "SELECT * FROM only secret".to_owned(),
         ] {
             let told = refused(engine, &sql);
-            assert!(told.contains("is a word of SQL") || told.contains("cannot be read"), "{engine:?}: {sql}: {told}");
+            assert!(
+                told.contains("is a word of SQL") || told.contains("cannot be parsed"),
+                "{engine:?}: {sql}: {told}"
+            );
         }
         let tables = understand(engine, &format!("SELECT {own}order{own} FROM {own}only{own}"), 1).unwrap().reads;
         assert_eq!(tables.into_iter().collect::<Vec<_>>(), ["only"], "in quotes it is a table");
@@ -99,7 +102,7 @@ fn names_that_one_database_would_cut_or_pad_are_refused() {
         for name in [long.as_str(), " a", "a ", "a.b", "a\"b", "a`b"] {
             let doubled = name.replace(own, &format!("{own}{own}"));
             let told = refused(engine, &format!("SELECT id FROM {own}{doubled}{own}"));
-            assert!(told.contains("names here have"), "{engine:?}: {name}: {told}");
+            assert!(told.contains("names have"), "{engine:?}: {name}: {told}");
         }
     }
 }

@@ -134,12 +134,12 @@ async fn what_is_no_text_is_refused_in_words() {
     .await;
     for (path, words) in [
         ("/pdf", "application/pdf, which cannot be read as text"),
-        ("/binary", "is no text"),
+        ("/binary", "is not text"),
         ("/br", "compressed in a way"),
         ("/broken", "compressed in a way"),
         ("/gone", "status 404"),
         ("/nowhere", "status 302"),
-        ("/round", "again and again"),
+        ("/round", "redirects too often"),
         ("/garbage", "cannot be reached"),
         ("/empty", "cannot be reached"),
         ("/file", "only http and https"),
