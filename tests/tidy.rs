@@ -131,7 +131,7 @@ fn comments_and_documents_are_plain() {
     // Folders that are rewritten, with the indefinite persons and the questions that are left in each.
     const REWRITTEN: [(&str, usize, usize); 0] = [];
     // All other code and documents.
-    const LEFT: (usize, usize) = (528, 1539);
+    const LEFT: (usize, usize) = (479, 1482);
 
     let mut rest = words::Found::default();
     let mut rewritten: Vec<words::Found> = REWRITTEN.iter().map(|_| words::Found::default()).collect();
