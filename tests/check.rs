@@ -11,9 +11,9 @@ mod fixtures;
 use playground::demo_model::DemoModel;
 use playground::service::{Options, Service};
 
-/// The moment at which all of this happens, in milliseconds since 1970.
+/// The time of all tests here, in milliseconds since 1970.
 const NOW: u64 = 1_790_000_000_000;
-/// No port of this machine answers here.
+/// A port of this machine without a listener.
 const NOWHERE: &str = "http://127.0.0.1:1";
 
 struct Bench {
@@ -39,7 +39,7 @@ impl Bench {
         }
     }
 
-    /// Runs the check with a whole configuration and these further variables.
+    /// Runs the check with a complete configuration and these further variables.
     async fn check(&self, options: &[&str], more: &[(&str, &str)]) -> Outcome {
         let mut command = program(self.folder.path());
         command
@@ -67,7 +67,7 @@ fn text(output: &Output) -> String {
 }
 
 impl Outcome {
-    /// The row of a part must have this verdict and these words.
+    /// Checks that the row of a part has this verdict and these words.
     #[track_caller]
     fn has(&self, verdict: &str, part: &str, words: &str) -> &Self {
         let row = |line: &&str| {
@@ -170,7 +170,7 @@ async fn every_named_model_is_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn offline_contacts_nobody() {
+async fn offline_contacts_no_service() {
     let bench = Bench::start(|_| {}).await;
     let outcome = bench.check(&["--offline"], &[]).await;
     outcome.has("skipped", "discord", "--offline").has("skipped", "model", "--offline");
@@ -218,15 +218,15 @@ async fn a_configuration_that_cannot_be_read_is_told_with_all_else_that_is_wrong
         .has("skipped", "discord", "the configuration above is wrong");
     assert_eq!(outcome.code, 1);
     let asked = bench.service.stats().by_status;
-    assert!(asked.is_empty(), "nobody is asked with settings that are not what was meant: {asked:?}");
+    assert!(asked.is_empty(), "no service is contacted with invalid settings: {asked:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_port_in_use_is_found_without_contacting_anybody() {
+async fn a_port_in_use_is_found_without_contacting_a_service() {
     let bench = Bench::start(|_| {}).await;
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    // Whoever has the port does not answer, so it is not our own service.
+    // The listener does not answer, so it is not this program's service.
     drop(std::thread::spawn(move || {
         while let Ok((stream, _)) = taken.accept() {
             drop(stream);
@@ -239,7 +239,7 @@ async fn a_port_in_use_is_found_without_contacting_anybody() {
     }
 }
 
-/// The table of a check without any contact and with these variables alone.
+/// Returns the table of an offline check with only these variables.
 fn offline(variables: &[(&str, &str)]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let mut command = program(folder.path());
@@ -249,7 +249,7 @@ fn offline(variables: &[(&str, &str)]) -> Outcome {
 }
 
 #[test]
-fn a_token_of_a_wrong_form_is_found_without_contacting_anybody() {
+fn a_token_of_a_wrong_form_is_found_without_contacting_a_service() {
     let whole = format!("{}.GaBcDe.{}", "MTIzNDU2Nzg5MDEyMzQ1Njc4", "x".repeat(38));
     let prefixed = format!("Bot {whole}");
     for (token, words) in [("abc", "three parts"), (prefixed.as_str(), "begins with"), ("a b.c.d", "contains a blank")]
@@ -331,7 +331,7 @@ fn a_row_over_plain_http_through_another_network_is_noted() {
     assert!(outcome.code == 0 && !outcome.table.contains("model near"), "{}", outcome.table);
 }
 
-/// Writes a file of tool servers beside the bench and gives the variables that servers need.
+/// Writes a file of tool servers next to the bench, and returns the variables that servers need.
 fn servers(bench: &Bench, entries: &str) -> [(&'static str, &'static str); 2] {
     std::fs::write(bench.folder.path().join("mcp.json"), format!(r#"{{"mcpServers": {{{entries}}}}}"#)).unwrap();
     [("PATH", "/usr/local/bin:/usr/bin:/bin"), ("SERVER_KEY", "sk-the-key-of-a-server")]
@@ -403,7 +403,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
 }
 
 #[test]
-fn mistakes_about_tools_are_found_without_contacting_anybody() {
+fn mistakes_about_tools_are_found_without_contacting_a_service() {
     let outcome = offline(&[("STAFFAI_NATS_URL", "nats://me:pw@host:99999")]);
     outcome.has("wrong", "configuration", "with a port up to 65535");
     assert!(outcome.code == 1 && !outcome.table.contains("pw@"), "{}", outcome.table);
@@ -416,7 +416,7 @@ fn mistakes_about_tools_are_found_without_contacting_anybody() {
     offline(&hosts).has("note", "url_extract", words);
 }
 
-/// Runs another command beside the bench's files.
+/// Runs another command with the bench's files.
 fn run(bench: &Bench, arguments: &[&str], more: &[(&str, &str)]) -> (i32, String) {
     let mut command = program(bench.folder.path());
     let output = command.args(arguments).env("LITELLM_MODEL", "demo").envs(more.iter().copied()).output().unwrap();

@@ -1,5 +1,4 @@
-//! The files in `deploy` cannot be run by every test, but they can be read: names, users, ports, secrets and times must be
-//! those of the program.
+//! Checks the files in `deploy` by reading them: names, users, ports, secrets and times must match the program.
 
 #[path = "deploy/watching.rs"]
 mod watching;
@@ -29,7 +28,7 @@ fn read(path: &str) -> String {
         .unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// All documents of a YAML file.
+/// Parses all documents of a YAML file.
 fn yaml(path: &str) -> Vec<Value> {
     let text = read(path);
     let documents = serde_yaml_ng::Deserializer::from_str(&text);
@@ -44,12 +43,12 @@ fn deployment() -> Value {
     yaml("deploy/kubernetes/deployment.yaml").remove(0)
 }
 
-/// The only container of the deployment.
+/// Returns the only container of the deployment.
 fn container() -> Value {
     deployment()["spec"]["template"]["spec"]["containers"][0].clone()
 }
 
-/// Every name that the program reads.
+/// Returns every variable that the program reads.
 fn known() -> BTreeSet<String> {
     let general = entries().into_iter().map(|entry| general_name(&entry.key));
     let table = VARIABLES.iter().map(|variable| variable.name.to_owned());
@@ -66,7 +65,7 @@ fn keys(value: &Value) -> Vec<String> {
     value.as_object().into_iter().flatten().map(|(key, _)| key.clone()).collect()
 }
 
-/// The instructions of the image's last stage, continued lines joined.
+/// Returns the instructions of the image's last stage, with continued lines joined.
 fn image() -> Vec<String> {
     let text = read("deploy/Dockerfile").replace("\\\n", " ");
     let lines = text.lines().filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty());
@@ -102,7 +101,7 @@ fn unit_has(key: &str, value: &str) {
     assert!(unit().iter().any(|(k, v)| k == key && v == value), "{key}={value} is missing");
 }
 
-/// The names in a unit's `Environment=` lines.
+/// Returns the names in a unit's `Environment=` lines.
 fn unit_environment() -> Vec<String> {
     let lines = unit().into_iter().filter(|(key, _)| key == "Environment");
     let pairs = lines.flat_map(|(_, pairs)| pairs.split(' ').map(str::to_owned).collect::<Vec<_>>());
@@ -113,10 +112,10 @@ fn seconds(text: &str) -> Duration {
     humantime::parse_duration(text).unwrap()
 }
 
-/// What container runtimes wait where nobody says otherwise.
+/// The default stop timeout of container runtimes.
 const RUNTIMES_WAIT: Duration = Duration::from_secs(30);
 
-/// The longest that an orderly end takes by default: the drain, then the tree and the store.
+/// Returns the longest default shutdown: the drain, then the tree and the store.
 fn end() -> Duration {
     let entry = entries().into_iter().find(|entry| entry.key == "drain.timeout").unwrap();
     Duration::from_secs(entry.toml.parse().unwrap()) + AFTER_DRAIN
@@ -125,7 +124,7 @@ fn end() -> Duration {
 #[test]
 fn every_name_that_is_set_is_one_that_the_program_reads() {
     let mut set: Vec<(&str, String)> = Vec::new();
-    // The system's own name needs no reader of ours.
+    // The program does not read the system's own variable.
     let ours = image_environment().into_iter().filter(|(name, _)| name != "PATH");
     set.extend(ours.map(|(name, _)| ("deploy/Dockerfile", name)));
     for path in COMPOSE {
@@ -292,7 +291,7 @@ fn a_service_manager_does_not_repeat_what_cannot_work() {
     assert_eq!((staffai::app::exit::USAGE, staffai::app::exit::REFUSED), (64, 69));
 }
 
-/// What a service of a compose file is told: its own variables and the files of variables.
+/// Returns the variables of a service in a compose file, and its variable files.
 fn told(service: &Value) -> (Vec<String>, Vec<String>) {
     let files = match &service["env_file"] {
         Value::String(file) => vec![file.clone()],
@@ -307,11 +306,11 @@ fn images_are_named_by_their_exact_release() {
     for line in read("deploy/Dockerfile").lines().filter_map(|line| line.strip_prefix("FROM ")) {
         found.push(line.split(' ').next().unwrap().to_owned());
     }
-    // Nothing lies below it.
+    // An empty base image.
     found.retain(|image| image != "scratch");
     for path in COMPOSE {
         let services = compose(path)["services"].as_object().unwrap().clone();
-        // What is built here has no release elsewhere.
+        // Images that are built here have no release elsewhere.
         let others = services.values().filter(|service| service["build"].is_null());
         found.extend(others.map(|service| service["image"].as_str().unwrap().to_owned()));
     }

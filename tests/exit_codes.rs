@@ -1,4 +1,4 @@
-//! Why `staffai run` ends, as a service manager sees it: the exit code, and the words on the way out.
+//! The ends of `staffai run` as a service manager sees them: exit code and last output.
 
 #[path = "exit_codes/keeping.rs"]
 mod keeping;
@@ -21,9 +21,9 @@ use store::Backend;
 use store::embedded::FILE;
 use store::embedded::opener::Opener;
 
-/// The moment at which all of this happens, in milliseconds since 1970.
+/// The time of all tests here, in milliseconds since 1970.
 const NOW: u64 = 1_790_000_000_000;
-/// Ten times what the slowest of these runs took; one that hangs is killed.
+/// Ten times the duration of the slowest run; a program that hangs is killed.
 const WITHIN: Duration = Duration::from_secs(60);
 
 async fn discord(change: impl FnOnce(&mut Options)) -> Service {
@@ -52,7 +52,7 @@ fn program(argument: &str, folder: &Path, service: &Service) -> Command {
     command
 }
 
-/// The exit code and everything that was printed.
+/// Returns the exit code and all output.
 async fn end_of(mut command: Command) -> (i32, String) {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).stdin(Stdio::null());
     let child = command.spawn().unwrap();
@@ -87,9 +87,9 @@ async fn a_missing_token_is_a_matter_of_configuration() {
 async fn a_rejected_token_is_refused_for_good() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let mut command = run(folder.path(), &service);
-    command.env("DISCORD_BOT_TOKEN", "someone-elses-token");
+    command.env("DISCORD_BOT_TOKEN", "another-bots-token");
     let ending = end_of(command).await;
-    assert!(!ending.1.contains("someone-elses-token"), "{}", ending.1);
+    assert!(!ending.1.contains("another-bots-token"), "{}", ending.1);
     ended(ending, exit::REFUSED, "set DISCORD_BOT_TOKEN");
 }
 
@@ -104,7 +104,7 @@ async fn a_data_directory_has_one_process() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let held = Opener::new(folder.path().join("data"), Arc::new(SystemClock)).open().unwrap();
     ended(end_of(run(folder.path(), &service)).await, exit::IN_USE, "is in use by another process");
-    // Nobody answers at this address, so whoever holds the directory is not the service that runs here.
+    // Nothing listens at this address, so the process that holds the directory is not this service.
     let mut check = program("check", folder.path(), &service);
     check.env("STAFFAI_HTTP_ADDR", "127.0.0.1:1");
     ended(end_of(check).await, exit::NEGATIVE, "is in use by another process");
@@ -203,7 +203,7 @@ async fn health_and_config_tell_what_they_can_beside_a_mistake() {
         command.env(mistake.0, mistake.1).env("STAFFAI_TURM__DEADLINE", "5s");
         command
     };
-    // Nobody listens there, which is what health has to find out whatever else is wrong.
+    // Nothing listens there, which `health` must report despite the other mistakes.
     let mut health = beside("health", ("STAFFAI_TURN__DEADLINE", "soon"));
     health.env("STAFFAI_HTTP_ADDR", "127.0.0.1:1");
     ended(end_of(health).await, exit::NEGATIVE, "cannot be reached");
@@ -219,8 +219,8 @@ async fn health_and_config_tell_what_they_can_beside_a_mistake() {
     assert!(text.contains("turn.deadline") && text.contains("STAFFAI_TURM__DEADLINE"), "{text}");
 }
 
-/// Answers every request with 200, and remembers what it was sent.
-fn somebody_else() -> (String, Arc<Mutex<String>>) {
+/// Answers every request with 200, and records it.
+fn another_service() -> (String, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (address, heard) = (listener.local_addr().unwrap().to_string(), Arc::new(Mutex::new(String::new())));
     let ears = Arc::clone(&heard);
@@ -236,9 +236,9 @@ fn somebody_else() -> (String, Arc<Mutex<String>>) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn whatever_else_answers_at_our_address_is_not_taken_for_the_service() {
+async fn another_service_at_our_address_is_not_taken_for_ours() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
-    let (address, heard) = somebody_else();
+    let (address, heard) = another_service();
     let asked = |argument: &str| {
         let mut command = program(argument, folder.path(), &service);
         command.env("STAFFAI_HTTP_ADDR", &address).env("STAFFAI_API_KEYS", "the-key-of-the-house");
@@ -261,7 +261,7 @@ async fn two_conversations_without_a_service_do_not_get_in_each_others_way() {
     drop(held);
 }
 
-/// A running program whose output is read while it runs.
+/// A running program whose output is read.
 struct Running {
     child: std::process::Child,
     log: std::path::PathBuf,
@@ -280,7 +280,7 @@ impl Running {
         assert!(status.success());
     }
 
-    /// Waits until the log says this so many times.
+    /// Waits until the log has these words this many times.
     async fn says(&mut self, words: &str, times: usize) -> String {
         let until = tokio::time::Instant::now() + WITHIN;
         loop {
@@ -294,7 +294,7 @@ impl Running {
         }
     }
 
-    /// The exit code, when it ends within this time.
+    /// Returns the exit code, if the program ends within this time.
     async fn code(&mut self, within: Duration) -> Option<i32> {
         let until = tokio::time::Instant::now() + within;
         while tokio::time::Instant::now() < until {
@@ -342,7 +342,7 @@ async fn sighup_reads_everything_again_and_a_mistake_changes_nothing() {
     let (service, folder) = (discord(|_| {}).await, tempfile::tempdir().unwrap());
     let mut running = Running::start(run(folder.path(), &service), folder.path());
     tokio::time::timeout(WITHIN, service.connected(0)).await.expect("the bot comes to discord");
-    // No file changed: only the signal makes it read them.
+    // No file changed: only the signal causes a reload.
     running.signal("-HUP");
     running.says("config.reloaded", 1).await;
     running.signal("-HUP");

@@ -1,4 +1,4 @@
-//! The tables of the operator's guide are those of the program. A table that is not is printed as it should be: put it
+//! The tables of the operator's guide match the program. A table that differs is printed as it should be: put it
 //! between its two marks.
 
 use std::fmt::Write as _;
@@ -14,7 +14,7 @@ use telemetry::metrics::{METRICS, MetricKind};
 /// The pages of the guide.
 const GUIDE: &str = "docs/guide";
 
-/// What stands between the marks of this name.
+/// Returns the text between the marks of this name.
 fn block(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join(GUIDE);
     let (begin, end) = (format!("<!-- {name}: begin -->\n"), format!("<!-- {name}: end -->"));
@@ -96,7 +96,7 @@ fn the_metrics_are_those_that_are_scraped() {
     same("metrics", &text);
 }
 
-/// What is kept, by how its key begins, and for how long.
+/// Stored data, by the prefix of its key, with its retention.
 #[expect(clippy::too_many_lines, reason = "one row for each kind of key")]
 fn kept() -> Vec<(&'static str, &'static str, String)> {
     let life = |life: Duration| humantime::format_duration(life).to_string();
@@ -261,7 +261,7 @@ fn the_output_of_a_check_has_the_number_of_settings() {
     assert!(text.contains(&format!(" of {all} settings are set")), "the check in the operators' guide must say {all}");
 }
 
-/// The clients that the tests run as they are: their package, where it comes from, and what is tried with it.
+/// The clients that the tests run unmodified: their package, its registry, and the tested features.
 const CLIENTS: [(&str, &str, &str); 9] = [
     ("openai", "PyPI", "chat, streams, tools, structured answers, errors, responses, embeddings, pictures"),
     ("ollama", "PyPI", "chat, generate, streams, tools, pictures, embeddings, errors, also below `/v1`"),

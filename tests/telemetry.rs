@@ -1,4 +1,4 @@
-//! The log of a whole process: it can be started once, so this has a program of its own.
+//! The log of a whole process: it can be started only once, so this is a program of its own.
 
 use std::io::Write;
 use std::sync::Arc;

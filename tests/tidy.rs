@@ -1,6 +1,6 @@
-//! The rules of this repository, as tests. Each finding names the file, the line and the rule.
+//! The rules of this repository, as tests. Each finding has the file, the line and the rule.
 //!
-//! A rule reads tokens, not types: clippy (see `clippy.toml`) sees through renames, this sees directions and sizes.
+//! Rules read tokens, not types: clippy (see `clippy.toml`) sees through renames, these see directions and sizes.
 
 #[path = "tidy/arithmetic.rs"]
 mod arithmetic;
@@ -39,7 +39,7 @@ fn files() -> Vec<File> {
         collect(root, &root.join(folder), &mut found);
     }
     let for_tests: Vec<String> = found.iter().flat_map(File::test_modules).collect();
-    // What lies below a module for tests is compiled for tests alone as well.
+    // All files below a test module are also compiled for tests only.
     let only_for_tests = |path: &str| {
         for_tests
             .iter()
@@ -83,7 +83,7 @@ fn the_walk_finds_the_source() {
 
 #[test]
 fn modules_import_each_other_in_no_circle() {
-    // Crates with circles that are left, and how many imports are part of them. These numbers only fall.
+    // The remaining circles: the crate, and the number of imports in them. These numbers only fall.
     const LEFT: [(&str, usize); 1] = [("crates/domain/", 2)];
     let found: Vec<String> = circles::circles(&files()).iter().map(ToString::to_string).collect();
     let (left, new): (Vec<String>, Vec<String>) =
@@ -128,7 +128,7 @@ fn nothing_is_left_for_later() {
 /// Plain English: see `tests/tidy/words.rs`. These numbers only fall.
 #[test]
 fn comments_and_documents_are_plain() {
-    // Folders that are rewritten, with the indefinite persons and the questions that are left in each.
+    // Rewritten folders, with the remaining indefinite persons and questions of each.
     const REWRITTEN: [(&str, usize, usize); 0] = [];
     // All other code and documents.
     const LEFT: (usize, usize) = (479, 1482);
@@ -157,7 +157,7 @@ fn comments_and_documents_are_plain() {
     assert!(now.0 + 100 > LEFT.0 && now.1 + 100 > LEFT.1, "write {now:?} here: it was {LEFT:?}");
 }
 
-/// Every document and its text.
+/// Returns every document with its text.
 fn documents() -> Vec<(String, String)> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut folders = vec![root.join("docs"), root.join("config"), root.join("deploy"), root.join("examples")];
@@ -203,7 +203,7 @@ fn every_message_in_actors_md_exists() {
     for row in table {
         for name in row.split('`').skip(1).step_by(2).filter(|name| name.starts_with(|c: char| c.is_ascii_uppercase()))
         {
-            assert!(sent.contains(name), "nobody is told {name}: {row}");
+            assert!(sent.contains(name), "{name} is not documented: {row}");
         }
     }
 }
@@ -269,7 +269,7 @@ fn every_file_that_the_pages_name_is_there() {
     let mut missing = Vec::new();
     for page in ["README.md", "CONTRIBUTING.md", "SECURITY.md", "actors.md", "docs/architecture.md"] {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
-        // Whole paths; those with a name to fill in, such as `src/<door>/`, stand for many.
+        // Whole paths; those with a placeholder, such as `src/<door>/`, stand for many.
         let quoted = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
         let paths = quoted.filter(|word| {
             ["src/", "crates/", "docs/", "config/", "prompts/", "deploy/"].iter().any(|room| word.starts_with(room))
@@ -281,7 +281,7 @@ fn every_file_that_the_pages_name_is_there() {
     assert!(missing.is_empty(), "these are not there: {missing:#?}");
 }
 
-/// What answers below `/api/v1` is in the document that programs read.
+/// Every endpoint below `/api/v1` is in the API description.
 #[test]
 fn every_route_of_the_api_is_described() {
     let document = include_str!("../crates/terminal/src/openapi.json");
@@ -302,7 +302,7 @@ fn every_route_of_the_api_is_described() {
     assert!(routes > 15, "{routes}");
 }
 
-/// What `docs/proofs.md` names are tests.
+/// Every test named in `docs/proofs.md` exists.
 #[test]
 fn every_proof_is_a_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
@@ -317,7 +317,7 @@ fn every_proof_is_a_test() {
     assert!(missing.is_empty(), "docs/proofs.md names what is no test:\n{}", missing.join("\n"));
 }
 
-/// Whether the source has a function of this name, with the mark of a test among the lines right above it.
+/// True if the source has a function of this name with a test attribute directly above it.
 fn is_test(source: &str, name: &str) -> bool {
     let lines: Vec<&str> = source.lines().map(str::trim).collect();
     let head = format!("fn {name}(");

@@ -1,4 +1,4 @@
-//! Every configuration that `run` refuses is refused by `check` for the same reasons, and by the same words.
+//! Every configuration that `run` refuses is refused by `check` for the same reasons, with the same words.
 
 use std::process::Stdio;
 use std::time::Duration;
@@ -10,7 +10,7 @@ struct Fixture {
     name: &'static str,
     files: &'static [(&'static str, &'static str)],
     variables: &'static [(&'static str, &'static str)],
-    /// Words that both say; each is a mistake of its own.
+    /// Texts that both print, one per mistake.
     mistakes: &'static [&'static str],
 }
 
@@ -126,7 +126,7 @@ const REFUSED: &[Fixture] = &[
     },
 ];
 
-/// Configurations that `run` starts with, and what `check` says of them.
+/// Configurations that `run` accepts, and the findings of `check`.
 const STARTED: &[(&str, Fixture)] = &[
     ("ok", Fixture { name: "nothing special", files: &[], variables: &[], mistakes: &["model rows"] }),
     ("ok", Fixture { name: "a timer", files: &[("staffai.toml", TIMER)], variables: &[], mistakes: &["timer a"] }),
@@ -151,7 +151,7 @@ const STARTED: &[(&str, Fixture)] = &[
 ];
 
 impl Fixture {
-    /// The program with this configuration, in a folder of its own.
+    /// Returns the command with this configuration, in a folder of its own.
     fn command(&self, arguments: &[&str]) -> (tempfile::TempDir, std::process::Command) {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in self.files {
@@ -193,7 +193,7 @@ fn check_names_every_mistake_that_run_refuses_by_the_same_words() {
         let checked = fixture.check();
         assert_eq!(checked.code, 1, "{name}: {}", checked.table);
         for line in &refused {
-            // A row of the table is cut.
+            // Rows of the table are truncated.
             let shown: String = line.chars().take(390).collect();
             assert!(checked.table.contains(&shown), "{name}: check does not say {line}\n{}", checked.table);
         }

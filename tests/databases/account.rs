@@ -1,12 +1,13 @@
-//! The tables of a statement by the gate and by the database itself, for some thousand statements of each kind of database.
+//! Compares the tables of a statement by the gate with those by the database itself, for thousands of statements per
+//! kind of database.
 //!
-//! Mutations of the gate go along until the comparison finds what they let through, or it would prove nothing of the gate itself: one
-//! believes the parser; for `SQLite` and `MariaDB` another one sends a statement as it was written. What the gate accepts for `PostgreSQL` means the
-//! same as it was written, since words of SQL are refused as names. Of the generated statements `MariaDB` gets none that the gate did not
-//! write, since some of them end its server: it gets one whose comment it runs.
-//!
-//! A plan leaves out tables that it does not need, so the locks that a server takes while it plans are its full account; a file of
-//! `SQLite` names a table by failing without it.
+//! - Mutations of the gate are compared as well, until the comparison detects what they let through; otherwise it would
+//!   prove nothing. One mutation trusts the parser; for `SQLite` and `MariaDB` another one sends the original text. A
+//!   statement that the gate accepts for `PostgreSQL` means the same as its original, since SQL's words are refused as
+//!   names. Of the generated statements, `MariaDB` gets only those that the gate wrote, since some of the others crash
+//!   its server; it gets one original whose comment it runs.
+//! - A plan omits tables that it does not need, so the locks that a server takes while planning are the complete
+//!   account. For `SQLite`, a missing table makes the statement fail.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -25,16 +26,16 @@ use tools::db_query::{Engine, Understood, understand};
 use crate::corpus::{TABLES, statements};
 use crate::server;
 
-/// A table that is read although the parser names it as an alias of what `WITH` defines.
+/// Reads a table that the parser takes for an alias of what `WITH` defines.
 const TRICK: &str = "WITH \"only\" AS (SELECT 1 AS a) SELECT * FROM only secret";
-/// A table that `MariaDB` reads in what the parser takes for a comment.
+/// Reads a table in what the parser takes for a comment, in `MariaDB`.
 const MARIADB_TRICK: &str = "SELECT orders.id FROM orders /*M! , secret */";
-/// Statements for each kind of database.
+/// Number of statements per kind of database.
 const MANY: usize = 5_000;
-/// Fewer that are accepted, and that the database then runs, would prove little.
+/// Minimum number of statements that are accepted and run; fewer would prove little.
 const COMPARED_LEAST: usize = 1_500;
 
-/// Tables by the database's own account.
+/// The tables by the database's own account.
 #[derive(Default)]
 struct Account {
     touched: BTreeSet<String>,
@@ -50,7 +51,7 @@ struct Counts {
     mismatches: Vec<String>,
 }
 
-/// The statement, if the gate lets it reach tables of the test only.
+/// Returns the statement if the gate lets it reach only tables of the test.
 fn accepted(engine: Engine, sql: &str) -> Option<Understood> {
     let statement = understand(engine, sql, 10).ok()?;
     let known = |name: &String| {
@@ -61,7 +62,7 @@ fn accepted(engine: Engine, sql: &str) -> Option<Understood> {
     all.then_some(statement)
 }
 
-/// The account that the gate gives, with what stands behind a view.
+/// Returns the gate's account, including the tables behind a view.
 fn own(statement: &Understood) -> (BTreeSet<String>, BTreeSet<String>) {
     let plain = |name: &String| {
         let own = ["public.", "main.", "shop."].iter().find_map(|own| name.strip_prefix(own));
@@ -95,7 +96,7 @@ impl Counts {
         }
     }
 
-    /// The comparison finds what a mutation of the gate lets through.
+    /// Checks that the comparison detects what a mutation lets through.
     fn fails(&self, kind: &str) {
         let Self { failed, compared, mismatches, .. } = self;
         println!("{kind}: {failed} refused by the database, {compared} compared, {} mismatches", mismatches.len());
@@ -113,7 +114,7 @@ impl Counts {
     }
 }
 
-/// The gate and its mutations, each with what was found of it.
+/// The gate and its mutations, each with its findings.
 #[derive(Default)]
 struct Gates {
     own: Counts,
@@ -122,7 +123,7 @@ struct Gates {
 }
 
 impl Gates {
-    /// What is sent to the database for one statement, and which gate it is about.
+    /// Returns what is sent to the database for one statement, and the gate that it comes from.
     fn sent(&mut self, engine: Engine, sql: &str) -> Vec<(Gate, Understood)> {
         let mut sent = Vec::new();
         if let Some(statement) = accepted(engine, sql) {
@@ -167,7 +168,7 @@ enum Gate {
     Believing,
 }
 
-/// What a gate would understand that believes the parser: all tables but those that `WITH` defines somewhere.
+/// Returns the result of a gate that trusts the parser: all tables except those that `WITH` defines anywhere.
 fn believed(engine: Engine, sql: &str) -> Option<Understood> {
     #[derive(Default)]
     struct Names {
@@ -203,7 +204,7 @@ fn believed(engine: Engine, sql: &str) -> Option<Understood> {
     known.then(|| Understood { sql: sql.to_owned(), reads, changes: None, fields: BTreeSet::new() })
 }
 
-/// What makes the tables, with a schema beside them where there can be one.
+/// Returns the statements that create the tables, with a second schema where possible.
 fn setup(engine: Engine) -> Vec<String> {
     let quote = if engine == Engine::Postgres { '"' } else { '`' };
     let columns = "(id INTEGER, note VARCHAR(100))";
@@ -246,7 +247,7 @@ fn sqlite_and_the_gate_name_the_same_tables() {
     gates.judge(engine, "SQLite");
 }
 
-/// A database in memory that lacks one of the tables.
+/// A database in memory without one of the tables.
 fn sqlite_without(table: Option<&str>) -> rusqlite::Connection {
     let connection = rusqlite::Connection::open_in_memory().unwrap();
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_DQS_DML, false).unwrap();
@@ -312,11 +313,11 @@ fn rows(messages: &[SimpleQueryMessage]) -> Vec<(String, String)> {
     messages.iter().filter_map(row).collect()
 }
 
-/// What was locked, which has to have all that the plan names.
+/// Returns the locked tables, which must include all that the plan names.
 fn postgres_account(messages: &[SimpleQueryMessage], names: &BTreeMap<String, String>) -> Account {
     let mut account = Account::default();
     for (relation, mode) in rows(messages) {
-        // An index is none of these, and the locks themselves are read as well.
+        // Indexes are not included, and the view of locks itself is read as well.
         let Some(name) = names.get(&relation).filter(|name| *name != "pg_catalog.pg_locks") else { continue };
         account.touched.insert(name.clone());
         if mode != "AccessShareLock" {

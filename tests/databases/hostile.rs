@@ -1,8 +1,8 @@
-//! What nobody may do, in all the ways to write it.
+//! Forbidden statements, in all their notations.
 
 use crate::support::{CANARY, Shop};
 
-/// Statements that would read, change or make what they have no right to, on one kind of database at least.
+/// Statements that would read, change or create something without a right, on at least one kind of database.
 const HOSTILE: &[&str] = &[
     "SELECT * FROM secret",
     "SELECT word FROM SECRET",
@@ -273,8 +273,8 @@ async fn mariadb_holds() {
     holds(&Shop::mariadb().await).await;
 }
 
-/// Each statement is tried with both tools, also with the tables that the tool itself then asks for. What is left of some when their
-/// comments are gone only reads what may be read.
+/// Tries each statement with both tools, also with the tables that the tool itself then asks for. Without their
+/// comments, some statements only read what is allowed.
 async fn holds(shop: &Shop) {
     let (before, mut reached, mut tried) = (shop.contents().await, Vec::new(), 0);
     for sql in HOSTILE {
@@ -284,7 +284,7 @@ async fn holds(shop: &Shop) {
                 let named: Vec<&str> = tables.iter().map(String::as_str).collect();
                 let (text, is_error) = shop.call(tool, &named, sql).await;
                 tried += 1;
-                // Only what is hostile in its comments alone may run.
+                // Only statements that are hostile in their comments alone may run.
                 let ran = !is_error && !sql.contains("/*");
                 if ran || text.contains(CANARY) || text.contains("root:") || shop.contents().await != before {
                     reached.push(format!("{tool}: {sql}: {text}"));
@@ -300,7 +300,7 @@ async fn holds(shop: &Shop) {
     assert!(reached.is_empty(), "{reached:#?}");
 }
 
-/// A function of a usual name that was made in the database may do anything.
+/// A user-defined function with a common name may do anything.
 #[tokio::test]
 async fn functions_that_were_made_in_a_database_are_never_called() {
     let secret = "SELECT word FROM secret LIMIT 1";
@@ -320,7 +320,7 @@ async fn functions_that_were_made_in_a_database_are_never_called() {
     }
 }
 
-/// `row.name` is a call of a function in `PostgreSQL` where the table has no such column.
+/// `row.name` calls a function in `PostgreSQL` if the table has no such column.
 #[tokio::test]
 async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
     let shop = Shop::postgres().await;
@@ -354,11 +354,11 @@ async fn functions_that_take_rows_are_not_called_as_if_they_were_columns() {
         named += usize::from(text.contains("is a user-defined function"));
     }
     assert!(named >= 8, "{named} of these are refused for their function");
-    // A column of the same name as a function of values is a column.
+    // A column with the name of a function of values is a column.
     assert!(shop.query(&["shop.orders"], "SELECT o.item FROM orders AS o").await.contains("tea"));
 }
 
-/// Nesting that some parsers read again and again.
+/// Nesting that some parsers read repeatedly.
 #[tokio::test]
 async fn no_statement_takes_long_to_be_understood() {
     let shop = Shop::sqlite().await;

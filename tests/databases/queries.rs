@@ -1,4 +1,4 @@
-//! What members may do.
+//! Allowed statements.
 
 use domain::tool::{Effect, ToolKind};
 use ports::ToolServer;
@@ -131,7 +131,7 @@ async fn bounds(shop: &Shop) {
     assert!(text.ends_with(". Columns of shop.orders: id, item, price"), "{text}");
     let long = format!("SELECT id FROM orders WHERE id IN ({})", vec!["1"; 400].join(", "));
     assert!(shop.call("db_query", &["shop.orders"], &long).await.0.contains("more than 600 words"));
-    // A statement that would take for ever.
+    // A statement that would never end.
     let from = (0..12).map(|n| format!("orders AS o{n}")).collect::<Vec<_>>().join(", ");
     let many = format!(
         "WITH RECURSIVE n AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 500) \
@@ -141,7 +141,7 @@ async fn bounds(shop: &Shop) {
     let (text, is_error) = shop.call("db_query", &["shop.orders"], &many).await;
     assert!(is_error, "{text}");
     assert!(begun.elapsed().as_secs() < 5, "{}: {:?}", shop.kind, begun.elapsed());
-    // One call that would take minutes, within which no database looks at the clock.
+    // One call that would take minutes, during which no database checks its timeout.
     let long = "WITH RECURSIVE n AS (SELECT 'a' AS a, 'b' AS b FROM orders UNION ALL \
         SELECT concat(a, a), concat(b, b) FROM n WHERE length(a) < 60000)";
     for call in ["ltrim(a, concat(b, 'a'))", "a LIKE concat('%', a, b)"] {
@@ -151,7 +151,7 @@ async fn bounds(shop: &Shop) {
     }
 }
 
-/// Bytes that the threads of this process have written so far, to files of any kind. Those of children do not count.
+/// Returns the bytes that the threads of this process have written to files, without child processes.
 fn written() -> u64 {
     let threads = std::fs::read_dir("/proc/self/task").unwrap().flatten();
     let io = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("io")).ok());
@@ -164,7 +164,7 @@ async fn a_statement_of_sqlite_takes_bounded_memory_and_no_temporary_files() {
     let from = (0..12).map(|n| format!("orders AS o{n}")).collect::<Vec<_>>().join(", ");
     let text = (0..12).map(|n| format!("o{n}.id")).collect::<Vec<_>>().join(" || ");
     let long = "x".repeat(1_500);
-    // 531,441 different rows of 1,500 bytes, which are compared, sorted or kept.
+    // 531,441 different rows of 1,500 bytes, which are compared, sorted or stored.
     for sql in [
         format!("SELECT DISTINCT '{long}' || {text} AS t FROM {from} LIMIT 1 OFFSET 100000000"),
         format!("SELECT '{long}' || {text} AS t FROM {from} ORDER BY t LIMIT 1 OFFSET 100000000"),
@@ -220,7 +220,7 @@ async fn a_model_is_told_the_columns_of_mariadb_before_it_asks() {
 }
 
 async fn columns(shop: &Shop) {
-    // A busy machine may need more than the moment that a turn waits for the first reading.
+    // On a loaded machine the first refresh may exceed the time that a turn awaits it.
     let mut told = shop.outline("db_query").await;
     for _ in 0..50 {
         if told.iter().all(|(_, columns)| !columns.is_empty()) {
@@ -240,7 +240,7 @@ async fn columns(shop: &Shop) {
         shop.kind
     );
     assert_eq!(shop.outline("db_change").await, [("shop.log".to_owned(), "id, note".to_owned())]);
-    // A statement that fails has them read again for the next turn.
+    // A failed statement causes a refresh for the next turn.
     shop.make("ALTER TABLE orders ADD COLUMN colour VARCHAR(10)").await;
     assert!(shop.call("db_query", &["shop.orders"], "SELECT size FROM orders").await.1);
     let mut told = String::new();

@@ -1,4 +1,4 @@
-//! Real databases of one test's own, on a port and in a directory of their own.
+//! Real database servers for one test, each on a port and in a directory of its own.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-/// As long as a server may take until it answers.
+/// Timeout of a server's start.
 const PATIENCE: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A server. It ends when this is dropped.
+/// A server; stopped when dropped.
 pub struct Server {
     pub url: String,
     child: Child,
@@ -20,7 +20,7 @@ pub struct Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // One that ended before has no more to end.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -35,7 +35,7 @@ fn is_root() -> bool {
     String::from_utf8_lossy(&id.stdout).trim() == "0"
 }
 
-/// The program of this name in one of these folders.
+/// Finds a program in one of these folders.
 fn program(name: &str, folders: &[PathBuf]) -> PathBuf {
     let found = folders.iter().map(|folder| folder.join(name)).find(|path| path.exists());
     found.unwrap_or_else(|| panic!("these tests need {name}: run ./test, which installs it"))
@@ -45,7 +45,7 @@ fn quiet(command: &mut Command) -> &mut Command {
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null())
 }
 
-/// `PostgreSQL`, whose only user may do everything.
+/// Starts `PostgreSQL` with a superuser.
 pub async fn postgres() -> Server {
     let mut folders: Vec<PathBuf> = std::fs::read_dir("/usr/lib/postgresql")
         .into_iter()
@@ -56,7 +56,7 @@ pub async fn postgres() -> Server {
     folders.push("/usr/bin".into());
     let (dir, port) = (TempDir::new().unwrap(), free_port());
     let data = dir.path().join("data");
-    // It does not run as root.
+    // It refuses to run as root.
     let command = |name: &str| {
         let path = program(name, &folders);
         if !is_root() {
@@ -81,7 +81,7 @@ pub async fn postgres() -> Server {
     server
 }
 
-/// `MariaDB`, whose only user may do everything.
+/// Starts `MariaDB` with a superuser.
 pub async fn mariadb() -> Server {
     let folders = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map(PathBuf::from);
     let (dir, port) = (TempDir::new().unwrap(), free_port());

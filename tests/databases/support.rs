@@ -1,4 +1,4 @@
-//! A shop with a table that is nobody's business, on each kind of database, and a short way to ask it.
+//! A shop with a forbidden table on each kind of database, and helpers to query it.
 
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tools::db_query::{self, Database, Rights};
 
 use crate::server::{self, Server};
 
-/// What stands in the table that may not be read.
+/// The content of the forbidden table.
 pub const CANARY: &str = "S3CR3T-W0RD";
 
 const SETUP: [&str; 8] = [
@@ -81,7 +81,7 @@ impl Shop {
         Self { kind, tools, raw, _server: server, _dir: dir }
     }
 
-    /// One call: the text, and whether it is an error.
+    /// Makes one call; returns the text, and true for an error.
     pub async fn call(&self, tool: &str, tables: &[&str], sql: &str) -> (String, bool) {
         let Value::Object(arguments) = json!({"database": "shop", "tables": tables, "sql": sql}) else {
             unreachable!()
@@ -102,24 +102,24 @@ impl Shop {
         text
     }
 
-    /// The tables that a tool reaches, each with its columns.
+    /// Returns the tables that a tool reaches, each with its columns.
     pub async fn outline(&self, tool: &str) -> Vec<(String, String)> {
         let outline = self.tools.outline(tool).await.expect("a tool for databases");
         let told = |table: &Table| (format!("{}.{}", table.database, table.name), table.columns.join(", "));
         outline.tables.iter().map(told).collect()
     }
 
-    /// What a statement gives past the tools.
+    /// Returns the result of a statement without the tools.
     pub async fn raw_run(&self, sql: &str) -> String {
         self.raw.run(sql).await
     }
 
-    /// Runs a statement past the tools.
+    /// Runs a statement without the tools.
     pub async fn make(&self, sql: &str) {
         self.raw.run(sql).await;
     }
 
-    /// Everything that is in the tables, past the tools.
+    /// Returns the content of all tables, without the tools.
     pub async fn contents(&self) -> Vec<String> {
         let mut all = Vec::new();
         for table in ["orders", "log", "secret"] {
@@ -138,7 +138,7 @@ impl Shop {
     }
 }
 
-/// What lists everything that was ever made in the database.
+/// Lists all objects of the database.
 const TABLES: [&str; 3] = [
     "SELECT name FROM sqlite_master ORDER BY name",
     "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace ORDER BY relname",

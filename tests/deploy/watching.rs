@@ -1,6 +1,6 @@
-//! What is worth watching, as one table: the dashboard for Grafana and the alert rules for Prometheus are made from it.
+//! The monitored metrics as one table, from which Grafana's dashboard and Prometheus' alert rules are generated.
 //!
-//! `STAFFAI_WRITE_FILES=1 cargo test --test deploy` writes them anew; without it the test compares.
+//! `STAFFAI_WRITE_FILES=1 cargo test --test deploy` writes them; without it the test compares.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -10,7 +10,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 use telemetry::metrics::METRICS;
 
-/// A diagram of the dashboard.
+/// A panel of the dashboard.
 struct Panel {
     title: &'static str,
     /// Grafana's name of the unit.
@@ -29,11 +29,11 @@ struct Section {
 struct Alert {
     name: &'static str,
     expression: &'static str,
-    /// For how long it must be true.
+    /// The time that it must hold.
     lasts: &'static str,
     severity: &'static str,
     summary: &'static str,
-    /// What to look at and to do.
+    /// The action for the operator.
     action: &'static str,
 }
 
@@ -41,7 +41,7 @@ const fn panel(title: &'static str, unit: &'static str, queries: &'static [(&'st
     Panel { title, unit, queries }
 }
 
-/// Single numbers above all diagrams. What is counted begins anew with each process, so sums are taken of increases.
+/// Single numbers above all panels. Counters restart with each process, so sums are of increases.
 const STATS: &[Panel] = &[
     panel("Parts that do not work", "short", &[("count(staffai_part_up == 0) or vector(0)", "")]),
     panel("Models that work", "short", &[("sum(staffai_part_up{kind=\"model\"})", "")]),
@@ -242,7 +242,7 @@ const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "StaffaiModelsDown",
-        // The kind `model` has one series for each row; their greatest value is 0 when none works.
+        // The kind `model` has one series per row; the maximum is 0 if none works.
         expression: "max by (instance, job) (staffai_part_up{kind=\"model\"}) == 0",
         lasts: "0m",
         severity: "critical",
@@ -307,7 +307,7 @@ const ALERTS: &[Alert] = &[
     },
     Alert {
         name: "StaffaiPartDown",
-        // A tool server, one model row or a place that refuses posts is optional: members are answered without it.
+        // A tool server, one model row, or a place that refuses posts is optional: members are answered without it.
         expression: "staffai_part_up{kind=~\"store|door|shard\"} == 0",
         lasts: "5m",
         severity: "warning",
@@ -351,19 +351,19 @@ const ALERTS: &[Alert] = &[
 const DASHBOARD_FILE: &str = "deploy/grafana/staffai.json";
 const RULES_FILE: &str = "deploy/prometheus/staffai.rules.yaml";
 const RULES_TEST_FILE: &str = "deploy/prometheus/staffai.rules.test.yaml";
-/// Single numbers of a row, and their width and height.
+/// Single numbers per row, and their width and height.
 const STATS_WIDTH: usize = 24 / 8;
 const STATS_HEIGHT: usize = 4;
-/// How the names of metrics begin; labels of models and tools begin with `gen_ai_` too.
+/// The prefixes of metrics; labels of models and tools begin with `gen_ai_` too.
 const STARTS: [&str; 4] = ["staffai_", "mcp_client_", "gen_ai_client_", "gen_ai_execute_"];
-/// The dashboard's choice among processes.
+/// The dashboard's filter of processes.
 const CHOSEN: &str = "instance=~\"$instance\"";
-/// Panels of a row, and the units of width and height that each takes.
+/// Panels per row, and the width and height of each.
 const COLUMNS: usize = 3;
 const WIDTH: usize = 24 / COLUMNS;
 const HEIGHT: usize = 8;
 
-/// The expression for the processes that are chosen: each metric in it has the label.
+/// Adds the filter to each metric of an expression.
 fn of_chosen(expression: &str) -> String {
     let (mut out, mut rest) = (String::new(), expression);
     let is_word = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
@@ -450,7 +450,7 @@ fn rules() -> String {
     text
 }
 
-/// Whether the files are written anew.
+/// True if the files are to be written.
 #[expect(clippy::disallowed_methods, reason = "who changed the table asks for new files")]
 fn writes() -> bool {
     std::env::var_os("STAFFAI_WRITE_FILES").is_some()
@@ -470,7 +470,7 @@ fn the_dashboard_and_the_alert_rules_are_those_of_the_table() {
     }
 }
 
-/// The metrics that a text names.
+/// Returns the metrics that a text names.
 fn named(text: &str) -> BTreeSet<String> {
     let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
     let metrics = words.filter(|word| STARTS.iter().any(|start| word.starts_with(start)));
@@ -497,7 +497,7 @@ fn rules_have_names_of_their_own_and_say_what_to_do() {
     }
 }
 
-/// Debian's tool of Prometheus. `./test` installs it.
+/// Runs Prometheus' tool from Debian, which `./test` installs.
 fn promtool(arguments: &[&str]) -> (bool, String) {
     let mut command = Command::new("promtool");
     let done = command.args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output();

@@ -1,4 +1,4 @@
-//! Each fault does what it says.
+//! Each fault has its documented effect.
 
 use std::time::Duration;
 

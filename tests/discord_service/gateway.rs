@@ -1,4 +1,4 @@
-//! Identify, heartbeat, resume, close codes, routing to shards, and what each intent hears.
+//! Identify, heartbeat, resume, close codes, routing to shards, and the events of each intent.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A client that shares no code with this crate: discord.py, in `tests/independent`.
+//! A client without code of this crate: discord.py, in `tests/independent`.
 
 use std::{
     io::{BufRead, BufReader},
@@ -13,7 +13,7 @@ use tokio::{sync::mpsc, time::timeout};
 
 use crate::support::{DEADLINE, channel, member, options};
 
-/// Starting an interpreter with its libraries takes a while on a busy machine.
+/// Timeout of starting an interpreter with its libraries on a loaded machine.
 const START: Duration = Duration::from_secs(60);
 
 #[expect(clippy::disallowed_methods, reason = "only the test runner knows which interpreter to use")]
@@ -22,7 +22,7 @@ fn python() -> PathBuf {
     std::env::var_os("STAFFAI_TEST_PYTHON").map_or_else(|| root.join(".venv-tests/bin/python"), PathBuf::from)
 }
 
-/// A child process that does not outlive its test.
+/// A child process; killed when dropped.
 struct Client(Child);
 
 impl Drop for Client {

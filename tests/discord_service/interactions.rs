@@ -1,4 +1,4 @@
-//! Commands, buttons, forms, and the answers to them.
+//! Commands, buttons, forms, and their answers.
 
 use std::sync::{
     Arc,
@@ -63,7 +63,7 @@ async fn a_command_is_answered_privately_after_a_pause() {
         service.messages(general).into_iter().map(|message| (message.content, message.only_for)).collect();
     assert_eq!(told, [("well".to_owned(), Some(ada)), ("really".to_owned(), None)]);
     let (.., listed) = Rest::of(&service).get(&format!("/channels/{general}/messages")).await;
-    assert_eq!(listed.as_array().unwrap().len(), 1, "private answers are in nobody's history");
+    assert_eq!(listed.as_array().unwrap().len(), 1, "ephemeral answers are not in the history");
     assert_eq!(gateway.event("MESSAGE_CREATE").await["content"], "really");
     assert_eq!(service.interaction(id).unwrap().answer, Some(5));
 }

@@ -1,4 +1,4 @@
-//! A client that does only what it is told: raw gateway payloads and raw REST requests.
+//! A scripted client: raw gateway payloads and raw REST requests.
 
 use std::{
     sync::Arc,
@@ -16,10 +16,10 @@ use serde_json::{Value, json};
 use tokio::{net::TcpStream, time::timeout};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream, tungstenite::Message};
 
-/// Nothing that is waited for in these tests takes longer.
+/// Timeout of each step.
 pub const DEADLINE: Duration = Duration::from_secs(10);
 
-/// Everything but presences: guilds, members, messages, typing, direct messages, content.
+/// All intents except presences: guilds, members, messages, typing, direct messages, content.
 pub const INTENTS: u64 = 1 | 1 << 1 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 14 | 1 << 15;
 
 #[expect(clippy::disallowed_methods, reason = "the service under test runs on real time")]
@@ -30,7 +30,7 @@ pub fn clock() -> Arc<dyn Fn() -> u64 + Send + Sync> {
     })
 }
 
-/// Options whose waits are short enough for a test.
+/// Options with short times for tests.
 pub fn options() -> Options {
     Options { identify_period: Duration::ZERO, ..Options::new(clock()) }
 }
@@ -47,7 +47,6 @@ pub fn member(service: &Service, name: &str) -> UserId {
     service.members().into_iter().find(|member| member.name == name).unwrap().id
 }
 
-/// A gateway connection.
 pub struct Gateway {
     socket: WebSocketStream<MaybeTlsStream<TcpStream>>,
     inflate: Option<Decompress>,
@@ -67,7 +66,7 @@ impl Gateway {
         Self { socket, inflate, seq: 0 }
     }
 
-    /// Connects, identifies, and reads up to `GUILD_CREATE`. Returns READY's data too.
+    /// Connects, identifies, and reads up to `GUILD_CREATE`. Also returns READY's data.
     pub async fn login(service: &Service) -> (Self, Value) {
         let mut gateway = Self::connect(service).await;
         gateway.identify(service.token(), INTENTS).await;
@@ -98,7 +97,7 @@ impl Gateway {
         while let Some(Ok(_)) = self.socket.next().await {}
     }
 
-    /// The next payload; none when the connection broke, and its code when it was closed.
+    /// Returns the next payload; an error if the connection broke, with its code if it was closed.
     pub async fn next(&mut self) -> Result<Value, Option<u16>> {
         loop {
             let frame = timeout(DEADLINE, self.socket.next()).await.expect("a frame in time");
@@ -122,7 +121,7 @@ impl Gateway {
         String::from_utf8(out).unwrap()
     }
 
-    /// The data of the next event of this name; other payloads are skipped.
+    /// Returns the data of the next event of this name; other payloads are skipped.
     pub async fn event(&mut self, name: &str) -> Value {
         loop {
             let payload = self.next().await.unwrap_or_else(|code| panic!("closed with {code:?} before {name}"));
@@ -132,7 +131,7 @@ impl Gateway {
         }
     }
 
-    /// The next payload with this opcode; others are skipped.
+    /// Returns the next payload with this opcode; others are skipped.
     pub async fn op(&mut self, op: u64) -> Value {
         loop {
             let payload = self.next().await.unwrap_or_else(|code| panic!("closed with {code:?} before op {op}"));
@@ -142,7 +141,7 @@ impl Gateway {
         }
     }
 
-    /// Skips payloads until the connection ends; its close code, if there was a close frame.
+    /// Skips payloads until the connection ends; returns its close code, if any.
     pub async fn end(&mut self) -> Option<u16> {
         loop {
             if let Err(code) = self.next().await {
@@ -152,7 +151,6 @@ impl Gateway {
     }
 }
 
-/// REST requests as the bot.
 #[derive(Clone)]
 pub struct Rest {
     client: reqwest::Client,
@@ -160,12 +158,12 @@ pub struct Rest {
     token: String,
 }
 
-/// An answer: status, headers, body.
+/// A response: status, headers, body.
 pub type Answer = (u16, reqwest::header::HeaderMap, Value);
 
 impl Rest {
     pub fn of(service: &Service) -> Self {
-        // Another test of this binary may have been first.
+        // Another test of this binary may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         Self {
             client: reqwest::Client::new(),
@@ -200,7 +198,6 @@ impl Rest {
         self.send(Method::POST, path, Some(body)).await.unwrap()
     }
 
-    /// Writes in a channel.
     pub async fn write(&self, channel: ChannelId, body: Value) -> Answer {
         self.post(&format!("/channels/{channel}/messages"), body).await
     }

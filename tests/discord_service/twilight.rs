@@ -22,7 +22,7 @@ async fn event(shard: &mut Shard, name: &str) -> Value {
 #[tokio::test]
 async fn a_shard_identifies_is_cut_and_resumes_on_a_new_connection() {
     let service = start().await;
-    // Only for its effect: the library wants a crypto provider even where there is no crypto.
+    // Only for its effect: the library needs a crypto provider even without encryption.
     let _ = Rest::of(&service);
     let (general, ada) = (channel(&service, "general"), member(&service, "Ada"));
     let intents = Intents::GUILDS | Intents::GUILD_MESSAGES | Intents::MESSAGE_CONTENT;

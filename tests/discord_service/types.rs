@@ -1,4 +1,4 @@
-//! Everything the service emits is understood by serenity's types, field by field.
+//! serenity's types parse everything that the service emits, field by field.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -95,7 +95,7 @@ async fn every_body_is_understood() {
     let mut members: Vec<Value> = read("members", get(format!("/guilds/{guild}/members?limit=10")).await);
     members.push(get(format!("/guilds/{guild}/members/{ada}")).await);
     for mut member in members {
-        // The library adds the guild's id itself, as the answer does not have it.
+        // The library adds the guild's id itself, since it is not in the response.
         member["guild_id"] = json!(guild);
         let _: Member = read("member", member);
     }

@@ -1,4 +1,4 @@
-//! A copy of what is kept, made while the service runs, and back into an empty store; and what the version before left and reads.
+//! Backup of a running service and restore into an empty store; compatibility with the previous version's data.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read as _;
@@ -13,7 +13,7 @@ use staffai::app::exit;
 
 use super::{Running, WITHIN, discord, end_of, program, run};
 
-/// One line for each family of keys, as the version before this one left them. `UPDATE_ROWS=1` writes it anew, which is done with
+/// One line per family of keys, as the previous version wrote them. `UPDATE_ROWS=1` records them, which is done with
 /// the last change of a version.
 const BEFORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/exit_codes/rows_before.jsonl");
 
@@ -48,7 +48,7 @@ impl World {
         end_of(command).await
     }
 
-    /// Asks and waits for the answer.
+    /// Asks and awaits the answer.
     async fn asks(&mut self, text: &str) {
         let member = self.service.members().into_iter().find(|member| !member.bot).unwrap().id;
         self.bot.as_mut().unwrap().says("gateway.ready", 1).await;
@@ -69,7 +69,7 @@ impl World {
     }
 }
 
-/// The keys of a copy with their values.
+/// Returns the keys of a backup with their values.
 fn rows(path: &Path) -> BTreeMap<String, String> {
     let text = std::fs::read_to_string(path).unwrap();
     let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
@@ -90,7 +90,7 @@ async fn a_copy_of_a_running_service_is_put_back_into_an_empty_store() {
         |part: &str| copied.iter().any(|(key, value)| key.starts_with("discord_context:") && value.contains(part));
     assert!(has("2 + 2"), "{copied:?}");
 
-    // A running service holds its directory, and one that was used is not empty.
+    // A running service holds its directory, and a used one is not empty.
     let (code, told) = world.command(&["restore", "copy"], &[]).await;
     assert!(code == i32::from(exit::IN_USE) && told.contains("in use by another process"), "{told}");
     world.stop().await;
@@ -141,10 +141,10 @@ async fn a_copy_needs_a_key_that_may_operate_once_there_are_keys() {
     assert!(!folder.path().join("copy").exists());
 }
 
-/// The most memory that reading a copy back takes, as the program is built for tests: a line of 64 MB, and what is read of it.
+/// Maximum memory of a restore in a test build: a line of 64 MB, and its parsed form.
 const PEAK_MAX: u64 = 400 * 1024 * 1024;
 
-/// The exit code, what was printed, and the most memory that the program took.
+/// Returns the exit code, the output, and the peak memory of the program.
 async fn restored(folder: &Path, service: &Service, from: &str) -> (i32, String, u64) {
     let mut command = program("restore", folder, service);
     command.arg(from).env("STAFFAI_DATA_DIR", "new").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -191,18 +191,18 @@ async fn a_hostile_copy_takes_bounded_memory_and_no_pipe_is_waited_for() {
     }
 }
 
-/// The kind of a key: what stands before the first id in it.
+/// Returns the kind of a key: the part before the first id.
 fn family(key: &str) -> String {
     let parts: Vec<&str> = key.split(':').collect();
     if parts[0] == "staffai" { parts[..2.min(parts.len())].join(":") } else { parts[0].to_owned() }
 }
 
-/// Which fields a value has, with their types: objects by name, lists by what is in them.
+/// Collects the fields of a value with their types: objects by name, lists by their items.
 fn shape(value: &Value, place: &str, into: &mut BTreeSet<String>) {
     match value {
         Value::Object(fields) => {
             for (name, value) in fields {
-                // What is an id or a number is no name of a field.
+                // An id or a number is not a field's name.
                 let name = if name.chars().any(|c| c.is_ascii_digit()) { "*" } else { name };
                 shape(value, &format!("{place}.{name}"), into);
             }
@@ -215,7 +215,7 @@ fn shape(value: &Value, place: &str, into: &mut BTreeSet<String>) {
     }
 }
 
-/// The shapes of each family of keys in a copy.
+/// Returns the shapes of each family of keys in a backup.
 fn shapes(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
     let mut shapes: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for (key, value) in rows(path) {
@@ -225,10 +225,11 @@ fn shapes(path: &Path) -> BTreeMap<String, BTreeSet<String>> {
     shapes
 }
 
-/// Upgrade and return. What the version before this one left is read: nothing is set aside as unreadable, and a conversation goes on. What
-/// this one leaves has every field that the one before wrote, with its type, so that one reads it; further fields it passes over.
+/// Upgrade and downgrade. The previous version's data is read: nothing is set aside as unreadable, and a conversation
+/// continues. This version's data has every field of the previous one with its type, so that it can read it; it ignores
+/// further fields.
 #[tokio::test(flavor = "multi_thread")]
-#[expect(clippy::disallowed_methods, reason = "rows are recorded anew on demand")]
+#[expect(clippy::disallowed_methods, reason = "rows are recorded on demand")]
 async fn what_the_version_before_left_is_read_and_what_this_one_leaves_is_read_by_it() {
     let mut world = World::start().await;
     world.asks("what is 2 + 2").await;
@@ -247,7 +248,7 @@ async fn what_the_version_before_left_is_read_and_what_this_one_leaves_is_read_b
         let missing: Vec<&String> = fields.difference(written).collect();
         assert!(missing.is_empty(), "{family}: the version before reads {missing:?}, which is not written any more");
     }
-    // The rows of the version before, with all the time in the world.
+    // The rows of the previous version, without a timeout.
     let other = [("STAFFAI_DATA_DIR", "before")];
     let left = rows(Path::new(BEFORE));
     let lines = left.iter().map(|(key, value)| serde_json::json!({"key": key, "value": value}).to_string());
@@ -271,7 +272,7 @@ async fn what_the_version_before_left_is_read_and_what_this_one_leaves_is_read_b
     assert!(!log.contains("store.corrupt") && !log.contains("quarantine"), "{log}");
 }
 
-/// Writes a copy of these rows.
+/// Writes a backup of these rows.
 fn sealed(path: &Path, rows: impl Iterator<Item = String>) {
     use sha2::{Digest, Sha256};
     let head = serde_json::json!({"staffai_backup": 1, "program": "before", "at": 1}).to_string();

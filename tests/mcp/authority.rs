@@ -1,4 +1,4 @@
-//! Logins at authorization servers of our own, over sockets: strict ones, and such that lead elsewhere.
+//! Logins at authorization servers of the tests, over sockets: strict ones, and ones that redirect elsewhere.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,14 +26,14 @@ use crate::web::well;
 
 const CHANCE: Chance = Chance { verifier: [7; 32], state: [9; 16] };
 
-/// A tool server with its own authorization server, which takes nothing that is not as it should be.
+/// A tool server with its own authorization server, which rejects everything that is not conformant.
 struct Strict {
     url: String,
     state: Arc<Seen>,
     dir: TempDir,
 }
 
-/// What an authorization server says of itself, by its own address.
+/// Returns the metadata of an authorization server, by its own address.
 type Describe = Box<dyn Fn(&str) -> Value + Send + Sync>;
 
 struct Seen {
@@ -48,7 +48,7 @@ struct Seen {
 
 impl Strict {
     async fn start(describe: impl Fn(&str) -> Value + Send + Sync + 'static) -> Self {
-        // Another test may have done it already.
+        // Another test may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -84,7 +84,7 @@ impl Strict {
     }
 }
 
-/// What an honest one says of itself.
+/// The metadata of an honest server.
 fn metadata(url: &str) -> Value {
     json!({
         "issuer": url, "authorization_endpoint": format!("{url}/authorize"), "token_endpoint": format!("{url}/token"),
@@ -127,7 +127,7 @@ async fn serve(State(seen): State<Arc<Seen>>, uri: Uri, headers: HeaderMap, body
         "/token" => {
             let header = headers.get("authorization").map(|header| header.to_str().unwrap().to_owned());
             let form = String::from_utf8(body.to_vec()).unwrap();
-            // Time for others to come with the same refresh token.
+            // Time for others to send the same refresh token.
             tokio::time::sleep(Duration::from_millis(60)).await;
             let number = seen.given.load(Ordering::SeqCst);
             let refreshes = form.contains("grant_type=refresh_token");
@@ -194,7 +194,7 @@ async fn a_server_of_the_first_revision_needs_no_description() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let strict = Strict::start(|_| Value::Null).await;
-    // Its tool server says nothing of a protected resource, and it says nothing of itself.
+    // Its tool server has no metadata of a protected resource, and it has none itself.
     let (target, own) = (strict.url.clone(), url.clone());
     let app = Router::new().fallback(move |uri: Uri, headers: HeaderMap, body: Bytes| {
         let target = format!("{target}{}", uri.path());

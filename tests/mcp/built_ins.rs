@@ -1,4 +1,4 @@
-//! The tools of this program beside those of the earlier bot's specification, which run in Python: the same questions, the same
+//! The built-in tools compared with the Python tools of the earlier bot's specification: equal questions get equal
 //! answers.
 
 use std::io::Write as _;
@@ -16,7 +16,7 @@ use tools::{BuiltIns, simple};
 
 use crate::support::{python, request, root};
 
-/// Clock and dice that do as they are told.
+/// A clock and dice with given values.
 #[derive(Default)]
 struct Told {
     now: Mutex<u128>,
@@ -35,7 +35,7 @@ impl Dice for Told {
     }
 }
 
-/// What the earlier bot's tools answer.
+/// Returns the answers of the earlier bot's tools.
 fn original(questions: &[(&str, Value)]) -> Vec<Value> {
     let script = root().join("tests/mcp/servers/original.py");
     let mut child = Command::new(python("python"));
@@ -51,7 +51,7 @@ fn original(questions: &[(&str, Value)]) -> Vec<Value> {
     answers
 }
 
-/// So many values, the same ones each time.
+/// Returns this many values, reproducibly.
 fn values<S: Strategy>(count: usize, strategy: &S) -> Vec<S::Value> {
     let mut runner = TestRunner::deterministic();
     (0..count).map(|_| strategy.new_tree(&mut runner).unwrap().current()).collect()
@@ -101,7 +101,7 @@ async fn the_calculator_answers_as_the_original() {
         match (answer.as_str(), own) {
             (Some("skip") | None, None) => refused += 1,
             (Some(answer), Some(own)) if answer == own => same += 1,
-            // An integer that is above the bound on the way to a small one.
+            // An intermediate integer above the bound of this program.
             (Some(_), None) if expression.contains("**") || expression.contains("pow") => refused += 1,
             (answer, own) => panic!("{expression}: {answer:?} there, {own:?} here"),
         }
@@ -130,7 +130,7 @@ async fn the_clock_answers_as_the_original() {
         "US/Pacific",
         "GMT",
     ];
-    // Half a year in steps that meet all hours, with and without fractions of a second.
+    // Half a year in steps that cover all hours, with and without fractions of a second.
     let moments: Vec<u64> = (0..48).map(|step| 1_735_689_600_000 + step * 330_000_777).collect();
     let mut questions = Vec::new();
     for (zone, format) in zones.iter().flat_map(|zone| ["full", "date", "time", "iso"].map(|format| (zone, format))) {

@@ -1,4 +1,4 @@
-//! No child outlives its connection or the bot, and none sees more of the bot than it must.
+//! Child processes end with their connection or the bot, and see no more of the bot than necessary.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -97,7 +97,8 @@ async fn usual_mistakes_are_told_apart() {
     assert!(elsewhere.message.contains("/no/such/folder"), "{elsewhere}");
 }
 
-/// The processes that a server started: one in its group, one in a group of its own, one that lost its parent; first itself.
+/// Returns the processes that a server started: itself, one in its group, one in a group of its own, one without a
+/// parent.
 async fn forks(server: &Arc<dyn ToolServer>) -> Vec<u32> {
     let pids: Vec<u32> = serde_json::from_str(&text(server, "forks", json!({})).await).unwrap();
     assert!(pids.len() == 4 && pids.iter().all(|pid| runs(*pid)), "{pids:?}");
@@ -154,7 +155,7 @@ async fn a_guardian_that_is_killed_takes_the_group_along() {
     println!("row 27: a killed guardian is noticed ({why}) and its group gone after {:?}", begun.elapsed());
 }
 
-/// What stands in for a bot that is killed: this test in a process of its own, which starts a server and waits.
+/// Stands in for a bot that is killed: this test in a process of its own, which starts a server and waits.
 async fn be_the_bot(mark: &str) {
     let server = connect(&hostile_with("stubborn", &[(Mark::VARIABLE, mark)])).await;
     println!("pids: {}", serde_json::to_string(&forks(&server).await).unwrap());

@@ -1,5 +1,6 @@
-//! The conformance suite of the protocol's makers (npm `@modelcontextprotocol/conformance`), with this program as the client: each scenario
-//! runs by its own command, and its exit code counts. `client.py` drives the program as an operator does.
+//! The official conformance suite of the protocol (npm `@modelcontextprotocol/conformance`), with this program as the
+//! client: each scenario runs by its own command, and its exit code counts. `client.py` drives the program as an
+//! operator does.
 
 use std::collections::BTreeMap;
 use std::process::Stdio;
@@ -9,12 +10,12 @@ use tokio::process::Command;
 
 use crate::support::{node, python, root};
 
-/// Scenarios that run at once.
+/// Maximum number of concurrent scenarios.
 const AT_ONCE: usize = 2;
-/// Measures a pause to 200 ms, so it runs alone, and again where the machine was busy.
+/// Measures a pause to 200 ms, so it runs alone, and is repeated on a loaded machine.
 const MEASURED: &str = "sse-retry";
 const MEASURED_TIMES: usize = 4;
-/// The time that one scenario may take, in milliseconds.
+/// Timeout of a scenario, in milliseconds.
 const SCENARIO_MS: &str = "90000";
 
 fn suite(arguments: &[&str]) -> Command {
@@ -25,7 +26,7 @@ fn suite(arguments: &[&str]) -> Command {
     suite
 }
 
-/// The names of all scenarios for clients.
+/// Returns the names of all scenarios for clients.
 async fn scenarios() -> Vec<String> {
     let listed = suite(&["list"]).output().await.unwrap();
     let listed = String::from_utf8(listed.stdout).unwrap();
@@ -34,13 +35,13 @@ async fn scenarios() -> Vec<String> {
     names.filter_map(|line| line.split(' ').next()).map(str::to_owned).collect()
 }
 
-/// The scenarios that are expected to fail, each with its reason.
+/// Returns the scenarios that are expected to fail, each with its reason.
 fn expected() -> BTreeMap<String, String> {
     let file = root().join("tests/mcp/conformance/expected-failures.json");
     serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap()
 }
 
-/// Runs a scenario; its output where its exit code tells of a failure.
+/// Runs a scenario; returns its output if it failed.
 async fn failure(scenario: &str) -> Option<String> {
     let client = format!("{} {}", python("python3"), root().join("tests/mcp/conformance/client.py").display());
     let arguments = ["client", "--command", &client, "--scenario", scenario, "--timeout", SCENARIO_MS];

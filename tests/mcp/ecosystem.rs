@@ -1,4 +1,4 @@
-//! Servers that people really use, as child processes: each connects, lists, answers one call, and leaves no process behind.
+//! Widely used servers as child processes: each connects, lists, answers one call, and leaves no process behind.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::support::{Mark, call, connect, names, node, older, python, stdio, stdio_with, text};
 use crate::web::{Web, well};
 
-/// A server that is tried.
+/// A tested server.
 struct Tried {
     server: Arc<dyn ToolServer>,
     mark: Mark,
@@ -137,7 +137,7 @@ async fn a_database_of_the_older_generation() {
 async fn a_bridge_to_a_server_over_http() {
     let web = Web::start(|message, headers| {
         let known = headers.get("x-key").is_some_and(|key| key == "sesame");
-        // The bridge asks for ways to log in without its headers.
+        // The bridge probes for login methods without its headers.
         if message["method"].is_string() && !known {
             StatusCode::UNAUTHORIZED.into_response()
         } else {

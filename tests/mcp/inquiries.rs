@@ -1,4 +1,4 @@
-//! Servers over HTTP that send requests to us.
+//! Servers over HTTP that send requests to the client.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::support::{GROWN_MAX, call, connect, endpoint, eventually, http, resident, text, try_connect};
 use crate::web::{Web, events, well};
 
-/// Requests to us, without end.
+/// Requests to the client, without end.
 fn requests() -> impl futures_util::Stream<Item = String> {
     let ask = |n: u32| {
         let method = ["ping", "sampling/createMessage", "roots/list", "elicitation/create"][n as usize % 4];
@@ -27,7 +27,7 @@ fn requests() -> impl futures_util::Stream<Item = String> {
 
 #[tokio::test]
 async fn a_server_that_floods_us_with_requests_over_http_is_disconnected_and_fills_no_memory() {
-    // On the stream of its notices, and in the answer to a call.
+    // On the notification stream, and in the response to a call.
     for within_call in [false, true] {
         let web = Web::start(move |message, _| match message["method"].as_str() {
             None if message.is_null() && !within_call => events(requests()),
@@ -58,9 +58,9 @@ async fn a_server_that_floods_us_over_http_with_what_was_not_asked_for_is_discon
     let notice = format!("data: {notice}\n\n");
     for flood in [&*notice, ": x\n", "\n", "id: 7\n\n", "retry: 1\n\n", "event: other\ndata: x\n\n", "data: x\n"] {
         let piece = flood.repeat(32 * 1024 / flood.len());
-        // On the stream of its notices, and in the answer to a call.
+        // On the notification stream, and in the response to a call.
         for within_call in [false, true] {
-            // Data in answer to a call is bounded by its deadline.
+            // Data in the response to a call is bounded by its deadline.
             if within_call && flood == "data: x\n" {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! Logins at a server of another make, whose authorization server is a real one.
+//! Logins at an independent server with a real authorization server.
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::support::{CONNECT, call, endpoint, http, python, root, servers, text, try_connect};
 
-/// A tool server that wants a login. It ends when this is dropped.
+/// A tool server that requires a login; stopped when dropped.
 struct Guarded {
     child: Child,
     url: String,
@@ -34,7 +34,7 @@ impl Drop for Guarded {
 }
 
 impl Guarded {
-    /// Its tokens live for so many seconds.
+    /// Starts it, with tokens that live for this many seconds.
     async fn start(life: u32) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let script = root().join("tests/mcp/servers/login.py");
@@ -71,7 +71,7 @@ impl Guarded {
     }
 }
 
-/// What a browser shows in the end.
+/// Returns the final page in a browser.
 async fn browses(url: String) -> String {
     reqwest::get(url).await.unwrap().text().await.unwrap()
 }
@@ -87,13 +87,13 @@ async fn a_person_logs_in_once_and_the_login_is_renewed_when_it_is_refused() {
     assert_eq!(text(&server, "add", json!({"a": 2, "b": 3})).await, "5");
     assert_eq!(text(&server, "forget_access", json!({})).await, "done");
     assert_eq!(text(&server, "renewals", json!({})).await, "1", "once, and the call ran");
-    // Another process knows the renewed login.
+    // Another process uses the renewed login.
     let other = guarded.connect().await;
     assert_eq!(text(&other, "renewals", json!({})).await, "1");
     assert_eq!(text(&other, "forget_all", json!({})).await, "done");
     let error = call(&server, "add", json!({"a": 2, "b": 3})).await.unwrap_err();
     assert_eq!(error.kind, CallErrorKind::Unauthorized, "{error}");
-    // A new login is taken up by a session that lost its own.
+    // A session that lost its login takes up a new one.
     guarded.log_in().await;
     assert_eq!(text(&server, "add", json!({"a": 2, "b": 4})).await, "6");
 }

@@ -1,4 +1,4 @@
-//! Tool servers over MCP: real ones of the ecosystem, and hostile ones of our own.
+//! Tool servers over MCP: real ones, and hostile ones of the tests.
 
 mod authority;
 mod built_ins;

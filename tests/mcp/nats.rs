@@ -1,4 +1,4 @@
-//! Processes that provide tools over NATS: a real server, the program of the example, and hostile ones of our own.
+//! Processes that provide tools over NATS: a real server, the example's program, and hostile ones of the tests.
 
 use std::io::BufRead;
 use std::net::TcpListener;
@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use crate::support::{call, names, request, text};
 
-/// A server that ends with the test.
+/// A server; stopped when dropped.
 struct Nats {
     child: Child,
     url: String,
@@ -49,7 +49,7 @@ impl Nats {
 
 impl Drop for Nats {
     fn drop(&mut self) {
-        // It may have been killed by its test.
+        // Its test may have killed it.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -63,7 +63,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// What listens, who was announced last, and the servers that can be connected.
+/// The listener, the last announcement, and the servers that can be connected.
 struct Ears {
     servers: McpServers,
     announced: watch::Receiver<Vec<ServerEntry>>,
@@ -71,7 +71,7 @@ struct Ears {
 }
 
 impl Ears {
-    /// Listens, and surely hears what this client says from then on.
+    /// Listens; receives everything that this client sends from then on.
     async fn beside(client: &Client, url: &str) -> Self {
         let mut asked = client.subscribe("staffai.tools.discover").await.unwrap();
         client.flush().await.unwrap();
@@ -119,7 +119,7 @@ async fn announce(client: &Client, name: &str, tools: &[&str]) {
     publish(client, "staffai.tools.announce", &json!({"provider": name, "instance": "1", "tools": tools})).await;
 }
 
-/// A provider whose answers are these bytes.
+/// A provider that answers with these bytes.
 async fn answers(client: &Client, name: &str, payload: impl Into<bytes::Bytes>) {
     let (mut calls, client, payload) = (takes_calls(client, name).await, client.clone(), payload.into());
     tokio::spawn(async move {
@@ -131,7 +131,7 @@ async fn answers(client: &Client, name: &str, payload: impl Into<bytes::Bytes>) 
 
 async fn takes_calls(client: &Client, name: &str) -> Subscriber {
     let calls = client.subscribe(format!("staffai.tools.call.{name}")).await.unwrap();
-    // What comes back to us over the same connection was behind the subscription.
+    // A round trip over the same connection ensures that the subscription is active.
     let inbox = client.new_inbox();
     let mut back = client.subscribe(inbox.clone()).await.unwrap();
     client.publish(inbox, "".into()).await.unwrap();
@@ -139,7 +139,7 @@ async fn takes_calls(client: &Client, name: &str) -> Subscriber {
     calls
 }
 
-/// The program of the example, as its own process that ends with the test.
+/// The example's program as a process of its own; killed when dropped.
 struct Example(Child);
 
 impl Drop for Example {
@@ -151,7 +151,7 @@ impl Drop for Example {
 }
 
 fn example(url: &str) -> Example {
-    // Tests lie in target/*/deps, examples beside that.
+    // Tests are in target/*/deps, examples next to it.
     let this = std::env::current_exe().unwrap();
     let program = this.parent().unwrap().parent().unwrap().join("examples/tool_provider");
     assert!(program.exists(), "build it first: cargo build --example tool_provider");
@@ -170,7 +170,7 @@ async fn a_second_program_provides_tools_and_takes_them_away() {
     let wrong = call(&desk, "count_words", json!({})).await.unwrap();
     assert!(wrong.is_error && wrong.to_text().contains("text is missing"));
 
-    // A second instance takes its share, and keeps the tools when the first one ends.
+    // A second instance shares the calls, and keeps the tools when the first one ends.
     let mut second = example(&nats.url);
     let mut said = std::io::BufReader::new(second.0.stdout.take().unwrap()).lines().map_while(Result::ok);
     assert!(said.any(|line| line.starts_with("providing desk")));
@@ -178,7 +178,7 @@ async fn a_second_program_provides_tools_and_takes_them_away() {
     first.0.wait().unwrap();
     assert_eq!(text(&desk, "count_words", json!({"text": "one"})).await, "1");
 
-    // A call that nobody waits for is ended where it runs.
+    // An abandoned call is cancelled in the provider.
     let long = call(&desk, "ring", json!({"seconds": 30}));
     assert!(tokio::time::timeout(Duration::from_millis(300), long).await.is_err());
     assert!(said.any(|line| line.starts_with("cancelled ")));
@@ -210,7 +210,7 @@ async fn providers_that_were_there_first_are_found_and_changes_are_told() {
     announce(&client, "till", &["count", "pay"]).await;
     tokio::time::timeout(Duration::from_secs(5), changes.changed()).await.unwrap().unwrap();
     assert_eq!(names(&till).await, ["count", "pay"]);
-    // A sign of life of somebody unknown asks everybody to announce themselves.
+    // A heartbeat of an unknown provider makes the client ask all for their announcements.
     publish(&client, "staffai.tools.heartbeat", &json!({"provider": "late", "instance": "9"})).await;
     tokio::time::timeout(Duration::from_secs(5), asked.next()).await.unwrap().unwrap();
 }
@@ -261,7 +261,7 @@ async fn hostile_processes_cost_their_own_tools_alone() {
     assert_eq!(cancelled["call"], asked["call"]);
     let large = call(&deaf, "a", json!({"x": "x".repeat(2_000_000)})).await;
     assert_eq!(large.unwrap_err().kind, CallErrorKind::InvalidArguments);
-    // After all that, who leaves makes room for an honest one.
+    // After all that, a withdrawal makes room for an honest provider.
     publish(&client, "staffai.tools.withdraw", &json!({"provider": garbage, "instance": "1"})).await;
     until("one is gone", async || ears.announced.borrow().len() == 63).await;
     announce(&client, "honest", &["a"]).await;

@@ -1,4 +1,4 @@
-//! Servers that people really use, over each transport that they serve.
+//! Widely used servers, over each of their transports.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::support::{
     Mark, Served, call, connect, endpoint, http, names, node, python, request, root, stdio, text, try_connect_within,
 };
 
-/// Collects how far a call is.
+/// Collects progress notifications.
 fn told() -> (Arc<Mutex<Vec<Progress>>>, ProgressSink) {
     let told = Arc::new(Mutex::new(Vec::new()));
     let sink = {
@@ -28,7 +28,7 @@ fn with(url: &str, protocol: HttpProtocol) -> ServerEntry {
     http(Endpoint { protocol, ..endpoint(url) })
 }
 
-/// All that the server `everything` has to show, whatever it is reached by.
+/// Tests all features of the server `everything`, over any transport.
 async fn shows_everything(server: &Arc<dyn ToolServer>) {
     let names = names(server).await;
     for name in ["echo", "get-sum", "list_resources", "read_resource", "list_prompts", "get_prompt"] {
@@ -148,7 +148,7 @@ async fn shows_what_is_fast(transport: &str, entry: ServerEntry) {
     let messages: Vec<Option<String>> = told.lock().iter().map(|progress| progress.message.clone()).collect();
     assert_eq!(messages, ["step 0", "step 1", "step 2"].map(|step| Some(step.to_owned())));
 
-    // Both ways to give a call up reach the server.
+    // Both ways to cancel a call reach the server.
     let slow = request("slow", json!({"seconds": 30}));
     assert!(timeout(Duration::from_millis(300), server.call(&slow, None)).await.is_err());
     let late = ToolRequest { deadline: Duration::from_millis(300), ..slow };

@@ -17,7 +17,7 @@ use crate::support::{
     try_connect_within,
 };
 
-/// What the machine of the tests may add to a deadline; the promise is 50 ms on one that does nothing else.
+/// Tolerance of deadlines on the test machine; the promise is 50 ms on an idle one.
 const SLACK: Duration = Duration::from_millis(250);
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn an_answer_that_drips_costs_no_more_than_the_deadline() {
 }
 
 #[tokio::test]
-async fn what_nobody_waits_for_is_cancelled_at_the_server() {
+async fn abandoned_calls_are_cancelled_at_the_server() {
     let server = connect(&hostile("ok")).await;
     let slow = request("slow", json!({"seconds": 1}));
     assert!(timeout(Duration::from_millis(200), server.call(&slow, None)).await.is_err());
@@ -68,7 +68,7 @@ async fn what_nobody_waits_for_is_cancelled_at_the_server() {
     tokio::time::sleep(Duration::from_millis(1_200)).await;
     let cancelled: Vec<i64> = serde_json::from_str(&text(&server, "cancelled", json!({})).await).unwrap();
     assert_eq!(cancelled.len(), 2, "{cancelled:?}");
-    assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next", "late answers reach nobody");
+    assert_eq!(text(&server, "echo", json!({"text": "next"})).await, "next", "late answers are discarded");
 }
 
 #[tokio::test]
@@ -146,7 +146,7 @@ async fn replies_of_eight_megabytes_in_millions_of_values_take_bounded_memory() 
     let grown = peak.load(Ordering::SeqCst).saturating_sub(before);
     println!("six replies of 8 MB at once took {} KiB at their worst: {answers:?}", grown / 1024);
     for (name, result, next) in answers {
-        // On a machine that reads slowly, one may find no room in time.
+        // On a slow machine, a reply may find no room in time.
         let refused = |error: &CallError| error.message.contains("no memory for its reply");
         assert!(result.as_ref().map_or_else(refused, |shown| *shown <= 65_536), "{name}: {result:?}");
         assert_eq!(next, "next");
@@ -176,7 +176,7 @@ async fn an_endless_list_is_capped() {
     assert!(listing.warnings[0].contains("has more than the 10000 tools"), "{:?}", listing.warnings);
 }
 
-/// Without tools on them, pages were neither counted nor weighed.
+/// Pages without tools were neither counted nor weighed.
 #[tokio::test]
 async fn pages_without_tools_are_weighed_and_their_marks_are_bounded() {
     let server = connect(&hostile("cursors")).await;
@@ -200,7 +200,7 @@ async fn a_storm_of_changes_is_one_notice() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_reading_stops_nobody() {
+async fn a_server_that_stops_reading_blocks_no_other() {
     let server = connect(&hostile("deaf")).await;
     let begun = Instant::now();
     let deadline = Duration::from_millis(500);
@@ -283,7 +283,7 @@ async fn the_span_goes_along() {
 }
 
 #[tokio::test]
-async fn servers_of_the_older_generation_connect_whatever_they_make_of_the_newer() {
+async fn servers_of_the_older_generation_connect_despite_any_answer_to_the_newer_handshake() {
     for mode in ["ok", "strict", "silent", "empty", "picky"] {
         let begun = Instant::now();
         let server = connect(&hostile(mode)).await;

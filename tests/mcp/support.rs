@@ -1,4 +1,4 @@
-//! Servers to talk to, and a short way to talk to them.
+//! Servers for the tests, and helpers.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use ports::tools::{Command, ConnectError, Endpoint, HttpProtocol, ServerEntry, T
 use ports::{ToolServer, ToolServers};
 use serde_json::{Map, Value};
 
-/// As long as a server may take to connect.
+/// Timeout of connecting.
 pub const CONNECT: Duration = Duration::from_secs(10);
 
-/// Bytes of memory that may be in use after a result of 500 MB, with other tests in the same process.
+/// Maximum memory in use after a result of 500 MB, with other tests in the same process, in bytes.
 pub const GROWN_MAX: u64 = 128 * 1024 * 1024;
 
 pub fn root() -> &'static Path {
@@ -23,7 +23,7 @@ pub fn root() -> &'static Path {
 }
 
 pub fn servers() -> McpServers {
-    // Another test may have done it already.
+    // Another test may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     McpServers { guardian: Some(PathBuf::from(env!("CARGO_BIN_EXE_staffai"))), ..McpServers::default() }
 }
@@ -53,17 +53,17 @@ pub fn hostile_with(mode: &str, env: &[(&str, &str)]) -> ServerEntry {
     stdio_with(&python("python3"), &[script.to_str().unwrap(), mode], env)
 }
 
-/// A program of the Python environment of the tests.
+/// Returns a program of the tests' Python environment.
 pub fn python(program: &str) -> String {
     installed(&format!(".venv-tests/bin/{program}"))
 }
 
-/// A server from npm.
+/// Returns a server from npm.
 pub fn node(module: &str) -> String {
     installed(&format!(".node-tests/node_modules/{module}"))
 }
 
-/// A program of the environment with older libraries.
+/// Returns a program of the environment with older libraries.
 pub fn older(program: &str) -> String {
     installed(&format!(".venv-servers/bin/{program}"))
 }
@@ -111,13 +111,13 @@ pub async fn names(server: &Arc<dyn ToolServer>) -> Vec<String> {
     server.list().await.unwrap().tools.into_iter().map(|tool| tool.name.to_string()).collect()
 }
 
-/// Bytes of memory that this process has resident.
+/// Returns the resident memory of this process, in bytes.
 pub fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/statm").unwrap();
     status.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * 4096
 }
 
-/// Processor time that this process used so far, in ticks of 10 ms.
+/// Returns the CPU time of this process so far, in ticks of 10 ms.
 pub fn cpu() -> u64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap();
     let mut fields = stat.rsplit(") ").next().unwrap().split(' ').skip(11);
@@ -125,12 +125,12 @@ pub fn cpu() -> u64 {
     ticks() + ticks()
 }
 
-/// The same since then.
+/// Returns the CPU time since then.
 pub fn cpu_since(before: u64) -> Duration {
     Duration::from_millis((cpu() - before) * 10)
 }
 
-/// Waits until something holds, or fails the test.
+/// Waits until a condition holds, or fails the test.
 pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     let until = tokio::time::Instant::now() + Duration::from_secs(10);
     while !holds() {
@@ -139,20 +139,20 @@ pub async fn eventually(what: &str, holds: impl Fn() -> bool) {
     }
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// True if a process runs; zombies do not count.
 pub fn runs(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit(") ").next().and_then(|rest| rest.chars().next()).is_some_and(|state| state != 'Z')
 }
 
-/// The processes of one server, whatever group they are in and whoever their parent is.
+/// The processes of one server, in any group and with any parent.
 pub struct Mark(String);
 
 impl Mark {
     /// The variable that marks a server and all its children.
     pub const VARIABLE: &str = "TEST_MARK";
 
-    /// A mark of nothing yet.
+    /// Creates a mark without processes.
     pub fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         Self(format!("{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed)))
@@ -170,7 +170,7 @@ impl Mark {
         &self.0
     }
 
-    /// Those that run.
+    /// Returns the running ones.
     pub fn running(&self) -> Vec<u32> {
         let all =
             std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -182,26 +182,26 @@ impl Mark {
         all.filter(marked).filter(|pid| runs(*pid)).collect()
     }
 
-    /// Waits until none runs any more.
+    /// Waits until none is running.
     pub async fn gone(&self) {
         eventually("all processes of the server end", || self.running().is_empty()).await;
     }
 }
 
-/// A program that serves HTTP on a port of this machine until it is dropped.
+/// A program that serves HTTP on a local port; killed when dropped.
 pub struct Served {
     pub port: u16,
     child: tokio::process::Child,
 }
 
 impl Served {
-    /// Starts it; `start` makes its command for a port.
+    /// Starts it; `start` returns its command for a port.
     pub async fn start(start: impl Fn(u16) -> tokio::process::Command) -> Self {
         let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         Self::start_on(port, start).await
     }
 
-    /// The same on a port of its own.
+    /// Starts it on a given port.
     pub async fn start_on(port: u16, start: impl Fn(u16) -> tokio::process::Command) -> Self {
         let quiet = || std::process::Stdio::null();
         let child = start(port).stdin(quiet()).stdout(quiet()).stderr(quiet()).kill_on_drop(true).spawn().unwrap();
@@ -213,12 +213,11 @@ impl Served {
         Self { port, child }
     }
 
-    /// The server `everything` over this transport.
+    /// Starts the server `everything` with this transport.
     pub async fn everything(transport: &str) -> Self {
         Self::start(|port| Self::everything_on(port, transport)).await
     }
 
-    /// The command that starts it.
     pub fn everything_on(port: u16, transport: &str) -> tokio::process::Command {
         let mut command = tokio::process::Command::new("node");
         let module = node("@modelcontextprotocol/server-everything/dist/index.js");
@@ -226,12 +225,12 @@ impl Served {
         command
     }
 
-    /// Ends it as kill -9 does.
+    /// Kills it with SIGKILL.
     pub async fn kill(mut self) {
         self.child.kill().await.unwrap();
     }
 
-    /// The server of `FastMCP` over this transport.
+    /// Starts the server of `FastMCP` with this transport.
     pub async fn fast(transport: &str) -> Self {
         let (python, script) = (python("python"), root().join("tests/mcp/servers/fast.py"));
         Self::start(|port| {

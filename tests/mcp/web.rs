@@ -1,4 +1,4 @@
-//! Servers over HTTP: hostile ones in this process, and what they get to see.
+//! Servers over HTTP: hostile ones in this process, and the requests that they see.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -25,7 +25,7 @@ use crate::support::{
     try_connect_within,
 };
 
-/// A server whose behaviour is a function of what it is asked.
+/// A server whose behaviour is a function of the request.
 pub struct Web {
     address: SocketAddr,
     pub seen: Arc<Mutex<Vec<HeaderMap>>>,
@@ -68,20 +68,20 @@ async fn answer(
     response
 }
 
-/// A response of this status never comes.
+/// Stands for a response that never comes.
 const HANGS: u16 = 599;
 
 fn hang() -> Response {
     StatusCode::from_u16(HANGS).unwrap().into_response()
 }
 
-/// A stream of events that stays open.
+/// An event stream that stays open.
 pub fn events(events: impl futures_util::Stream<Item = String> + Send + 'static) -> Response {
     let open = events.chain(futures_util::stream::pending()).map(|event| Ok::<_, Infallible>(Bytes::from(event)));
     ([("content-type", "text/event-stream")], Body::from_stream(open)).into_response()
 }
 
-/// What a well-behaved server of the older generation answers.
+/// The answers of a well-behaved server of the older generation.
 pub fn well(message: &Value, session: &str) -> Response {
     let id = &message["id"];
     let result = match message["method"].as_str() {
@@ -420,7 +420,7 @@ async fn noise_wrong_ids_and_storms_of_events_are_ignored() {
                     format!("data: {}\n\n", json!({"jsonrpc": "2.0", "id": id, "result": result}))
                 };
                 let noise = ["event: ping\ndata: 1\n\n".to_owned(), "data: no json\n\n: comment\n\n".to_owned()];
-                let others = [answer(json!(id + 1_000), "of another"), answer(json!("x"), "of nobody")];
+                let others = [answer(json!(id + 1_000), "of another"), answer(json!("x"), "unrelated")];
                 let own = [answer(json!(id), "right"), answer(json!(id), "once more")];
                 let all: Vec<String> = noise.into_iter().chain(others).chain(own).collect();
                 events(futures_util::stream::iter(all))

@@ -1,4 +1,4 @@
-//! The page for people who do not see well or use no mouse: what axe-core finds, in each state, is nothing.
+//! Accessibility: axe-core finds nothing in any state of the page.
 
 use std::path::Path;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::playground;
 
-/// What Tab comes to; of radio buttons it comes to one.
+/// The stops of the Tab key; a group of radio buttons is one stop.
 const STOPS: &str = "return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')].filter(one => \
     one.tabIndex >= 0 && !one.disabled && one.checkVisibility({ visibilityProperty: true }) && (one.type !== 'radio' || one.checked)).length";
-/// The most of them, whatever is said: the tree alone has as many rows.
+/// Their maximum number for any length of the chat: the tree alone has as many rows.
 const STOPS_MAX: i64 = 31;
 
-/// Where `./test` puts it.
+/// The location where `./test` installs it.
 const AXE: &str = ".node-tests/node_modules/axe-core/axe.min.js";
 
 impl Browser {
-    /// What axe-core finds in the page as it is now, in light and in dark colours.
+    /// Returns the findings of axe-core in the current page, in light and in dark colours.
     pub(crate) fn finds(&self, state: &str) -> Vec<String> {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(AXE);
         let source =
@@ -25,7 +25,7 @@ impl Browser {
         let mut found = Vec::new();
         for scheme in ["light", "dark"] {
             self.prefers(scheme);
-            // Colours are measured when nothing fades any more.
+            // Colours are measured after all fades.
             self.until("document.getAnimations().every(one => one.playState === 'finished' || one.effect.getTiming().iterations === Infinity)");
             let script = format!(
                 "{source}; const done = arguments[0]; axe.run(document, {{ resultTypes: ['violations'] }}).then(told => done(told.violations.flatMap(\
@@ -56,7 +56,7 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
 
     browser.say("@staffai show me some code");
     browser.answer("fn main()");
-    // What still grows is drawn anew, and its picker with it.
+    // A growing message is redrawn, and its picker with it.
     browser.until("!document.querySelector('#messages .growing')");
     browser.act("fn main()", "React");
     browser.until("document.querySelector('.picker button')");
@@ -76,7 +76,7 @@ fn nothing_stands_in_the_way_of_those_who_see_or_move_differently() {
     found.extend(browser.finds("a talk"));
     browser.speak_as("Chloe");
     browser.click("#join");
-    found.extend(browser.finds("somebody joins"));
+    found.extend(browser.finds("a member is added"));
     browser.click("#roles .ends .press");
     browser.run("document.querySelectorAll('.strikes button')[1].click()");
     browser.click("[data-trouble=model_slow]");

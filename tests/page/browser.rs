@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// The bound on each wait in the page: longer than any step takes beside other load, so only a failure reaches it.
+/// Timeout of each step on the page: longer than any step takes under load.
 const PATIENCE: Duration = Duration::from_secs(90);
-/// The time for a program to print its address.
+/// Timeout until a program prints its address.
 const START: Duration = Duration::from_secs(60);
 /// Starts of the driver before the test fails. The driver takes a free port of IPv4 and ends if IPv6 has it in use.
 const DRIVER_STARTS: usize = 5;
 
-/// A program that ends with its owner.
+/// A program; killed when dropped.
 pub struct Running(pub Child);
 
 impl Drop for Running {
@@ -26,7 +26,7 @@ impl Drop for Running {
     }
 }
 
-/// Starts a program and returns what `find` takes from the first line that has it. All later lines are dropped.
+/// Starts a program and returns what `find` takes from the first line that has it. Later lines are dropped.
 pub fn start<T: Send + 'static>(
     command: &mut Command,
     find: impl Fn(&str) -> Option<T> + Send + 'static,
@@ -35,7 +35,7 @@ pub fn start<T: Send + 'static>(
     try_start(command, find).unwrap_or_else(|| panic!("{name} does not say where it listens"))
 }
 
-/// Does the same, and returns `None` if the program ends, or [`START`] passes, without such a line.
+/// Like [`start`]; returns `None` if the program ends, or [`START`] passes, without such a line.
 fn try_start<T: Send + 'static>(
     command: &mut Command,
     find: impl Fn(&str) -> Option<T> + Send + 'static,
@@ -56,7 +56,7 @@ fn try_start<T: Send + 'static>(
     hear.recv_timeout(START).ok().map(|found| (running, found))
 }
 
-/// A browser with one window. It ends when this is dropped.
+/// A browser with one window; closed when dropped.
 pub struct Browser {
     port: u16,
     session: String,
@@ -64,7 +64,7 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Opens a window in which the page does nothing by itself. Everything that the browser writes goes below `home`.
+    /// Opens a window in which the tour does not start by itself. All files of the browser are below `home`.
     pub fn open(home: &Path) -> Self {
         let browser = Self::open_untouched(home);
         let source = "try { sessionStorage.setItem('playground.tour', 'over') } catch { }";
@@ -73,7 +73,7 @@ impl Browser {
         browser
     }
 
-    /// Opens a window as somebody has it who was never here.
+    /// Opens a window as on a first visit.
     pub fn open_untouched(home: &Path) -> Self {
         let mut driver = Command::new("chromedriver");
         driver.arg("--port=0").env("HOME", home).env("TMPDIR", home);
@@ -107,22 +107,22 @@ impl Browser {
         browser
     }
 
-    /// Goes to an address.
+    /// Navigates to an address.
     pub fn go(&self, url: &str) {
         self.call("POST", "/url", &json!({"url": url}));
     }
 
-    /// Runs a script in the page and gives what it returns.
+    /// Runs a script in the page and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.call("POST", "/execute/sync", &json!({"script": script, "args": []}))
     }
 
-    /// Runs a script that calls its first argument with what it gives.
+    /// Runs a script that passes its result to its first argument.
     pub fn run_async(&self, script: &str) -> Value {
         self.call("POST", "/execute/async", &json!({"script": script, "args": []}))
     }
 
-    /// Waits until an expression is true in the page, and gives its value.
+    /// Waits until an expression is true in the page, and returns its value.
     pub fn until(&self, expression: &str) -> Value {
         let script = format!(
             "const done = arguments[0]; const look = () => {{ const now = ({expression}); \
@@ -136,42 +136,42 @@ impl Browser {
         })
     }
 
-    /// Clicks on what a selector finds first.
+    /// Clicks the first match of a selector.
     pub fn click(&self, selector: &str) {
         self.call("POST", &format!("/element/{}/click", self.element(selector)), &json!({}));
     }
 
-    /// Types into what a selector finds first; for a picker of files it is their paths.
+    /// Types into the first match of a selector; for a file input these are paths.
     pub fn keys(&self, selector: &str, text: &str) {
         self.call("POST", &format!("/element/{}/value", self.element(selector)), &json!({"text": text}));
     }
 
-    /// Makes the window look like one of another size.
+    /// Emulates another window size.
     pub fn resize(&self, width: u32, height: u32) {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500});
         let command = json!({"cmd": "Emulation.setDeviceMetricsOverride", "params": size});
         self.call("POST", "/goog/cdp/execute", &command);
     }
 
-    /// Makes the window prefer light or dark colours.
+    /// Sets the preferred colour scheme.
     pub fn prefers(&self, scheme: &str) {
         let features = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
         let command = json!({"cmd": "Emulation.setEmulatedMedia", "params": features});
         self.call("POST", "/goog/cdp/execute", &command);
     }
 
-    /// What the page complained about since the last look.
+    /// Returns the console errors since the last call.
     pub fn complaints(&self) -> Vec<String> {
         let lines = self.log("browser");
         lines.iter().map(|line| format!("{} {}", line["level"], line["message"])).collect()
     }
 
-    /// The addresses that were asked for since the last look.
+    /// Returns the requested addresses since the last call.
     pub fn requests(&self) -> Vec<String> {
         let lines = self.log("performance");
         let messages = lines.iter().filter_map(|line| serde_json::from_str::<Value>(line["message"].as_str()?).ok());
         let sent = messages.filter(|message| message["message"]["method"] == "Network.requestWillBeSent");
-        // The browser begins with a page of its own.
+        // The browser starts with a page of its own.
         let ours = sent.filter(|sent| {
             !sent["message"]["params"]["documentURL"].as_str().is_some_and(|page| page.starts_with("chrome:"))
         });
@@ -217,7 +217,7 @@ impl Browser {
     }
 }
 
-/// Reads an answer. The driver keeps its connections open, whatever it is asked.
+/// Reads a response. The driver keeps its connections open in any case.
 fn read(stream: &mut impl BufRead) -> std::io::Result<(String, Vec<u8>)> {
     let (mut head, mut length) = (String::new(), 0);
     loop {
@@ -239,7 +239,7 @@ fn read(stream: &mut impl BufRead) -> std::io::Result<(String, Vec<u8>)> {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The driver ends its browser when it is told so; killing the driver alone would leave it behind.
+        // The driver closes its browser on request; killing the driver alone would leave it running.
         let _ = self.send("DELETE", &self.session, &Value::Null);
     }
 }

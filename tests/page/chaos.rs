@@ -1,4 +1,4 @@
-//! Somebody breaks the bot on its page, and it answers all the same.
+//! Fault injection on the page: the bot still answers.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -10,10 +10,9 @@ use tokio::time::Instant;
 use crate::browser::{Browser, Running};
 use crate::{LAST, playground, playground_with};
 
-/// Strikes and troubles of a run; `STAFFAI_CHAOS_CLICKS` changes it.
+/// Number of strikes and other failures in a run; set by `STAFFAI_CHAOS_CLICKS`.
 const CLICKS: usize = 60;
-/// How long the answers to everything that was said may take after the last click, and what each of them adds: a channel takes
-/// one post a second.
+/// Timeout of all answers after the last click, and its increase per message: a channel takes one post per second.
 const SETTLED: Duration = Duration::from_secs(150);
 const EACH: Duration = Duration::from_secs(1);
 
@@ -22,14 +21,14 @@ fn clicks() -> usize {
     std::env::var("STAFFAI_CHAOS_CLICKS").ok().and_then(|clicks| clicks.parse().ok()).unwrap_or(CLICKS)
 }
 
-/// The row of the tree with this name, for use in scripts.
+/// The row of the tree with this name, for scripts.
 fn row(actor: &str) -> String {
     format!(
         "[...document.querySelectorAll('#board .tree li')].find(row => row.querySelector('.name').textContent.startsWith('{actor}'))"
     )
 }
 
-/// A playground, and its page in a browser with all that can be done to the bot.
+/// Starts a playground with its page in a browser, fault injection enabled.
 fn at_the_page(home: &Path) -> (Running, Browser) {
     let (program, url) = playground(home);
     let browser = Browser::open(home);
@@ -45,7 +44,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     let (_program, browser) = at_the_page(home.path());
 
     browser.click(".mid-answer");
-    // Half of the answer is there when its conversation breaks; whoever stands beside it is well.
+    // Half of the answer is shown when its conversation crashes; its neighbours are unaffected.
     let row_of_talk = row("conversation:");
     browser.until(&format!("{row_of_talk}?.classList.contains('hurt')"));
     browser.until("document.querySelectorAll('#board .tree .dot.good').length > 12");
@@ -55,14 +54,14 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     browser.answer("finishes the letter. The end.");
     assert_eq!(answers(&browser), 1);
     counts(&browser, 1);
-    // Its path says what broke and what came of it.
+    // Its path shows the crash and the recovery.
     browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
     browser.until(
         "document.querySelector('#board .turn[open] .path li.failed')?.innerText.includes('cut off, and asked again')",
     );
     assert!(browser.run("return document.querySelectorAll('#board .turn[open] .path li.failed').length") == 1);
 
-    // An actor that is clicked.
+    // Clicks an actor.
     browser.until(&row("gateway"));
     browser.run(&format!("{}.querySelector('button.name').click()", row("gateway")));
     browser.until(&format!("{}.querySelectorAll('.strikes button').length === 3", row("gateway")));
@@ -75,7 +74,7 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     assert_eq!(answers(&browser), 2);
     counts(&browser, 2);
 
-    // What is slow says so, and ends by itself.
+    // A slow model is shown as such, and recovers by itself.
     browser.click("[data-trouble=model_slow]");
     browser.until("document.querySelector('[data-trouble=model_slow]').innerText.startsWith('Model slow, ')");
     browser.until("document.querySelector('[data-trouble=model_slow]').innerText === 'Model slow'");
@@ -119,7 +118,7 @@ fn counts_and_buttons_tell_of_what_happened_and_stay_where_they_are() {
     browser.until("!document.querySelector('.trouble.lasting')");
     assert_eq!(browser.run(places), before);
 
-    // A second freeze does not tell of the recovery from what came before it.
+    // A second freeze does not show the recovery from the first strike.
     let (row, state) = (row("gateway"), format!("{}.querySelector('.state').textContent", row("gateway")));
     browser.run(&format!("{row}.querySelector('button.name').click()"));
     browser.until(&format!("{row}.querySelectorAll('.strikes button').length === 3"));
@@ -139,7 +138,7 @@ fn counts_and_buttons_tell_of_what_happened_and_stay_where_they_are() {
     assert!(!first.contains("back after"), "{told}");
 }
 
-/// Messages of the bot in this channel.
+/// Returns the number of the bot's messages in this channel.
 fn answers(browser: &Browser) -> u64 {
     let count =
         "return [...document.querySelectorAll('#messages > .message')].filter(one => one.querySelector('.tag')).length";
@@ -157,7 +156,7 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.say("@staffai tell me a tale");
     browser.answer("A sailor");
     browser.click("[data-trouble=kill_bot]");
-    // The bot is grey, its tree is red, and the chat is as well as ever.
+    // The bot is grey, its tree is red, and the chat works.
     browser.until("document.querySelector('#board.stale .pill.down')");
     browser.until("document.querySelector('#bots .presence.offline')");
     assert_eq!(browser.run("return document.getElementById('link').textContent"), "connected");
@@ -167,12 +166,12 @@ fn a_killed_bot_is_started_again_and_what_was_said_outlives_bot_and_playground()
     browser.until("!document.querySelector('#bots .presence.offline')");
     counts(&browser, 1);
     assert_eq!(answers(&browser), 1);
-    // The next life counts its turns anew: no dot of the last one stays, and the answer leads to its own turn.
+    // The next process numbers its turns from 1: no dot of the last one remains, and the answer leads to its own turn.
     browser.until("!document.querySelector('.traveller')");
     browser.run(&format!("{LAST}.querySelector('.path-of').click()"));
     browser.until("document.querySelector('#board .turn[open] .path')?.innerText.includes('outbox')");
 
-    // A kill leaves no time to write anything down, so what was said a moment ago is on the disk already.
+    // A kill leaves no time to write, so earlier messages are already on disk.
     std::thread::sleep(Duration::from_secs(3));
     drop(program);
     browser.until("document.getElementById('link').textContent !== 'connected'");
@@ -191,7 +190,7 @@ fn counts(browser: &Browser, crashes: u32) {
     ));
 }
 
-/// Clicks somewhere: on a strike at an actor, or three times in ten on a trouble. Whoever serves the page may be away.
+/// Clicks a strike at an actor or, with a chance of 30 %, another failure. The page's server may be down.
 fn click_somewhere(browser: &Browser, dice: &mut Dice) {
     let (which, kind) = (dice.roll(), dice.roll());
     let script = if dice.roll() % 10 < 3 {
@@ -208,7 +207,7 @@ fn click_somewhere(browser: &Browser, dice: &mut Dice) {
     browser.run(&script);
 }
 
-/// A member says something; the number of the message, unless the page's server is away at just this moment.
+/// Sends a message as a member; returns its id, unless the page's server is down.
 fn say_somewhere(browser: &Browser, dice: &mut Dice, number: usize) -> Option<String> {
     let (who, channel) = (dice.roll(), dice.roll());
     let script = format!(
@@ -221,7 +220,7 @@ fn say_somewhere(browser: &Browser, dice: &mut Dice, number: usize) -> Option<St
     browser.run_async(&script).as_str().map(str::to_owned)
 }
 
-/// How often the bot answered each of these, by the messages that the chat service has.
+/// Returns the number of the bot's answers to each of these, by the chat service.
 fn answered(browser: &Browser, said: &BTreeSet<String>) -> Option<Vec<(String, usize)>> {
     let script = "const done = arguments[0]; fetch('/playground/state').then(told => told.json()).then(state => done(\
                   Object.values(state.messages).flat().filter(one => one.author === state.bot).map(one => one.reply_to))).catch(error => done(String(error)))";
@@ -232,9 +231,9 @@ fn answered(browser: &Browser, said: &BTreeSet<String>) -> Option<Vec<(String, u
 }
 
 #[test]
-fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
+fn random_clicks_lose_nothing_and_double_nothing() {
     let home = tempfile::tempdir().expect("a folder");
-    // What is over a limit or behind a full lane gets one notice and no answer of its own.
+    // A message over a limit or behind a full lane gets one notice instead of an answer.
     let limits =
         [("RATE_LIMIT_COUNT", "100000"), ("TOKEN_RATE_LIMIT_COUNT", "100000000"), ("STAFFAI_TURN__LANE", "1000")];
     let (_program, url) = playground_with(home.path(), &limits);
@@ -277,7 +276,7 @@ fn whatever_is_clicked_nothing_is_lost_and_nothing_doubled() {
     );
 }
 
-/// Numbers that are the same in each run.
+/// Reproducible random numbers.
 struct Dice(u64);
 
 impl Dice {

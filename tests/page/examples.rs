@@ -1,4 +1,4 @@
-//! Every question that the page, the help, the tour and the documents suggest, asked through the page.
+//! Every question that the page, the help, the tour and the documents suggest, asked on the page.
 
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use serde_json::Value;
 use crate::browser::Browser;
 use crate::playground_with;
 
-/// How often, and how long apart, a page is looked at before its answer counts as missing.
+/// Number and interval of the polls before an answer counts as missing.
 const LOOKS: usize = 600;
 const LOOK: Duration = Duration::from_millis(100);
 
-/// The messages here, for use in scripts.
+/// The messages, for scripts.
 const MESSAGES: &str = "[...document.querySelectorAll('#messages > .message')]";
 
-/// What a message shows besides text, for use in scripts; `one` is the message.
+/// The content of a message beside text, for scripts; `one` is the message.
 fn shown(example: &Example) -> &'static str {
     match example.shows {
         Shows::Text | Shows::Buttons => "true",
@@ -26,12 +26,12 @@ fn shown(example: &Example) -> &'static str {
     }
 }
 
-/// Waits until a message behind the first `before` ones, and the question, answers as the example says.
+/// Waits until a message after the first `before` ones and the question answers as the example says.
 fn answered(browser: &Browser, example: &Example, before: &Value) {
     let answer = Value::from(example.answer);
     let there =
         format!("{MESSAGES}.slice({before} + 1).some(one => one.innerText.includes({answer}) && {})", shown(example));
-    // A long answer may grow for longer than a single look may wait.
+    // A long answer may grow for longer than a single poll may wait.
     for _ in 0..LOOKS {
         if browser.run(&format!("return Boolean({there})")) == true {
             return;
@@ -65,7 +65,7 @@ fn every_example_is_answered_as_the_table_says() {
         let said = browser.run("return document.getElementById('messages').innerText");
         assert!(!said.as_str().is_some_and(|said| said.contains("do not fit")), "{}: {said}", example.ask);
     }
-    // The second tale is another one than the first.
+    // The second tale differs from the first.
     let tales = browser.run(&format!(
         "return {MESSAGES}.map(one => one.innerText).filter(text => text.includes('The end.') && !text.includes('I made that long')).map(text => text.length)"
     ));

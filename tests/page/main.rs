@@ -1,4 +1,4 @@
-//! The playground as people meet it: the real program, a real browser, and somebody who clicks and types.
+//! The playground in a real browser, with clicks and keys.
 
 mod accessible;
 mod browser;
@@ -17,17 +17,17 @@ use serde_json::Value;
 
 /// The key that sends.
 const ENTER: &str = "\u{e007}";
-/// The key that takes the last message up again.
+/// The key that edits the last message.
 const UP: &str = "\u{e013}";
 /// One red dot.
 const PICTURE: &[u8] = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\x00\x00\x00\x00\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;";
 
-/// Starts the playground on a free port and tells its address.
+/// Starts the playground on a free port and returns its address.
 fn playground(home: &Path) -> (Running, String) {
     playground_with(home, &[])
 }
 
-/// The command of a playground at a free port.
+/// Returns the command of a playground on a free port.
 fn program(home: &Path, variables: &[(&str, &str)]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_staffai"));
     command.args(["--log-format", "json", "playground"]).current_dir(home).env_clear();
@@ -36,14 +36,14 @@ fn program(home: &Path, variables: &[(&str, &str)]) -> Command {
     command
 }
 
-/// The same with these further variables.
+/// Starts it with these further variables.
 fn playground_with(home: &Path, variables: &[(&str, &str)]) -> (Running, String) {
     start(&mut program(home, variables), |line| {
         line.strip_prefix("open ").map(|url| url.trim_end_matches('/').to_owned())
     })
 }
 
-/// The text of the newest message here and who wrote it, for use in scripts.
+/// The newest message, for scripts.
 const LAST: &str = "[...document.querySelectorAll('#messages > .message')].at(-1)";
 
 impl Browser {
@@ -52,7 +52,7 @@ impl Browser {
         self.keys("#draft", ENTER);
     }
 
-    /// Waits for a message of the bot at the end that has this in it.
+    /// Waits for a last message of the bot with this text.
     fn answer(&self, part: &str) {
         self.until(&format!(
             "(last => last?.querySelector('.tag') && last.innerText.includes({}))({LAST})",
@@ -60,7 +60,7 @@ impl Browser {
         ));
     }
 
-    /// Waits until the board shows this actor as a running one.
+    /// Waits until the board shows this actor as running.
     fn shows_running(&self, actor: &str) {
         self.until(&format!(
             "[...document.querySelectorAll('#board .node')].some(node => node.querySelector('.name').textContent === '{actor}' && node.querySelector('.dot.good'))"
@@ -76,7 +76,7 @@ impl Browser {
         self.until(&format!("document.getElementById('channel').innerText.includes('{place}')"));
     }
 
-    /// Presses an action of the newest message that has this text in it.
+    /// Presses an action of the newest message with this text.
     fn act(&self, text: &str, action: &str) {
         self.run(&format!(
             "[...[...document.querySelectorAll('#messages > .message')].filter(one => one.querySelector('.body').innerText.includes('{text}')).at(-1)\
@@ -86,7 +86,7 @@ impl Browser {
 }
 
 #[test]
-fn somebody_uses_the_playground() {
+fn a_user_goes_through_the_playground() {
     let home = tempfile::tempdir().expect("a folder");
     let (mut program, url) = playground(home.path());
     let browser = Browser::open(home.path());
@@ -112,7 +112,7 @@ fn somebody_uses_the_playground() {
     }
     assert_eq!(browser.complaints(), Vec::<String>::new());
 
-    // The tab stays open: its stream of events must not hold the program.
+    // The tab stays open: its event stream must not delay the shutdown.
     let told = Command::new("kill").arg("-TERM").arg(program.0.id().to_string()).status();
     assert!(told.expect("a signal").success());
     assert_eq!(program.0.wait().expect("an end").code(), Some(0));
@@ -144,7 +144,7 @@ fn people_talk(browser: &Browser) {
         "window.typed = []; new MutationObserver(() => typed.push(document.getElementById('typing').innerText))\
          .observe(document.getElementById('typing'), { childList: true, subtree: true })",
     );
-    // Whoever types anywhere types into the box.
+    // Typing anywhere goes into the box.
     browser.keys("body", "@staffai hello!");
     browser.keys("#draft", ENTER);
     browser.answer("model");
@@ -153,7 +153,7 @@ fn people_talk(browser: &Browser) {
     browser.act("model", "Reply");
     browser.say("help");
     browser.answer("I am the demo model");
-    // An idle conversation ends after a while, so it is looked for while it is needed.
+    // An idle conversation ends after a while, so it is checked while it is in use.
     browser.shows_running("conversation:#general");
     let quote = browser.until(&format!("{LAST}.querySelector('.quoted')?.innerText"));
     assert!(quote.as_str().is_some_and(|quote| quote.contains("Ada") && quote.contains("help")), "{quote}");
@@ -200,9 +200,9 @@ fn a_moderator_gives_a_role(browser: &Browser) {
 }
 
 fn a_command_is_answered_in_private(browser: &Browser) {
-    browser.say("/usage user:nobody");
+    browser.say("/usage user:unknown");
     browser.until("document.getElementById('problem').innerText.includes('does not fit')");
-    browser.until("document.getElementById('draft').value === '/usage user:nobody'");
+    browser.until("document.getElementById('draft').value === '/usage user:unknown'");
     browser.run("document.getElementById('draft').value = ''");
     browser.say("/usage user:@Ben");
     browser.until(&format!("{LAST}.querySelector('.quote')?.innerText.includes('used /usage')"));
@@ -216,7 +216,7 @@ fn a_command_is_answered_in_private(browser: &Browser) {
     browser.until("document.getElementById('suggest').innerText.includes('/usage')");
     let offered = browser.run("return document.getElementById('suggest').innerText");
     assert!(!offered.as_str().is_some_and(|offered| offered.contains("/status")), "it is for administrators");
-    // An option that nobody needs stands in nobody's way.
+    // An optional option that is not given does not block the command.
     browser.say("usage");
     browser.until(&format!("{LAST}.innerText.includes('You have used')"));
     browser.act("You have used", "Dismiss");
@@ -239,7 +239,7 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     );
     browser.say("@staffai roll 2d6");
     browser.answer("Rolled 2d6");
-    // Shard, gateway, journal, limiter, conversation, model, tools, and the outbox at the end.
+    // Shard, gateway, journal, limiter, conversation, model, tools, and finally the outbox.
     browser.until("been.size >= 8 && !document.querySelector('.traveller')");
     browser.say("@staffai hello!");
     browser.answer("model");
@@ -272,7 +272,7 @@ fn a_message_is_followed_through_the_tree_and_its_path_is_shown() {
     }
 }
 
-/// The tiles and columns of the board that have no tooltip.
+/// The tiles and columns of the board without a tooltip.
 const UNEXPLAINED: &str = "return [...document.querySelectorAll('.tile, .turn-head > *, .node > :not(.branch), .parts li > *, .meters li > *, .spent li > *, \
                            .key > *, .legend > *, .spark-row, .part-head h3, .chaos-counts strong, #board .pill, .detail .facts, .detail .law')]\
                            .filter(one => !one.closest('[title]')?.title).map(one => one.className || one.tagName)";
@@ -298,13 +298,13 @@ fn the_board_shows_it(browser: &Browser) {
 fn an_answer_is_stopped_and_asked_for_again(browser: &Browser) {
     browser.say("@staffai tell me a tale");
     browser.answer("A sailor");
-    // An answer that grows is no edited one, and a cursor stands behind it.
+    // A growing answer is not shown as edited, and ends with a cursor.
     browser.until(&format!("{LAST}.classList.contains('growing')"));
     assert_eq!(browser.run(&format!("return {LAST}.querySelector('.edited')")), Value::Null);
     browser.click("#stop");
     browser.until("document.getElementById('draft').value === '@staffai tell me a tale'");
     browser.until("document.getElementById('stop').hidden");
-    // What stood of the answer goes with its question.
+    // The partial answer is removed with its question.
     browser.until(&format!("!{LAST}.innerText.includes('A sailor') && !{LAST}.innerText.includes('not shown here')"));
     browser.run("document.getElementById('draft').value = ''");
     browser.say("@staffai hello!");
@@ -335,7 +335,7 @@ fn who_is_locked_out_by_a_first_key_is_told_and_keeps_what_was_typed() {
     browser.until("document.getElementById('problem').innerText.includes('needs a key now')");
     browser.until("document.getElementById('draft').value === '@staffai hello!'");
     browser.until("document.getElementById('link').textContent === 'needs a key'");
-    // Whoever gives the key finds the words where they were.
+    // After the key is entered the draft is still there.
     browser.go(&format!("{}/dashboard", url.replace("http://", &format!("http://ada:{key}@"))));
     browser.go(&format!("{url}/"));
     browser.until("document.getElementById('link').textContent === 'connected'");
@@ -407,12 +407,12 @@ fn tools_can_be_tried() {
     pressed("Deny");
     told("Denied: it does not run.");
     told("You said no, so example__clear_notes did not run.");
-    // There are no arguments to be shown, and nothing that is meant for a model.
+    // There are no arguments to show, and no text meant for a model.
     let shown = browser.run("return document.getElementById('messages').innerText");
     assert!(shown.as_str().is_some_and(|shown| !shown.contains("{}") && !shown.contains("Do not call")), "{shown}");
     browser.until("document.querySelectorAll('.buttons button').length === 0");
     browser.say("@staffai clear the notes");
-    // It asks the one who asked, and nobody else.
+    // Only the asking member can decide.
     browser.until("document.querySelectorAll('.buttons button').length === 3");
     browser.speak_as("Ben");
     pressed("Approve");

@@ -1,4 +1,4 @@
-//! A model server of this machine, which the page offers in place of the demo model.
+//! A local model server, which the page offers in place of the demo model.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::browser::Browser;
 use crate::{LAST, playground_with};
 
-/// Serves one model; gives its port.
+/// Serves one model; returns its port.
 fn model_server() -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port that is free");
     let port = listener.local_addr().expect("an address").port();
@@ -48,7 +48,7 @@ fn model_server() -> u16 {
 }
 
 impl Browser {
-    /// Asks until an answer has this in it.
+    /// Asks until an answer has this text.
     fn until_said(&self, question: &str, part: &str) {
         for _ in 0..20 {
             let answers = "document.querySelectorAll('#messages .tag').length";
@@ -78,14 +78,14 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     let before = browser.run_async(IN_FORCE);
     browser.click("#models .press");
     browser.until("document.getElementById('models').innerText.includes('Answers come from tide-7b')");
-    // The page says so once the bot has it in force, and not before.
+    // The page shows it only once the bot uses it.
     assert_ne!(browser.run_async(IN_FORCE), before);
-    // Nobody pretends that this one can be told to fail.
+    // This model cannot be made to fail.
     browser.until("![...document.querySelectorAll('.trouble')].some(one => one.dataset.trouble === 'model_down')");
     browser.say("@staffai what does the tide do?");
     browser.answer("own model");
     assert_eq!(browser.complaints(), Vec::<String>::new());
-    // A further life of the bot asks it as well.
+    // A restarted bot uses it as well.
     browser.click("[data-trouble=kill_bot]");
     browser.until("document.querySelector('.chaos-counts strong').textContent === '1'");
     browser.until_said("@staffai and the tide after that?", "own model");
@@ -94,10 +94,10 @@ fn a_model_of_this_machine_is_offered_and_answers_once_it_is_chosen() {
     browser.until_said("@staffai what is this?", "playground");
 }
 
-/// The version of the bot's configuration, for use in scripts that wait.
+/// The version of the bot's configuration, for asynchronous scripts.
 const IN_FORCE: &str = "const done = arguments[0]; fetch('/readyz').then(told => told.json()).then(told => done(told.configuration.version))";
 
-/// Whether the tour would begin here if nobody did anything, for use in scripts that wait.
+/// True if the tour would start on an idle page, for asynchronous scripts.
 const BEGINS: &str = "const done = arguments[0]; import('/playground/tour.js').then(tour => done(tour.begins()))";
 
 #[test]

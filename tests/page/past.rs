@@ -1,9 +1,9 @@
-//! Time travel, actors in detail, and who may use a data directory.
+//! Time travel, actors in detail, and exclusive use of a data directory.
 
 use crate::browser::Browser;
 use crate::{playground, program};
 
-/// Starts at the oldest moment that can be gone to, once there are some.
+/// Goes to the oldest sample, once there are some.
 fn goes_back(browser: &Browser) {
     browser.until("Number(document.querySelector('.travel')?.max) >= 3");
     browser.run(
@@ -31,7 +31,7 @@ fn the_last_minutes_can_be_gone_through_and_an_actor_tells_of_its_failures() {
     browser.go(&format!("{url}/"));
     browser.until("document.querySelectorAll('#board button.actor').length > 10");
     browser.until("document.querySelector('#board .pill').textContent === 'ready'");
-    // What is known before anything was said.
+    // The state before the first message.
     browser.until("Number(document.querySelector('.travel')?.max) >= 2");
     browser.say("@staffai hello!");
     browser.answer("model");

@@ -1,4 +1,4 @@
-//! What the playground prints at its start, and where its log goes.
+//! The playground's output at its start, and its log file.
 
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
@@ -8,7 +8,7 @@ use serde_json::Value;
 use crate::browser::Running;
 use crate::program;
 
-/// The events of log lines.
+/// Returns the events of log lines.
 fn events(log: &str) -> Vec<String> {
     let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
     lines.filter_map(|line| line["event"].as_str().map(str::to_owned)).collect()

@@ -1,13 +1,13 @@
-//! The tour of the playground, as somebody meets it who opens the page and does nothing.
+//! The tour of the playground on an idle page.
 
 use crate::browser::Browser;
 use crate::{LAST, playground};
 
-/// What the tour says.
+/// The text of the tour.
 const WORDS: &str = "(document.getElementById('tour').hidden ? '' : document.getElementById('tour-words').textContent)";
 
 #[test]
-fn whoever_does_nothing_sees_a_crash_and_its_answer() {
+fn an_idle_user_sees_a_crash_and_its_answer() {
     let home = tempfile::tempdir().expect("a folder");
     let (_program, url) = playground(home.path());
     let browser = Browser::open_untouched(home.path());
@@ -18,7 +18,7 @@ fn whoever_does_nothing_sees_a_crash_and_its_answer() {
     says("formula");
     says("crashes");
     browser.until(&format!("{counted} === 1"));
-    // The tale is whole although its conversation crashed in the middle.
+    // The tale is complete although its conversation crashed in the middle.
     let end = "The end.";
     let whole = format!(
         "(all => all.filter(text => text.includes({end:?})).length === 2)([...document.querySelectorAll('#messages > .message .body')].map(body => body.innerText))"
@@ -33,7 +33,7 @@ fn whoever_does_nothing_sees_a_crash_and_its_answer() {
 }
 
 #[test]
-fn whoever_takes_over_ends_the_tour_at_once() {
+fn taking_over_ends_the_tour_at_once() {
     let home = tempfile::tempdir().expect("a folder");
     let (_program, url) = playground(home.path());
     let browser = Browser::open_untouched(home.path());
@@ -46,7 +46,7 @@ fn whoever_takes_over_ends_the_tour_at_once() {
     browser.answer("playground");
     browser.until(&format!("{LAST}.querySelector('.tag')"));
     let said = "document.querySelectorAll('#messages > .message .head .tag').length";
-    // The answers to what was asked before still come, and nothing else does.
+    // Answers to earlier questions still arrive, and nothing else does.
     browser.until(&format!("{said} === 3"));
     browser.run_async("const done = arguments[0]; import('/playground/tour.js').then(tour => tour.ended()).then(done)");
     assert_eq!(browser.run(&format!("return {said}")), 3);

@@ -1,4 +1,4 @@
-//! The whole bot on a real server.
+//! The whole bot on a real Redis server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use tokio::time::{Instant, timeout};
 use crate::server::Server;
 use crate::support::{Log, PATIENCE, until};
 
-/// The bot is still thinking.
+/// The bot is thinking.
 const LOADING: u64 = 1 << 7;
 
 /// A small Discord, a model and the bot.
@@ -37,9 +37,9 @@ impl World {
         Self::start_on(redis, |_| Vec::new()).await
     }
 
-    /// The same on a server that is filled before the bot runs, with more variables.
+    /// Starts them on a server that is filled before, with more variables.
     pub async fn start_on(redis: &str, fill: impl FnOnce(&Service) -> Vec<(&'static str, String)>) -> Self {
-        // Another test of this process may have done it.
+        // Another test of this process may have installed it already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let options = Options { identify_period: Duration::ZERO, ..Options::new(Arc::new(|| SystemClock.now().0)) };
         let service = Service::start(options).await.unwrap();
@@ -88,19 +88,19 @@ impl World {
         self.service.channels().into_iter().find(|channel| channel.name == name).unwrap().id
     }
 
-    /// Ada mentions the bot; what it answers.
+    /// Mentions the bot as Ada; returns its answer.
     async fn asked(&self, text: &str) -> String {
         self.asked_by("Ada", "general", text).await
     }
 
-    /// Somebody mentions the bot in a channel; what it answers.
+    /// Mentions the bot in a channel; returns its answer.
     pub async fn asked_by(&self, who: &str, place: &str, text: &str) -> String {
         let (place, bot) = (self.place(place), self.service.bot());
         let answers = || self.service.messages(place).into_iter().filter(|message| message.author == bot);
         let before = answers().count();
         self.service.says(self.member(who), place, &format!("<@{bot}> {text}"), None);
         until("the bot answers", || answers().count() > before).await;
-        // An answer grows at most once a second.
+        // An answer grows at most once per second.
         let mut text = String::new();
         loop {
             let now = answers().nth(before).unwrap().content;
@@ -112,13 +112,13 @@ impl World {
         }
     }
 
-    /// Somebody runs a command.
+    /// Runs a command as a member.
     fn runs(&self, who: &str, name: &str) -> MessageId {
         let deed = Interact::Command(name.to_owned(), Vec::new());
-        self.service.interacts(self.member(who), self.place("general"), deed).expect("somebody, somewhere")
+        self.service.interacts(self.member(who), self.place("general"), deed).expect("a known member and channel")
     }
 
-    /// What the bot answers to it, once it no longer thinks.
+    /// Returns the final answer to a command.
     async fn told(&self, command: MessageId) -> String {
         let shown = || {
             let interaction = self.service.interaction(command)?;
@@ -130,7 +130,7 @@ impl World {
         shown().unwrap()
     }
 
-    /// The key of the Python bot.
+    /// Returns the Python bot's key.
     fn key(&self) -> String {
         format!("discord_context:{}:{}", self.member("Ada"), self.place("general"))
     }
@@ -143,7 +143,7 @@ impl World {
     }
 }
 
-/// Roles and contents of a stored history, which must be in the form of the Python bot.
+/// Returns the roles and contents of a stored history, which must have the Python bot's form.
 pub fn history(server: &Server, key: &str) -> Vec<(String, String)> {
     let Some(stored) = server.ask::<Option<String>>(&format!("GET {key}")) else { return Vec::new() };
     let entries: Vec<BTreeMap<String, Value>> = serde_json::from_str(&stored).unwrap();
@@ -203,14 +203,15 @@ async fn it_starts_without_the_server_and_takes_it_when_it_comes() {
     world.stop().await;
 }
 
-/// How often the server read from its connections: requests that are sent together are read at once.
+/// Returns the number of reads of the server from its connections: a pipeline is one read.
 fn reads(connection: &mut redis::Connection) -> usize {
     let told: String = redis::cmd("INFO").arg("stats").query(connection).unwrap();
     let reads = told.lines().find_map(|line| line.strip_prefix("total_reads_processed:")).unwrap();
     reads.trim().parse().unwrap()
 }
 
-/// The turns of one member, how often the server read for them, and how many of these reads are not theirs at most: each is asked after the answer to the one before and this pause.
+/// Returns the number of reads during a member's turns, and the number of round trips to expect, each after the
+/// previous answer and this pause.
 async fn reads_of(turns: usize, pause: Duration) -> (usize, usize) {
     let server = Server::start();
     let world = World::start(&server.url()).await;
@@ -234,16 +235,16 @@ async fn reads_of(turns: usize, pause: Duration) -> (usize, usize) {
     (made, BESIDES + EACH_SECOND * usize::try_from(seconds).unwrap())
 }
 
-/// For what the turn before the first one that is counted still sends, and for the question how many reads there were.
+/// Reads of the turn before the first counted one, and of the query of the count.
 const BESIDES: usize = 5;
 
-/// What is read and written each second, whatever the turns do: what a shard notes of its session, looks at the rows of models and at
-/// revoked keys, the last turns and samples.
+/// Reads per second independent of turns: session state of shards, checks of model rows and revoked keys, last turns
+/// and samples.
 const EACH_SECOND: usize = 4;
 
-/// At its beginning the record, the reservation and what is remembered; at its end the records, the settlement and whether something is
-/// to be forgotten; and one for what a slow machine sends later than the rest. The record that closes it goes along with the beginning
-/// of the next one.
+/// At its beginning: the record, the reservation and the history. At its end: the records, the settlement and the check
+/// of deletions. One more for delayed writes on a slow machine. The closing record goes along with the beginning of the
+/// next turn.
 #[tokio::test]
 async fn a_turn_takes_three_round_trips_at_most() {
     const TURNS: usize = 8;
@@ -251,7 +252,7 @@ async fn a_turn_takes_three_round_trips_at_most() {
     assert!(made <= 3 * TURNS + besides, "{made} for {TURNS} turns, {besides} besides");
 }
 
-/// Where nothing follows that it could go along with, the record that closes a turn goes alone.
+/// Without a next turn, the closing record is sent alone.
 #[tokio::test]
 async fn a_turn_takes_three_round_trips_when_nothing_follows_it() {
     const TURNS: usize = 4;
@@ -259,7 +260,7 @@ async fn a_turn_takes_three_round_trips_when_nothing_follows_it() {
     assert!(made <= 3 * TURNS + besides, "{made} for {TURNS} turns, {besides} besides");
 }
 
-/// What the Python bot remembered is what this bot remembers.
+/// The Python bot's history is this bot's history.
 #[tokio::test]
 async fn it_goes_on_with_the_history_of_the_python_bot() {
     let server = Server::start();
@@ -276,8 +277,8 @@ async fn it_goes_on_with_the_history_of_the_python_bot() {
     world.stop().await;
 }
 
-/// While the server answers nothing a command says at once that an answer will come, what needs no memory is answered, and the rest
-/// says honestly that its memory does not answer.
+/// While the server is frozen, a command announces a delayed answer at once, what needs no memory is answered, and the
+/// rest reports that the memory does not answer.
 #[tokio::test]
 async fn commands_are_answered_while_the_server_is_frozen() {
     let server = Server::start();
@@ -299,7 +300,7 @@ async fn commands_are_answered_while_the_server_is_frozen() {
     world.stop().await;
 }
 
-/// A limit goes on from what is known while the server is dead, and the server is told when it is back.
+/// A limit continues from its cached state while the server is down, and is merged back afterwards.
 #[tokio::test]
 async fn a_limit_holds_while_the_server_is_dead_and_is_merged_back() {
     let log = Log::listen();

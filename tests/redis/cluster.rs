@@ -75,6 +75,6 @@ async fn both_lists_of_a_limit_are_on_one_server() {
         assert_eq!(admitted, [true, false]);
     }
     let each = nodes.each_ref().map(|node| node.ask::<i64>("DBSIZE"));
-    // The two lists and their sums, for each member.
+    // The two lists and their sums, per member.
     assert!(each[0] + each[1] == 120 && each[0] > 0 && each[1] > 0, "{each:?}");
 }

@@ -1,4 +1,4 @@
-//! Facts of members: the same laws on the embedded store and on a real server.
+//! Members' facts: the same laws on the embedded store and on a real server.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::server::Server;
 use crate::support::store;
 
 const DOOR: Door = Door::new("discord");
-/// Longer than a keeper waits until it looks for a name once more.
+/// Longer than the TTL of a cached absence.
 const LOOKS_AGAIN: Duration = Duration::from_secs(31);
 const BOUNDS: Bounds = Bounds { facts: 100, bytes: 500, total: 10_000, ttl: Duration::from_secs(3_600) };
 
@@ -27,7 +27,7 @@ fn keeper(store: &Arc<dyn Store>) -> Arc<FactKeeper> {
     Arc::new(FactKeeper::new(Arc::clone(store), Arc::new(SystemClock), || BOUNDS))
 }
 
-/// Somebody asks in a place.
+/// Asks in a place as a member.
 fn asks(who: &str, place: &str, parent: Option<&str>) -> OnBehalf {
     let place_of = |id: &str| Place::new(DOOR, id);
     OnBehalf {
@@ -49,7 +49,7 @@ async fn finds(keeper: &FactKeeper, asked: &OnBehalf, query: &str) -> Vec<String
     keeper.search(asked, query).await.unwrap().facts.into_iter().map(|fact| fact.text).collect()
 }
 
-/// Holds a law of two processes, which the embedded store does not have: there both are one.
+/// Checks a law of two processes; the embedded store has only one.
 async fn on_both<F: Future<Output = ()>>(law: impl Fn([Arc<dyn Store>; 2]) -> F) {
     let dir = TempDir::new().unwrap();
     let opener = Opener::new(dir.path(), Arc::new(SystemClock));
@@ -98,7 +98,7 @@ async fn a_fact_is_kept_once_and_forgotten_for_good() {
         assert_eq!((again.before, &again.id), (true, &kept.id));
         assert_eq!(one.search(&here, "tea").await.unwrap().all, 1);
         assert_eq!(other.forget(&asks("7", "43", None), &kept.id).await, Ok(false), "it was told elsewhere");
-        assert_eq!(other.forget(&asks("8", "42", None), &kept.id).await, Ok(false), "it is somebody else's");
+        assert_eq!(other.forget(&asks("8", "42", None), &kept.id).await, Ok(false), "it belongs to another member");
         assert_eq!(other.forget(&here, &kept.id).await, Ok(true));
         assert_eq!(one.search(&here, "").await.unwrap().all, 0);
         assert_eq!(one.remember(&here, "  ").await, Err(NotKept::Empty));
@@ -125,7 +125,7 @@ async fn two_processes_keep_all_that_they_are_told_at_once() {
             if all().await == told.len() {
                 break;
             }
-            // As if it were later: with a paused clock the answers of a real server would seem late.
+            // Simulates a later time: with a paused clock a real server's answers would seem late.
             let later = Instant::now() + LOOKS_AGAIN * u32::try_from(round).unwrap();
             for keeper in &keepers {
                 keeper.settle(later).await;

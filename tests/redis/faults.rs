@@ -1,4 +1,4 @@
-//! A server that dies, hangs, refuses, forgets, or has strange things in it. Nothing of it is an error for who uses the store.
+//! A server that dies, hangs, refuses, loses data, or has invalid data. None of it is an error for the store's callers.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -20,8 +20,8 @@ use tokio_util::sync::CancellationToken;
 use crate::server::Server;
 use crate::support::{Log, PATIENCE, put, reason, recovered, row, soon, store, until};
 
-/// What every illness has in common: before it `old` is durable. While it lasts, writes are kept in memory and read from
-/// there, and nothing takes long. Afterwards all is merged.
+/// Common to all failures: `old` is durable before. Meanwhile writes are kept in memory and read from there, and no
+/// call takes long. Afterwards everything is merged.
 async fn survives(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl FnOnce(&mut Server), refuses: bool) {
     let log = Log::listen();
     let store = store(&server.url()).await;
@@ -74,8 +74,8 @@ async fn out_of_memory() {
 
 #[tokio::test]
 async fn a_replica_of_a_dead_master() {
-    let nobody = Server::down(&[]);
-    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", nobody.address().port()));
+    let closed = Server::down(&[]);
+    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", closed.address().port()));
     let well = |server: &mut Server| server.ask("REPLICAOF NO ONE");
     survives(&mut Server::start(), ill, well, true).await;
 }
@@ -103,7 +103,7 @@ async fn down_at_the_start() {
     log.is_of_one_illness();
 }
 
-/// Many restarts in a row: no connection of an earlier life is ever in the way, and nothing acknowledged is lost.
+/// Many restarts in a row: no earlier connection interferes, and no acknowledged write is lost.
 #[tokio::test]
 async fn killed_again_and_again() {
     let mut server = Server::start();
@@ -161,7 +161,7 @@ async fn a_connection_that_breaks_is_replaced_and_the_request_repeated() {
     assert!(connections <= 3, "one is shared, one is the test's own: {connections}");
 }
 
-/// What happens when an address translator on the way forgets a connection: nobody is told, and what is sent gets no answer.
+/// A NAT on the way drops a connection silently: neither side is notified, and requests get no answer.
 #[tokio::test]
 async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_early() {
     let server = Server::start();
@@ -170,7 +170,7 @@ async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_ear
     assert!(soon(store.write(vec![put("a", "1")])).await);
     name.swallows_what_there_is();
     let silent = Instant::now();
-    // What is asked all the time never leaves the connection idle, and is given up before the connection's own deadline.
+    // Constant requests never leave the connection idle, and are given up before the connection's own deadline.
     assert_eq!(soon(store.get("b")).await, None);
     while reason(&store).is_some() {
         let _ = soon(store.get("b")).await;
@@ -181,7 +181,7 @@ async fn a_connection_that_died_in_silence_is_replaced_while_callers_give_up_ear
     assert!(soon(store.write(vec![put("b", "2")])).await);
 }
 
-/// Writes that wait for company go out with the next request.
+/// Batched writes are flushed with the next request.
 #[tokio::test]
 async fn what_waits_to_be_written_goes_along_with_what_is_read() {
     let server = Server::start();
@@ -194,7 +194,7 @@ async fn what_waits_to_be_written_goes_along_with_what_is_read() {
     assert_eq!(server.ask::<String>("GET a"), "1");
 }
 
-/// Whoever looks for what others noted reads behind what was written before, and waits for no answer to that.
+/// A read of others' data is ordered after earlier writes, without awaiting their answer.
 #[tokio::test]
 async fn what_is_read_after_something_was_sent_is_read_behind_it() {
     let server = Server::start();
@@ -207,7 +207,7 @@ async fn what_is_read_after_something_was_sent_is_read_behind_it() {
         assert!(timeout(Duration::from_millis(10), &mut sent).await.is_err(), "nothing was sent yet");
         let behind = async {
             sent.await;
-            // Not from memory: another key, which the server has when it has the first one.
+            // Not from memory: another key, which the server has if it has the first one.
             let _ = store.get("c").await;
             server.ask::<String>("GET a")
         };
@@ -219,8 +219,8 @@ async fn what_is_read_after_something_was_sent_is_read_behind_it() {
     server.thaw();
 }
 
-/// What comes of something while others read all along. A single read may come right behind what was written last, and takes nothing along
-/// then.
+/// Runs something under concurrent reads. A single read may follow directly after the last write, and then flushes
+/// nothing.
 async fn in_company<T>(store: &Resilient<redis::Redis>, what: impl Future<Output = T>) -> T {
     let company = async {
         loop {
@@ -233,7 +233,7 @@ async fn in_company<T>(store: &Resilient<redis::Redis>, what: impl Future<Output
     }
 }
 
-/// What is read ahead is used once, and not after the key was written.
+/// A prefetched value is used once, and not after the key was written.
 #[tokio::test]
 async fn what_was_read_ahead_is_never_older_than_what_was_written_since() {
     let server = Server::start();
@@ -260,7 +260,7 @@ async fn until_read(store: &impl Store, key: &str, value: &str) {
     }
 }
 
-/// What the Python bot left is read as it is, and keys of other types are replaced.
+/// The Python bot's data is read unchanged, and keys of other types are replaced.
 #[tokio::test]
 async fn keys_of_the_python_bot() {
     let log = Log::listen();
@@ -282,7 +282,8 @@ async fn keys_of_the_python_bot() {
     assert_eq!((reason(&store), log.count("store.degraded")), (None, 0));
 }
 
-/// After a failover the name leads to another server, while the old one still answers on old connections and takes no writes.
+/// After a failover the name leads to another server, while the old one still answers on old connections and refuses
+/// writes.
 #[tokio::test]
 async fn failed_over_to_another_server() {
     let log = Log::listen();
@@ -300,11 +301,11 @@ async fn failed_over_to_another_server() {
     log.is_of_one_illness();
 }
 
-/// An address whose new connections lead to wherever its target says.
+/// An address whose new connections lead to its current target.
 struct Name {
     address: SocketAddr,
     target: Arc<Mutex<SocketAddr>>,
-    /// Ends when the connections of now are to carry nothing any more, and stay open.
+    /// Cancelled to make the current connections silent while they stay open.
     silent: Arc<Mutex<CancellationToken>>,
     serving: JoinHandle<()>,
 }
@@ -332,7 +333,7 @@ impl Name {
         Self { address, target, silent, serving }
     }
 
-    /// The connections that there are stay open and carry nothing any more; new ones do.
+    /// Makes the current connections silent while they stay open; new ones work.
     fn swallows_what_there_is(&self) {
         std::mem::take(&mut *self.silent.lock()).cancel();
     }

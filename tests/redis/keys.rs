@@ -1,4 +1,4 @@
-//! Keys of programs that are revoked on one machine, with two processes on one server.
+//! API keys that are revoked on one machine, with two processes on one server.
 
 use std::process::{Command, Stdio};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ async fn a_key_that_one_process_revokes_ends_its_streams_at_the_other() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
         String::from_utf8(done.stdout).unwrap().trim().to_owned()
     };
-    // The operator makes two keys on one machine, and copies the file to the other.
+    // The operator creates two keys on one machine, and copies the file to the other.
     let (kept, revoked) = (staffai(&["key", "add", "kept"]), staffai(&["key", "add", "revoked"]));
     std::fs::copy(here.join("data/keys.json"), there.join("data/keys.json")).unwrap();
     let other = Process::start(&there, 3, &variables);
@@ -69,7 +69,7 @@ async fn a_key_that_one_process_revokes_ends_its_streams_at_the_other() {
     let begun = Instant::now();
     let cut = async { while let Ok(Some(_)) = ends.chunk().await {} };
     tokio::time::timeout(Duration::from_secs(20), cut).await.expect("its stream ends");
-    // The bound is 2 s; the rest is for machines that do much else.
+    // The bound is 2 s; the rest is slack for loaded machines.
     assert!(begun.elapsed() < Duration::from_secs(4), "{:?}", begun.elapsed());
     assert_eq!(asks(&revoked, "/v1/models").await.unwrap().status(), 401);
     assert_eq!(asks(&kept, "/v1/models").await.unwrap().status(), 200);

@@ -1,4 +1,5 @@
-//! Limits on a real server: the same law as in process, for several processes at once, and through every illness of the server.
+//! Limits on a real server: the same law as in process, for several concurrent processes, and through every failure of
+//! the server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,7 +55,7 @@ async fn used(store: &impl Limiter) -> (u32, u64) {
     }
 }
 
-/// One of many steps. Turns are from a small set, so that they come again.
+/// A random step. Turns are from a small set, so that they recur.
 fn any_step(dice: &mut StdRng, window: Duration, number: u32, limits: Limits) -> Request {
     let some = number.saturating_sub(dice.random_range(0..12));
     let step = match dice.random_range(0..10) {
@@ -70,10 +71,10 @@ fn any_step(dice: &mut StdRng, window: Duration, number: u32, limits: Limits) ->
     request(window, step)
 }
 
-/// The script of the version before, which knows of no sums. A process of that version may write beside ours.
+/// The script of the previous version, which has no sums. A process of that version may write concurrently.
 const BEFORE: &str = include_str!("limits_before.lua");
 
-/// A step of the version before; the server's time, and whether it was one that both versions do alike.
+/// Runs a step of the previous version; returns the server's time, if both versions treat the step alike.
 fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
     let none = Limits { messages: 0, tokens: 0 };
     let (word, limits, exempt, tokens, turn, lease) = match &asked.step {
@@ -100,14 +101,14 @@ fn before(server: &Server, asked: &Request, law: &WindowLog) -> Option<u64> {
     Some(told.1)
 }
 
-/// What one process knows of the lists.
+/// One process' knowledge of the lists.
 #[derive(Default)]
 struct Mirror {
     log: WindowLog,
     version: u64,
 }
 
-/// One decision; the lists are told again only where this process does not know them.
+/// Makes one decision; the lists are sent only if this process does not know them.
 async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (LimitDecision, bool) {
     let mut ruling = process.decide_limit(asked, mirror.version, None).await.unwrap();
     if ruling == LimitOutcome::Lost {
@@ -123,8 +124,8 @@ async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (Limit
     (decision, told)
 }
 
-/// Steps of two processes of this version and one of the version before. Each answer, and all that the server then holds, is
-/// what the law says.
+/// Steps of two processes of this version and one of the previous version. Each answer, and the complete state of the
+/// server, matches the law.
 #[tokio::test]
 async fn the_server_keeps_the_law() {
     let server = Server::start_with(&["--appendfsync", "no"]);
@@ -143,7 +144,7 @@ async fn the_server_keeps_the_law() {
                 }
                 continue;
             }
-            // Mostly it is the same process, as for most members.
+            // Mostly the same process, as for most members.
             let which = usize::from(dice.random_bool(0.1));
             let (decision, told) = decide(&processes[which], &mut mirrors[which], &asked).await;
             let (answer, _) = law.step(decision.now, &asked);
@@ -215,7 +216,7 @@ async fn keys_of_other_types_are_replaced_and_never_an_error() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let now: (u64, u64) = server.ask("TIME");
-    // What the Python bot really wrote: sorted sets, by the moment and, by mistake, by the tokens.
+    // Real data of the Python bot: sorted sets, by time and, by mistake, by tokens.
     let (recent, score) = (format!("{}.5", now.0 - 5), format!("{}.5", now.0 - 5));
     let _: i64 = server.words(&["ZADD", KEYS[0], &score, &recent]);
     let _: i64 = server.words(&["ZADD", KEYS[1], "70", &format!("{recent}:70")]);
@@ -237,7 +238,7 @@ async fn keys_of_other_types_are_replaced_and_never_an_error() {
 }
 
 #[tokio::test]
-async fn a_clock_that_was_set_back_lets_nobody_in_early_and_lets_nobody_wait_longer() {
+async fn a_clock_that_was_set_back_admits_no_turn_early_and_delays_none() {
     let server = Server::start();
     let store = store(&server.url()).await;
     let now: (u64, u64) = server.ask("TIME");
@@ -277,7 +278,7 @@ async fn sums_that_are_nonsense_are_made_again() {
         vec!["HSET", sums, "sum", "x"],
         vec!["HSET", sums, "sum", "\u{1}"],
         vec!["HDEL", sums, "sum"],
-        // Somebody else wrote to the lists.
+        // Another client wrote to the lists.
         vec!["RPUSH", KEYS[0], "1"],
         vec!["LPOP", KEYS[1]],
         vec!["RPOP", KEYS[1]],
@@ -299,7 +300,7 @@ async fn sums_that_are_nonsense_are_made_again() {
     assert_eq!(said.count("store.degraded"), 0);
 }
 
-/// A user with the rights that the version before needed.
+/// A user with the rights that the previous version needed.
 #[tokio::test]
 async fn a_user_without_the_right_to_hashes_has_limits_all_the_same() {
     let said = Said::listen();
@@ -316,7 +317,7 @@ async fn a_user_without_the_right_to_hashes_has_limits_all_the_same() {
     assert_eq!(server.ask::<i64>("EXISTS staffai:limit:5:7"), 0);
 }
 
-/// Whatever the server loses, each process still knows what it admitted: a limit of five answers five.
+/// After any loss of data on the server, each process still has what it admitted: a limit of five admits five.
 #[tokio::test]
 async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
     let server = Server::start();
@@ -327,7 +328,7 @@ async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
     assert!(admits(&stores[1], 10, few(5)).await);
     soon(stores[0].step(request(MINUTE, Step::Settle(turn(1), Some(77))))).await;
     let () = server.ask("FLUSHALL");
-    // The one that asks first knows of three of the others, and the second of all.
+    // The process that asks first knows of three of the others, and the second of all.
     assert!(admits(&stores[1], 11, few(5)).await);
     assert!(!admits(&stores[0], 20, few(5)).await);
     assert!(!admits(&stores[1], 21, few(5)).await);
@@ -341,7 +342,8 @@ async fn a_server_that_lost_everything_is_told_what_the_processes_know() {
     assert!(!admits(&other, 32, few(5)).await);
 }
 
-/// The limit goes on from what is known, and what was decided meanwhile is told to the server when it is back.
+/// Checks that the limit continues from its cached state, and that decisions made meanwhile are merged when the server
+/// is back.
 async fn goes_on(server: &mut Server, ill: impl FnOnce(&mut Server), well: impl FnOnce(&mut Server)) {
     let said = Said::listen();
     let (ours, other) = (store(&server.url()).await, store(&server.url()).await);
@@ -385,13 +387,13 @@ async fn out_of_memory() {
 
 #[tokio::test]
 async fn a_replica_of_a_dead_master() {
-    let nobody = Server::down(&[]);
-    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", nobody.address().port()));
+    let closed = Server::down(&[]);
+    let ill = |server: &mut Server| server.ask(&format!("REPLICAOF 127.0.0.1 {}", closed.address().port()));
     goes_on(&mut Server::start(), ill, |server| server.ask("REPLICAOF NO ONE")).await;
 }
 
 #[tokio::test]
-async fn down_at_the_start_it_never_lets_everybody_through() {
+async fn a_server_down_at_the_start_does_not_disable_limits() {
     let mut server = Server::down(&[]);
     let store = soon(store(&server.url())).await;
     let asked = join_all((0..20).map(|number| admits(&store, number, few(3)))).await;

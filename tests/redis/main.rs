@@ -1,4 +1,4 @@
-//! The store and the whole bot on a real Redis or Valkey server, well and ill.
+//! The store and the whole bot on a real Redis or Valkey server, in normal operation and under failures.
 
 mod bot;
 

@@ -1,4 +1,4 @@
-//! A start on the Redis that the Python bot has filled: its conversations and its usage go on, and nothing in there stops us.
+//! Migration from the Python bot's Redis: its conversations and usage continue, and none of its data stops the start.
 
 use actors::services::ledger;
 use domain::ids::{Door, Person};
@@ -13,10 +13,10 @@ use crate::support::{Log, PATIENCE, store, until};
 
 const DATA: &str = include_str!("python_bot.jsonl");
 
-/// A member who is not in the guild any more.
+/// A member who has left the guild.
 const DORA: &str = "800000000000000004";
 
-/// Keys that this bot has no business with.
+/// Keys that this bot does not use.
 const OTHERS: [&str; 8] = [
     "restricted_until:${GUILD}:${DORA}",
     "token_stats:log:${GUILD}:${ADA}",
@@ -28,7 +28,7 @@ const OTHERS: [&str; 8] = [
     "user_memory:${GUILD}:${ADA}",
 ];
 
-/// Names in the data set and what they stand for.
+/// Names in the data set and their values.
 struct Names {
     names: Vec<(String, String)>,
     /// Seconds since 1970.
@@ -103,7 +103,7 @@ async fn it_takes_over_the_redis_of_the_python_bot() {
     let ben = names.filled("restricted_until:${GUILD}:${BEN}");
     until("Ben is free", || !server.ask::<bool>(&format!("EXISTS {ben}"))).await;
 
-    // Conversations go on, the odd ones as far as they can be read.
+    // Conversations continue; malformed ones as far as they can be read.
     for (who, place, name) in [("Ada", "general", "Gráinne"), ("Ben", "general", "Benedikt")] {
         let remembered = world.asked_by(who, place, "what is my name?").await;
         assert!(remembered.contains(name), "{who}: {remembered}");
@@ -121,7 +121,7 @@ async fn it_takes_over_the_redis_of_the_python_bot() {
     world.stop().await;
 }
 
-/// Ben and Chloe hold the role of restricted members, as the Python bot gave it.
+/// Ben and Chloe have the role of restricted members, as the Python bot gave it.
 fn restrict(service: &Service, names: &Names) -> Vec<(&'static str, String)> {
     let guild = service.guilds().remove(0);
     let role = guild.roles.iter().find(|role| role.name == "restricted").unwrap().id;
@@ -136,7 +136,7 @@ fn restrict(service: &Service, names: &Names) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Ben's was over when the bot came, which the Python bot never noticed; Chloe's runs on.
+/// Ben's had expired before, which the Python bot never noticed; Chloe's continues.
 async fn restrictions_go_on(server: &Server, names: &Names, world: &World) {
     let exists = |who: &str| names.ask::<bool>(server, &format!("EXISTS restricted_until:${{GUILD}}:${{{who}}}"));
     assert!(!exists("BEN") && exists("CHLOE") && exists("DORA"));
@@ -144,13 +144,13 @@ async fn restrictions_go_on(server: &Server, names: &Names, world: &World) {
     assert!(told.contains(&names.filled("<#${RANDOM}>")), "{told}");
     let answered = world.asked_by("Chloe", "random", "what is my name?").await;
     assert!(answered.contains("not told me your name"), "{answered}");
-    // The windows that were sorted sets are lists, and what was in them still counts.
+    // The windows that were sorted sets are lists, and their entries still count.
     for key in ["msg_rl:${GUILD}:${ADA}", "token_rl:${GUILD}:${ADA}"] {
         until("the window is a list", || names.ask::<String>(server, &format!("TYPE {key}")) == "list").await;
     }
 }
 
-/// In the very form of the Python bot, each message with its own moment.
+/// In the Python bot's form, each message with its own time.
 async fn conversations_are_saved_as_before(server: &Server, names: &Names) {
     let key = |who: &str, place: &str| names.filled(&format!("discord_context:${{{who}}}:${{{place}}}"));
     for (who, place, entries) in
@@ -196,7 +196,7 @@ async fn usage_goes_on(server: &Server, names: &Names) {
     let sums = ledger::sums(&reader, &ada, Some(&guild), SystemClock.now()).await;
     let ours = sums.today.tokens_in + sums.today.tokens_out;
     assert!(ours > 0 && sums.today.messages == 3, "{sums:?}");
-    // Should the day change meanwhile, what was used before belongs to yesterday.
+    // If the day changes meanwhile, earlier usage belongs to yesterday.
     assert_eq!((sums.week.tokens, sums.total.tokens), (1_000 + ours, 50_000 + ours), "{sums:?}");
     reader.close(PATIENCE).await;
 }

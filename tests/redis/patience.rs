@@ -1,4 +1,4 @@
-//! A server that hangs is left soon, one that is slow is waited for, and what a server's settings can lose is said.
+//! A server that hangs is given up soon, a slow one is awaited, and settings that risk data loss are reported.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tokio::time::{Instant, sleep};
 use crate::server::Server;
 use crate::support::{Log, put, reason, recovered, soon, store, until};
 
-/// The goal for whatever is under way when a server stops to answer.
+/// The goal for requests in progress when a server stops answering.
 const LEFT_WITHIN: Duration = Duration::from_millis(250);
 
 fn reserve(number: usize) -> Request {
@@ -23,7 +23,7 @@ fn reserve(number: usize) -> Request {
     Request { member: Member::new("5:7"), window: Duration::from_secs(60), step }
 }
 
-/// Reads, decisions and commits, until it is known what the server usually takes.
+/// Reads, decides and commits until the server's usual latency is known.
 async fn usual(store: &(impl Store + Limiter), rounds: usize) {
     for round in 0..rounds {
         let _ = soon(store.get(&format!("k{round}"))).await;
@@ -55,7 +55,7 @@ async fn what_is_under_way_when_a_server_hangs_waits_a_quarter_of_a_second_at_mo
     }
 }
 
-/// Carries bytes to a server and back, each answer this much later.
+/// Proxies a server with this additional latency.
 async fn far_away(target: SocketAddr, by: Duration) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
@@ -109,7 +109,7 @@ async fn what_the_settings_of_a_server_can_lose_or_break_is_known() {
     assert_eq!((known.keeping().loses, reason(&known)), (None, None));
     assert!(log.mentions("maxmemory-policy"));
 
-    // A server that does not let itself be asked is a server like others.
+    // A server that refuses the query of its settings is used like any other.
     let server = Server::start_with(&["--rename-command", "CONFIG", ""]);
     let known = store(&server.url()).await;
     assert!(soon(known.write(vec![put("a", "1")])).await);

@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::server::Server;
 
-/// How long a process may take to start, and a change to be in force everywhere.
+/// Timeout of a start, and of a change to take effect everywhere.
 const WITHIN: Duration = Duration::from_secs(60);
 
 /// A running `staffai run`; killed when dropped.
@@ -45,7 +45,7 @@ impl Process {
         Self { child: command.spawn().unwrap(), address }
     }
 
-    /// Runs a line in a session of this process.
+    /// Sends a line to a session of this process.
     async fn runs(&self, line: String) {
         let body = json!({"session": "console", "text": line, "wait": true});
         let request = reqwest::Client::new().post(format!("http://{}/api/v1/submit", self.address)).json(&body);
@@ -54,7 +54,7 @@ impl Process {
         assert!(status.is_success(), "{line}: {told}");
     }
 
-    /// The rows with their timeouts in seconds, by their keys; none while the process does not answer.
+    /// Returns the rows with their timeouts in seconds, by key; `None` while the process does not answer.
     async fn timeouts(&self) -> Option<Vec<(String, u64)>> {
         let answer = reqwest::get(format!("http://{}/api/v1/models", self.address)).await.ok()?;
         let told: Value = answer.json().await.ok()?;

@@ -8,7 +8,7 @@ use tempfile::TempDir;
 use crate::server::Server;
 use crate::support::{put, recovered, soon, store, until};
 
-/// The sentinel. It ends when this is dropped.
+/// The sentinel; stopped when dropped.
 struct Sentinel {
     child: Child,
     at: Server,
@@ -18,7 +18,7 @@ struct Sentinel {
 impl Sentinel {
     fn start(master: &Server) -> Self {
         let dir = TempDir::new().unwrap();
-        // Never started: it only has a port that nobody else takes.
+        // Never started: it only reserves a port.
         let at = Server::down(&[]);
         let file = dir.path().join("sentinel.conf");
         let text = format!(

@@ -1,4 +1,4 @@
-//! A real server of one test's own, on a port and in a directory of its own.
+//! A real Redis server for one test, on a port and in a directory of its own.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -9,20 +9,20 @@ use std::time::Duration;
 use redis::{Cmd, Connection, FromRedisValue};
 use tempfile::TempDir;
 
-/// Names of the program; the first that is installed is used.
+/// Names of the program; the first installed one is used.
 const PROGRAMS: [&str; 2] = ["redis-server", "valkey-server"];
 
-/// Ports below those that the system hands out, so that nothing else takes the port of a server that is down.
+/// Ports below the ephemeral range, so that no other program takes the port of a stopped server.
 const PORTS: std::ops::Range<u16> = 16_000..32_000;
 
-/// How often a server that starts is asked whether it answers, and the pause in between: twenty seconds.
+/// Number and interval of the polls of a starting server: twenty seconds.
 const ASKED: u32 = 1_000;
 const ASKED_EVERY: Duration = Duration::from_millis(20);
 
-/// How many ports are tried for a new server.
+/// Number of ports tried for a new server.
 const STARTS: u32 = 5;
 
-/// A server. It ends when this is dropped.
+/// A server; stopped when dropped.
 pub struct Server {
     dir: TempDir,
     port: u16,
@@ -31,15 +31,15 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server that keeps all it acknowledges.
+    /// Starts a server that persists every acknowledged write.
     pub fn start() -> Self {
         Self::start_with(&[])
     }
 
-    /// Starts one with further options of its command line.
+    /// Starts a server with further command line options.
     ///
-    /// Between finding a free port and using it, it may be taken; a server of a cluster also takes the port 10,000 above. Then
-    /// another one is tried.
+    /// A free port may be taken before it is used, and a server of a cluster also takes the port 10,000 above. Then
+    /// another port is tried.
     pub fn start_with(options: &[&str]) -> Self {
         for _ in 0..STARTS {
             let mut server = Self::down(options);
@@ -51,7 +51,7 @@ impl Server {
         panic!("no port is free for the server");
     }
 
-    /// A server that is not started yet. Its port is free.
+    /// Creates a server without starting it. Its port is free.
     pub fn down(options: &[&str]) -> Self {
         let options = options.iter().map(|&option| option.to_owned()).collect();
         Self { dir: TempDir::new().unwrap(), port: free_port(), options, child: None }
@@ -64,7 +64,7 @@ impl Server {
         }
     }
 
-    /// The same; an error when it ends at once, as it does when its port is taken.
+    /// Like [`restart`](Self::restart); an error if it ends at once, for example because its port is taken.
     fn try_restart(&mut self) -> Result<(), ExitStatus> {
         assert!(self.child.is_none(), "the server runs already");
         self.child = Some(self.spawn());
@@ -97,7 +97,7 @@ impl Server {
         panic!("these tests need a real server: install redis-server or valkey-server, or run ./test, which does it");
     }
 
-    /// Whether it is there and has loaded its data. One that wants a login counts too.
+    /// True if it runs and has loaded its data, also if it requires a login.
     fn answers(&self) -> bool {
         let ask = || -> std::io::Result<String> {
             let mut socket = TcpStream::connect(self.address())?;
@@ -114,24 +114,24 @@ impl Server {
         SocketAddr::from((Ipv4Addr::LOCALHOST, self.port))
     }
 
-    /// What to put into `REDIS_URL`.
+    /// Returns its `REDIS_URL`.
     pub fn url(&self) -> String {
         format!("redis://{}/0", self.address())
     }
 
-    /// `kill -9`.
+    /// Sends SIGKILL.
     pub fn kill(&mut self) {
         let mut child = self.child.take().expect("the server runs");
         child.kill().unwrap();
         child.wait().unwrap();
     }
 
-    /// It keeps its connections and answers nothing.
+    /// Stops the process (SIGSTOP): connections stay, but get no answers.
     pub fn freeze(&self) {
         self.signal("STOP");
     }
 
-    /// It goes on where it was.
+    /// Continues the process.
     pub fn thaw(&self) {
         self.signal("CONT");
     }
@@ -142,17 +142,17 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Somebody else's connection.
+    /// Opens a separate connection.
     pub fn connection(&self) -> Connection {
         redis::Client::open(self.url()).unwrap().get_connection().unwrap()
     }
 
-    /// What it answers to a command such as `SET a 1`; words have no spaces.
+    /// Returns its answer to a command such as `SET a 1`; words have no spaces.
     pub fn ask<T: FromRedisValue>(&self, command: &str) -> T {
         self.words(&command.split(' ').collect::<Vec<_>>())
     }
 
-    /// What it answers to a command of these words.
+    /// Returns its answer to a command of these words.
     pub fn words<T: FromRedisValue>(&self, words: &[&str]) -> T {
         let mut command = Cmd::new();
         for word in words {
@@ -174,7 +174,7 @@ impl Drop for Server {
 fn free_port() -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     let span = PORTS.end - PORTS.start;
-    // Test programs that run at the same time begin at different places.
+    // Concurrent test programs begin at different ports.
     let first = u16::try_from(std::process::id() % u32::from(span)).unwrap();
     for _ in 0..span {
         let step = NEXT.fetch_add(7, Ordering::Relaxed) % span;

@@ -1,4 +1,4 @@
-//! Stores on a server, and what they say.
+//! Stores on a server, and their log.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -16,13 +16,13 @@ use tracing::field::{Field, Visit};
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 
-/// Nothing that is waited for takes longer, on however slow a machine.
+/// Timeout of each step, on any machine.
 pub const PATIENCE: Duration = Duration::from_secs(30);
 
-/// More than any call of a store on a sick server may take: four times its own deadline of two seconds.
+/// More than any call of a store on a failing server may take: four times its own deadline of two seconds.
 pub const STALL: Duration = Duration::from_secs(8);
 
-/// The store as the program has it.
+/// Opens the store as the program does.
 pub async fn store(url: &str) -> Resilient<Redis> {
     let opener = Opener::new(&SecretString::from(url.to_owned())).unwrap();
     Resilient::start_with(move || opener.open(), Arc::new(SystemClock), redis::limits()).await.unwrap()
@@ -43,7 +43,7 @@ pub fn reason(store: &impl Store) -> Option<String> {
     }
 }
 
-/// Waits until something holds.
+/// Waits until a condition holds.
 pub async fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let waited = async {
         while !holds() {
@@ -57,7 +57,7 @@ pub async fn recovered(store: &impl Store) {
     until("the store recovers", || reason(store).is_none()).await;
 }
 
-/// What a call gives, which must not take longer than [`STALL`].
+/// Returns the result of a call, which must not take longer than [`STALL`].
 pub async fn soon<T>(call: impl Future<Output = T>) -> T {
     let begun = Instant::now();
     let value = call.await;
@@ -65,7 +65,7 @@ pub async fn soon<T>(call: impl Future<Output = T>) -> T {
     value
 }
 
-/// Everything that is logged on this thread while it lives.
+/// Captures the log of this thread while it lives.
 pub struct Log {
     lines: Arc<Mutex<Vec<String>>>,
     _guard: DefaultGuard,
@@ -73,25 +73,25 @@ pub struct Log {
 
 impl Log {
     pub fn listen() -> Self {
-        // With a listener for the whole process, no place in the code is taken for one that nobody listens to.
+        // Without a subscriber for the whole process, call sites would be cached as disabled.
         let _ = tracing::subscriber::set_global_default(tracing_subscriber::registry());
         let lines = Arc::default();
         let subscriber = tracing_subscriber::registry().with(Listener(Arc::clone(&lines)));
         Self { lines, _guard: tracing::subscriber::set_default(subscriber) }
     }
 
-    /// How often an event was logged.
+    /// Returns the number of log lines of an event.
     pub fn count(&self, event: &str) -> usize {
         let wanted = format!("event=\"{event}\"");
         self.lines.lock().iter().filter(|line| line.contains(&wanted)).count()
     }
 
-    /// Whether some text is in any line.
+    /// True if any line has this text.
     pub fn mentions(&self, text: &str) -> bool {
         self.lines.lock().iter().any(|line| line.contains(text))
     }
 
-    /// The store fell ill once and recovered once.
+    /// Checks that the store failed once and recovered once.
     pub fn is_of_one_illness(&self) {
         let lines: Vec<String> = self.lines.lock().iter().filter(|line| line.contains("store")).cloned().collect();
         assert_eq!((self.count("store.degraded"), self.count("store.recovered")), (1, 1), "{lines:#?}");

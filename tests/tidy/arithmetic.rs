@@ -1,4 +1,4 @@
-//! What the benchmark's figures are made with.
+//! The arithmetic of the benchmark's figures.
 
 #[path = "../../benches/turns/arithmetic.rs"]
 mod of_the_benchmark;

@@ -1,10 +1,10 @@
-//! No module of a crate needs another one that needs it: each can be read, and changed, before those that build on it.
+//! No modules of a crate import each other in a circle: each can be read, and changed, before those that build on it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
-/// Every import that is part of a circle of modules of one crate.
+/// Returns every import that is part of a circle of modules of one crate.
 pub fn circles(files: &[File]) -> Vec<Finding> {
     let mut crates: BTreeMap<&str, Vec<(&File, Vec<&str>)>> = BTreeMap::new();
     for file in files {
@@ -15,7 +15,7 @@ pub fn circles(files: &[File]) -> Vec<Finding> {
     crates.into_iter().flat_map(|(folder, files)| circles_of(folder, &files)).collect()
 }
 
-/// The folder whose modules are looked at, and the modules that lead from there to the file.
+/// Returns the folder whose modules are checked, and the module path of the file in it.
 fn place(file: &File) -> Option<(&str, Vec<&str>)> {
     let folder = match file.path.split_once("/src/") {
         Some((name, _)) if name.starts_with("crates/") => &file.path[..name.len() + "/src/".len()],
@@ -58,7 +58,7 @@ fn circles_of(folder: &str, files: &[(&File, Vec<&str>)]) -> Vec<Finding> {
         .collect()
 }
 
-/// The modules that a file names, and where.
+/// Returns the modules that a file names, with their positions.
 fn modules_used<'a>(file: &'a File, above: &[&'a str], path: &[&'a str]) -> Vec<(&'a str, usize)> {
     let own: Vec<&str> = above.iter().chain(path).copied().collect();
     let tokens = tokens(&file.shipped);
@@ -74,7 +74,7 @@ fn modules_used<'a>(file: &'a File, above: &[&'a str], path: &[&'a str]) -> Vec<
     walk.found
 }
 
-/// Follows paths and trees of imports to the modules that they name.
+/// Resolves paths and import trees to modules.
 struct Walk<'a, 'b> {
     tokens: &'b [Token<'a>],
     above: &'b [&'a str],
@@ -82,7 +82,7 @@ struct Walk<'a, 'b> {
 }
 
 impl<'a> Walk<'a, '_> {
-    /// Goes on at `index` from the module `at`, if the path does.
+    /// Continues at `index` from the module `at`, if the path does.
     fn on(&mut self, index: usize, at: &[&'a str]) {
         if self.tokens.get(index).is_some_and(|token| token.text == "::") {
             self.step(index + 1, at);

@@ -1,12 +1,12 @@
-//! Which crate knows which, and which libraries the inner ones may use. `docs/architecture.md` draws it, manifests say it, the compiler
-//! holds it: a crate cannot name what its manifest does not.
+//! The dependencies between crates, and the libraries that inner crates may use. `docs/architecture.md` has the table,
+//! manifests state it, and the compiler enforces it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use toml::Table;
 
-/// Libraries of crates that wait for nothing, log nothing and have no wire.
+/// Libraries for crates without tasks, logs and wire formats.
 const PURE: [&str; 18] = [
     "base64",
     "compact_str",
@@ -16,7 +16,7 @@ const PURE: [&str; 18] = [
     "jiff",
     "jsonschema",
     "memchr",
-    // The one kind of lock, for caches.
+    // The only kind of lock, for caches.
     "parking_lot",
     "serde",
     "serde_json",
@@ -29,17 +29,17 @@ const PURE: [&str; 18] = [
     "secrecy",
 ];
 
-/// What traits that wait are written with.
+/// Libraries for asynchronous traits.
 const WAITING: [&str; 2] = ["tokio", "tokio-util"];
 
-/// What actors use beside those: their runtime, and what is told of them.
+/// Further libraries for actors: their runtime, logs and metrics.
 const OF_ACTORS: [&str; 3] = ["metrics", "ractor", "tracing"];
 
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The dependencies in the manifest of a crate: those that are crates of this workspace, and the others.
+/// Returns the dependencies in the manifest of a crate: those in this workspace, and the others.
 fn dependencies(manifest: &Path, own: &BTreeSet<String>) -> (BTreeSet<String>, BTreeSet<String>) {
     let table: Table = std::fs::read_to_string(manifest).unwrap().parse().unwrap();
     let named = table.get("dependencies").and_then(toml::Value::as_table).into_iter().flat_map(Table::keys);
@@ -51,7 +51,7 @@ fn crates() -> BTreeSet<String> {
     folders.map(|folder| folder.unwrap().file_name().into_string().unwrap()).collect()
 }
 
-/// The rows of the table of crates: what each knows.
+/// Returns the rows of the table of crates with their dependencies.
 fn drawn() -> BTreeMap<String, BTreeSet<String>> {
     let page = std::fs::read_to_string(root().join("docs/architecture.md")).unwrap();
     let (_, rest) = page.split_once("<!-- crates -->\n").expect("docs/architecture.md marks where the crates begin");

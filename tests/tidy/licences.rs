@@ -1,4 +1,4 @@
-//! The licences of crates and fonts: what `docs/licences.md` says is what a release is built of, and each is accepted.
+//! The licences of crates and fonts: `docs/licences.md` lists the content of a release, and each licence is accepted.
 
 use std::path::Path;
 use std::process::{Command, Output};

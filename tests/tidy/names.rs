@@ -1,4 +1,4 @@
-//! Names that dashboards and alerts are built on.
+//! Names that dashboards and alerts depend on.
 
 use telemetry::events::EVENTS;
 use telemetry::metrics::{METRICS, MetricKind};
@@ -51,7 +51,7 @@ pub fn labels(file: &File) -> Vec<Finding> {
     let tokens = tokens(&file.shipped);
     let mut found = Vec::new();
     for (index, token) in tokens.iter().enumerate().filter(|(_, token)| token.text == "counter") {
-        // The insides of literals are blank: two marks each.
+        // The insides of literals are blank, which leaves two quotes.
         let marks = tokens[index..behind_group(&tokens, index + 2)].iter().filter(|token| token.text == "\"");
         let literals: Vec<&str> = marks.step_by(2).filter_map(|mark| file.literal(mark.at)).collect();
         let Some((name, rest)) = literals.split_first() else { continue };
@@ -73,8 +73,7 @@ pub fn labels(file: &File) -> Vec<Finding> {
 mod tests {
     use super::*;
 
-    /// What operators were promised. Names are added here, never changed or taken away; those of tools and gates come with the
-    /// code that says them.
+    /// The names promised to operators. Names are added, never changed or removed.
     const PROMISED_EVENTS: &str =
         "actor.started actor.stopped actor.failed actor.restarted actor.escalated actor.health
         gateway.dropped gateway.ready gateway.resumed gateway.closed

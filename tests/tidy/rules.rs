@@ -1,17 +1,17 @@
-//! Habits: where the world is read, how large files are, and what is never left in them.
+//! Conventions: access to the environment, sizes of files, and leftovers.
 
 use crate::source::{File, Finding, Token, behind_group, tokens};
 
-/// Lines of a file, tests apart.
+/// Maximum lines of a file, without tests.
 const MAX_LINES: usize = 500;
 
-/// Words in a comment that put something off.
+/// Words of deferred work in a comment.
 const LATER: [&str; 3] = ["TODO", "FIXME", "XXX"];
 
-/// Names of sources of chance, wherever they come from.
+/// Names of random sources, from any library.
 const CHANCE: [&str; 7] = ["thread_rng", "ThreadRng", "SysRng", "OsRng", "from_os_rng", "make_rng", "fastrand"];
 
-/// Only `settings` touches the environment.
+/// Only `settings` reads the environment.
 pub fn environment(file: &File) -> Vec<Finding> {
     if matches!(file.room(), Some("settings")) {
         return Vec::new();
@@ -28,7 +28,7 @@ pub fn environment(file: &File) -> Vec<Finding> {
     report(file, found, "environment", "only crates/settings reads the environment")
 }
 
-/// Only `app` makes a clock or a source of chance.
+/// Only `app` creates a clock or a random source.
 pub fn clocks_and_chance(file: &File) -> Vec<Finding> {
     if matches!(file.room(), Some("app")) {
         return Vec::new();
@@ -48,7 +48,7 @@ pub fn clocks_and_chance(file: &File) -> Vec<Finding> {
     report(file, found, "clock and chance", "only src/app* makes clocks and chance; take them as arguments")
 }
 
-/// No file is longer than the wall.
+/// No file is longer than [`MAX_LINES`].
 pub fn size(file: &File) -> Vec<Finding> {
     if file.shipped.trim().is_empty() {
         return Vec::new();
@@ -69,7 +69,7 @@ pub fn module_files(file: &File) -> Vec<Finding> {
     vec![file.finding(0, "module file", "a module is foo.rs beside foo/")]
 }
 
-/// Nothing unwraps outside tests.
+/// No unwrap outside of tests.
 pub fn unwraps(file: &File) -> Vec<Finding> {
     let tokens = tokens(&file.shipped);
     let found = (1..tokens.len()).filter(|index| {
@@ -84,12 +84,12 @@ pub fn unwraps(file: &File) -> Vec<Finding> {
     )
 }
 
-/// Nothing is put off, switched off or left over, in tests neither.
+/// No deferred work, disabled tests or debug output, also in tests.
 pub fn leftovers(file: &File) -> Vec<Finding> {
     let comments = tokens(&file.comments);
     let mut found: Vec<Token<'_>> = comments.into_iter().filter(|token| LATER.contains(&token.text)).collect();
     let tokens = tokens(&file.code);
-    // The other half of a test, which that test starts in a process of its own, is not left over.
+    // The child process of a test, which that test starts, is not a disabled test.
     let runs = |index: usize| {
         let reason = tokens.get(index + 2).and_then(|token| file.literal(token.at));
         reason.is_some_and(|reason| reason.starts_with("run by "))
@@ -112,7 +112,7 @@ fn word<'a>(tokens: &[Token<'a>], index: usize) -> &'a str {
     tokens.get(index).map_or("", |token| token.text)
 }
 
-/// The names that follow a path, also those in a group behind it at any depth.
+/// Returns the names after a path, also in a group at any depth.
 fn behind_path<'a>(tokens: &[Token<'a>], path: &[&str]) -> Vec<Token<'a>> {
     let mut found = Vec::new();
     for index in 0..tokens.len() {
@@ -128,8 +128,8 @@ fn behind_path<'a>(tokens: &[Token<'a>], path: &[&str]) -> Vec<Token<'a>> {
     found
 }
 
-/// How many lines have code in the first text and none in the second, of texts with the same lines. A blank line or a
-/// comment within tests counts for the tests, so a run of such lines is taken as a whole.
+/// Counts the lines with code in the first text and none in the second, for texts with equal lines. Blank lines and
+/// comments within tests count as tests, so each run of such lines is counted as a whole.
 fn lines_only_in(code: &str, shipped: &str) -> usize {
     let (mut total, mut waiting, mut within) = (0, 0, false);
     for (all, kept) in code.lines().zip(shipped.lines()) {

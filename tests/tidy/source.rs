@@ -1,18 +1,17 @@
-//! A Rust file as the rules see it: code without comments, texts and tests, cut into tokens.
+//! A Rust file as the rules see it: code without comments, strings and tests, split into tokens.
 
 use std::fmt;
 
-/// One file.
 pub struct File {
-    /// Its path from the root of the repository, with slashes.
+    /// The path from the root of the repository, with slashes.
     pub path: String,
-    /// What is written in it.
+    /// The content.
     pub text: String,
     /// The same length, with comments and the insides of literals blank.
     pub code: String,
-    /// Like `code`, with everything that only tests see blank too.
+    /// Like `code`, with test code blank too.
     pub shipped: String,
-    /// The same length, with everything but comments blank.
+    /// The same length, with everything except comments blank.
     pub comments: String,
 }
 
@@ -46,7 +45,7 @@ impl File {
         Self { path: path.to_owned(), text: text.to_owned(), code, shipped, comments }
     }
 
-    /// The modules that this file declares only for tests: the paths that their files may have.
+    /// Returns the possible paths of modules that this file declares for tests only.
     pub fn test_modules(&self) -> Vec<String> {
         let tokens = tokens(&self.code);
         let mut found = Vec::new();
@@ -61,12 +60,12 @@ impl File {
         found
     }
 
-    /// Takes the whole file for tests.
+    /// Treats the whole file as test code.
     pub fn only_for_tests(&mut self) {
         self.shipped = blank(&self.code);
     }
 
-    /// The crate that this file belongs to, or the module at the top of the root package; none where only tests see it.
+    /// Returns the crate of this file, or its top module in the root package; `None` for test files.
     pub fn room(&self) -> Option<&str> {
         room(&self.path)
     }
@@ -76,13 +75,13 @@ impl File {
         Finding { path: self.path.clone(), line, rule, what: what.into() }
     }
 
-    /// The text that begins with the quotation mark at this place.
+    /// Returns the literal that begins with the quote at this position.
     pub fn literal(&self, at: usize) -> Option<&str> {
         self.text[at..].strip_prefix('"')?.split('"').next()
     }
 }
 
-/// The crate of development that counts instructions ships in no program.
+/// The crate that counts instructions in tests; it is part of no program.
 const FOR_TESTS: &str = "cost";
 
 fn room(path: &str) -> Option<&str> {
@@ -93,7 +92,7 @@ fn room(path: &str) -> Option<&str> {
     Some(inside.split('/').next().unwrap_or(inside).trim_end_matches(".rs"))
 }
 
-/// Cuts code into tokens.
+/// Splits code into tokens.
 pub fn tokens(code: &str) -> Vec<Token<'_>> {
     let bytes = code.as_bytes();
     let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
@@ -114,7 +113,7 @@ pub fn tokens(code: &str) -> Vec<Token<'_>> {
     found
 }
 
-/// The index behind the bracket that closes the one at `open`.
+/// Returns the index after the bracket that closes the one at `open`.
 pub fn behind_group(tokens: &[Token<'_>], open: usize) -> usize {
     let mut depth = 0_usize;
     for (index, token) in tokens.iter().enumerate().skip(open) {
@@ -134,7 +133,7 @@ fn blank(text: &str) -> String {
     text.bytes().map(|byte| if byte == b'\n' { '\n' } else { ' ' }).collect()
 }
 
-/// Code and comments, each in its place and the other blank.
+/// Splits a text into code and comments, each in place and with the other blank.
 fn split(text: &str) -> (String, String) {
     let (mut code, mut comments) = (String::with_capacity(text.len()), String::with_capacity(text.len()));
     let mut rest = text;
@@ -168,7 +167,7 @@ fn split(text: &str) -> (String, String) {
     (code, comments)
 }
 
-/// A piece: its length, whether it is a comment, and the part of it to blank.
+/// A piece: its length, true for a comment, and the part to blank.
 type Piece = (usize, bool, Option<(usize, usize)>);
 
 fn block_comment(rest: &str) -> usize {
@@ -187,7 +186,7 @@ fn block_comment(rest: &str) -> usize {
     rest.len()
 }
 
-/// A literal whose quotation mark stands at `open`.
+/// Scans a literal whose quote is at `open`.
 fn literal(rest: &str, open: usize, escapes: bool) -> Piece {
     let bytes = rest.as_bytes();
     let mut at = open + 1;
@@ -202,7 +201,7 @@ fn literal(rest: &str, open: usize, escapes: bool) -> Piece {
     (rest.len(), false, Some((open + 1, rest.len())))
 }
 
-/// A character, or the mark of a lifetime.
+/// Scans a character literal or a lifetime.
 fn character(rest: &str) -> Piece {
     let mut next = rest.chars().skip(1);
     match (next.next(), next.next()) {
@@ -211,7 +210,7 @@ fn character(rest: &str) -> Piece {
     }
 }
 
-/// What begins with `r`, `b` or `c`: perhaps a literal, else one letter of a word.
+/// Scans a word that begins with `r`, `b` or `c`: possibly a literal.
 fn prefixed(rest: &str) -> Piece {
     let letters = rest.bytes().take_while(|byte| b"rbc".contains(byte)).count();
     let marks = rest.bytes().skip(letters).take_while(|byte| *byte == b'#').count();
@@ -229,7 +228,7 @@ fn prefixed(rest: &str) -> Piece {
     }
 }
 
-/// Blanks each item that is only compiled for tests.
+/// Blanks each item that is compiled for tests only.
 fn without_tests(code: &str) -> String {
     let tokens = tokens(code);
     let mut out = code.to_owned();
@@ -252,7 +251,7 @@ fn begins_test_item(tokens: &[Token<'_>]) -> bool {
     matches!(words.as_slice(), ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "all" | "any", "(", "test"])
 }
 
-/// The index behind an item with its attributes.
+/// Returns the index after an item with its attributes.
 fn behind_item(tokens: &[Token<'_>], mut index: usize) -> usize {
     while index < tokens.len() {
         match tokens[index].text {

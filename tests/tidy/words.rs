@@ -2,19 +2,19 @@
 
 use crate::source::File;
 
-/// Pronouns that hide the actor. Write which one it is: the member, the operator, the caller, the supervisor.
+/// Pronouns that hide the actor: the member, the operator, the caller, the supervisor.
 const INDEFINITE: [&str; 8] =
     ["nobody", "somebody", "anybody", "someone", "everybody", "everyone", "whoever", "whatever"];
 
-/// First words of a doc comment that ask instead of naming the thing ("Returns ...", "The number of ...", "True if ...").
+/// First words of a doc comment that ask instead of naming ("Returns ...", "The number of ...", "True if ...").
 const QUESTIONS: [&str; 4] = ["What", "Who", "Whether", "How"];
 
-/// The places in one text, each as `path:line: words`.
+/// Findings in one text, each as `path:line: words`.
 #[derive(Default)]
 pub struct Found {
     pub indefinite: Vec<String>,
     pub questions: Vec<String>,
-    /// All doc comments, for comparison.
+    /// The number of doc comments.
     pub docs: usize,
 }
 
@@ -26,7 +26,7 @@ impl Found {
     }
 }
 
-/// Reads the comments of a Rust file.
+/// Checks the comments of a Rust file.
 pub fn in_code(file: &File) -> Found {
     let mut found = in_document(&file.path, &file.comments);
     let mut in_doc = false;
@@ -44,7 +44,7 @@ pub fn in_code(file: &File) -> Found {
     found
 }
 
-/// Reads a document, all of which is prose.
+/// Checks a document.
 pub fn in_document(path: &str, text: &str) -> Found {
     let mut found = Found::default();
     let mut before = String::new();
