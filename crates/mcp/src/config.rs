@@ -102,7 +102,7 @@ impl Reader<'_> {
                     file.path
                 )),
                 Top::Other if key == "$schema" || key == "inputs" => {}
-                Top::Other => self.warn(format!("{}: {key} is unknown and ignored", file.path)),
+                Top::Other => self.warn(format!("{}: {key} is not known and ignored", file.path)),
             }
         }
         Ok(())

@@ -234,7 +234,7 @@ impl Connection {
             let page = match self.request(&ask, deadline).await {
                 Ok(Payload::Tools(page)) => page,
                 Ok(_) => return Err(Failure::Malformed("the answer is not a list of tools".to_owned())),
-                // A server without tools may not know the request.
+                // A server without tools may not support the request.
                 Err(Failure::Rpc { code: -32_601, .. }) if !self.session().features.tools => return Ok(()),
                 Err(failure) => return Err(failure),
             };

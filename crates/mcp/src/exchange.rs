@@ -424,7 +424,7 @@ fn too_large(id: RequestId, bytes: u64) -> ServerJsonRpcMessage {
     ServerJsonRpcMessage::error(ErrorData::new(ErrorCode::PARSE_ERROR, message, None), Some(id))
 }
 
-/// Reads one of our ids: a number, which some servers return as text.
+/// Reads an id of this client: a number, which some servers return as text.
 fn request_id(raw: &RawValue) -> Option<RequestId> {
     raw.get().trim_matches('"').parse().ok().map(RequestId::Number)
 }

@@ -260,7 +260,7 @@ mod tests {
         let whole = framers.pop().unwrap().finish();
         assert!(matches!(&whole, Frame::Whole(whole) if whole.len() == 7 * 1024 * 1024));
         last.prepare(1024 * 1024, &room).await;
-        assert!(last.cut, "a message keeps its room until it is read");
+        assert!(last.cut, "a message keeps its memory until it is read");
         drop((whole, framers));
         last.finish();
         last.prepare(1024 * 1024, &room).await;

@@ -153,7 +153,7 @@ impl Fields<'_, '_> {
             }
         }
         if !others.is_empty() {
-            self.warnings.push(format!("{} is not known and left alone", others.join(", ")));
+            self.warnings.push(format!("{} is not known and ignored", others.join(", ")));
         }
         self.warnings.extend(slips);
         Ok(())
@@ -170,7 +170,7 @@ impl Fields<'_, '_> {
             Some("sse") => HttpProtocol::Sse,
             Some(other) => {
                 return Err(format!(
-                    "type {} is none of stdio, http, streamable-http, sse, local, remote",
+                    "type {} is not one of stdio, http, streamable-http, sse, local, remote",
                     plain(other)
                 ));
             }

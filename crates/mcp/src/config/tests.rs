@@ -188,7 +188,7 @@ fn each_usual_mistake_is_one_line_with_its_fix_and_switches_off_one_server() {
         (r#"{"command": "x", "timeout": "soon"}"#, "timeout must be a duration"),
         (r#"{"command": "x", "start_timeout": "2h"}"#, "start_timeout must be a duration"),
         (r#"{"command": "x", "timeout": 6000000000}"#, "timeout must be a duration"),
-        (r#"{"command": "x", "type": "websocket"}"#, "type websocket is none of stdio"),
+        (r#"{"command": "x", "type": "websocket"}"#, "type websocket is not one of stdio"),
         (r#"{"command": "x", "type": "http"}"#, "goes with type stdio"),
         (r#"{"url": "tenor.example/mcp"}"#, "must begin with https://"),
         (r#"{"url": "https://me:secret@tenor.example/mcp"}"#, "contains credentials"),

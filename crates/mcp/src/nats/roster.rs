@@ -171,7 +171,7 @@ mod tests {
         let mut roster = Roster::default();
         let (now, name) = (Instant::now(), ServerName::new("desk"));
         let _ = roster.announced(announcement("desk", "1", "a"), now);
-        let changes = roster.known(&name).expect("it is there");
+        let changes = roster.known(&name).expect("the provider is known");
         let _ = roster.announced(announcement("desk", "2", "a"), now);
         assert!(!changes.has_changed().unwrap());
         let _ = roster.announced(announcement("desk", "2", "b"), now);
@@ -197,7 +197,7 @@ mod tests {
         assert!(!roster.names().contains(&ServerName::new("late")));
         assert!(roster.announced(large("p0", 1_800), now).is_err());
         assert_eq!(roster.tools(&ServerName::new("p0")).unwrap().tools[0].description.len(), 1_000 * 1_024);
-        assert_eq!(roster.announced(large("p0", 10), now), Ok(false), "a smaller one makes room");
+        assert_eq!(roster.announced(large("p0", 10), now), Ok(false), "a smaller one frees space");
         assert_eq!(roster.announced(large("late", 500), now), Ok(true));
     }
 

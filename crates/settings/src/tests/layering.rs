@@ -160,7 +160,7 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
         ("/run/secrets/discord_bot_token", "real"),
         (".env", "REDIS_PORT=1\n"),
     ];
-    let loaded = load(&sources(&variables, &files).for_playground()).expect("nothing that counts is wrong");
+    let loaded = load(&sources(&variables, &files).for_playground()).expect("ignored settings cause no error");
     let settings = &loaded.settings;
     assert!(settings.discord.token.is_none() && settings.redis.address().is_none());
     assert_eq!(settings.discord.api_url, "https://discord.com");
@@ -170,10 +170,10 @@ fn the_playground_leaves_the_real_discord_and_redis_out() {
     let ignored = "DISCORD_API_URL, DISCORD_BOT_TOKEN, REDIS_PORT, REDIS_URL, STAFFAI_MCP_CONFIG, STAFFAI_REDIS__PORT, \
                    discord.token, redis.host";
     assert_eq!(loaded.warnings, [format!("the playground ignores {ignored}")]);
-    let servers = load(&sources(&[], &[("mcp.json", "{}")]).for_playground()).expect("it is not read");
+    let servers = load(&sources(&[], &[("mcp.json", "{}")]).for_playground()).expect("the file is not read");
     let (discord, limits) = (&servers.settings.discord, &servers.settings.rate_limiter);
     assert_eq!(discord.direct_messages, DirectMessages::Answer);
-    assert_eq!((limits.messages, limits.tokens), (30, 1_000_000), "wide, unless the operator sets them");
+    assert_eq!((limits.messages, limits.tokens), (30, 1_000_000), "generous unless the operator sets them");
     assert_eq!(servers.origins["rate_limiter.tokens"].layer, Layer::Default);
     assert_eq!(servers.warnings, ["the playground ignores mcp.json"]);
 }

@@ -33,7 +33,7 @@ fn the_limits_are_those_of_the_seed_until_somebody_writes_others() {
     assert_eq!(limits.cooldown, [("fm__play".to_owned(), secs(5_400))]);
     assert!(limits.auto_disable.is_empty());
     let limits = good(&[("STAFFAI_TOOLS__LIMITS", "books 1/1m")], &[]).settings.tools.call_limits();
-    assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a word of the operator");
+    assert_eq!(limits.kinds[&"books".parse().unwrap()], Rate { calls: 1, window: secs(60) }, "a custom kind");
 }
 
 #[test]

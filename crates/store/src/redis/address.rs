@@ -10,10 +10,10 @@ const SENTINEL_PORT: u16 = 26_379;
 #[derive(Debug, Clone)]
 pub enum Address {
     One(Box<ConnectionInfo>),
-    /// Some servers of a cluster, which know the others.
+    /// Some servers of a cluster, from which the client discovers the others.
     #[cfg_attr(not(feature = "redis-cluster"), allow(dead_code, reason = "only a build with clusters connects to one"))]
     Cluster(Vec<ConnectionInfo>),
-    /// Sentinels that know the current master.
+    /// Sentinels that report the current master.
     #[cfg_attr(not(feature = "redis-sentinel"), allow(dead_code, reason = "only a build with sentinels asks them"))]
     Sentinel {
         nodes: Vec<ConnectionInfo>,
