@@ -64,17 +64,11 @@ pub trait Backend: Send + Sync + 'static {
         Err(BackendError::Failed("it does not compare values".to_owned()))
     }
 
-    /// Decides one step about a member's limits, after the changes from elsewhere are applied. `known` is the version of what the
-    /// caller knows it to have, zero for none. Only asked where [`Self::SHARED`].
+    /// Decides one step about limits, after the changes from elsewhere are applied. Only asked where [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn decide_limit(
-        &self,
-        _request: &Request,
-        _known: u64,
-        _changes: Option<&Changes>,
-    ) -> Result<LimitOutcome, BackendError> {
+    async fn decide_limit(&self, _request: &Request, _known: &AccountsKnown) -> Result<LimitOutcome, BackendError> {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
@@ -128,7 +122,18 @@ impl Steps {
     }
 }
 
-/// The outcome of asking a backend about a member's limits.
+/// What the caller of a backend knows about the windows of a step, and the backend may not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountsKnown {
+    /// The version of the member's window that the backend is known to have, zero for none.
+    pub version: u64,
+    /// What changed elsewhere in the member's window.
+    pub changes: Option<Changes>,
+    /// The same for each account of the step, in order.
+    pub shares: Vec<Option<Changes>>,
+}
+
+/// The outcome of asking a backend about limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitOutcome {
     /// It decided.
@@ -137,7 +142,7 @@ pub enum LimitOutcome {
     Lost,
 }
 
-/// What a backend decided about a member's limits.
+/// What a backend decided about limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitDecision {
     /// The decision.
@@ -150,6 +155,10 @@ pub struct LimitDecision {
     pub used: (u32, u64),
     /// All that counts for the member now; none when the step was done on what the caller knows.
     pub log: Option<WindowLog>,
+    /// Its clock in microseconds: of two answers about one account the later one has more.
+    pub micros: u64,
+    /// All that counts in each account of the step now, in order.
+    pub shares: Vec<WindowLog>,
 }
 
 /// Writes that are applied as one.
