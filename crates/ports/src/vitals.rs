@@ -195,6 +195,8 @@ pub struct TreeNode {
     pub restarts: u64,
     /// Messages that wait for it.
     pub mailbox: u64,
+    /// Messages that were refused because its mailbox was full, over all restarts.
+    pub refused: u64,
     /// Messages and events from outside that it handled, over all restarts; not those of its own timers.
     pub handled: u64,
     /// Seconds since its last start.
