@@ -181,6 +181,11 @@ impl Actor for Approvals {
         Ok(())
     }
 
+    /// A turn that waits may be among what was refused: the journal is asked for all of them at the next look.
+    fn overflowed(&self, _ctx: &mut ActorContext<Self>, state: &mut ApprovalsState) {
+        state.loaded = false;
+    }
+
     fn origin(event: &ApprovalsEvent) -> Origin {
         match event {
             ApprovalsEvent::Claimed(..)

@@ -187,8 +187,8 @@ impl ConfigWatcher {
             "configuration in force"
         );
         self.live.replace(running);
-        // Who is down reads what runs when it is back.
-        let _ = self.tools.cast(ToolsMsg::Configured);
+        // A supervisor that refuses this applies what is in force when it restarts, or once its mailbox has room.
+        self.tools.tell(ToolsMsg::Configured);
     }
 }
 

@@ -94,8 +94,8 @@ impl Actor for Conversation {
             ConversationMsg::Cancel(id) => {
                 state.seen += 1;
                 if let Some(never_begun) = state.cancel(&id) {
-                    // A limiter that is down leaves the estimate, which ages out.
-                    let _ = self.parts.rate_limiter.cast(RateLimiterMsg::Cancel(never_begun));
+                    // A limiter that refuses this leaves the estimate, which ages out.
+                    self.parts.rate_limiter.tell(RateLimiterMsg::Cancel(never_begun));
                 }
             }
             ConversationMsg::Drain => state.draining = true,
@@ -113,8 +113,8 @@ impl Actor for Conversation {
             ConversationEvent::Ended(lane, id, driven, flight) => {
                 match driven {
                     Driven::Answered(answer) => self.answer(id, *answer),
-                    // A journal that is down has the turn in its records and offers it again.
-                    Driven::Parked(parking) => drop(self.parts.journal.cast(JournalMsg::Park(id, parking))),
+                    // A journal that refuses this has the turn in its records and offers it again.
+                    Driven::Parked(parking) => self.parts.journal.tell(JournalMsg::Park(id, parking)),
                     Driven::Over => {}
                 }
                 drop(flight);
@@ -132,8 +132,8 @@ impl Actor for Conversation {
                 let idle_for = state.busy_at.elapsed();
                 let mut again = IDLE_AFTER;
                 if state.lanes.is_empty() && idle_for >= IDLE_AFTER {
-                    // A router that is down has lost all its conversations, this one included.
-                    let _ = self.router.cast(ConversationsMsg::Idle(self.place.clone(), state.seen));
+                    // A router that is down has lost all conversations, with this one; a full one is asked again at the next look.
+                    self.router.tell(ConversationsMsg::Idle(self.place.clone(), state.seen));
                 } else if state.lanes.is_empty() {
                     again -= idle_for;
                 }
@@ -168,11 +168,10 @@ impl Conversation {
                 && !turn.policy.answers_each
                 && !self.parts.busy.may_tell(&turn.person)
             {
-                // A journal that is down offers the turn again. The message counts, or nothing would bound how many there are.
+                // A journal that refuses this offers the turn again. The message counts, or nothing would bound how many there are.
                 let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
-                let _ = self.parts.rate_limiter.cast(settle);
-                let _ =
-                    self.parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
+                self.parts.rate_limiter.tell(settle);
+                self.parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::LaneFull)));
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
@@ -226,8 +225,8 @@ impl Conversation {
     }
 
     fn answer(&self, id: TurnId, answer: Answer) {
-        // A journal that is down has the turn in its records and offers it again.
-        let _ = self.parts.journal.cast(JournalMsg::Answered(id, Box::new(answer)));
+        // A journal that refuses this has the turn in its records and offers it again.
+        self.parts.journal.tell(JournalMsg::Answered(id, Box::new(answer)));
     }
 }
 

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 use crate::conversation::Conversation;
 use crate::messages::conversation::ConversationMsg;
 use crate::messages::conversations::{ConversationsMsg, Offered};
-use crate::runtime::handle::{Handle, Undelivered};
+use crate::messages::journal::JournalMsg;
+use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::shrink;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash};
 use crate::tree::{Row, Scope};
@@ -62,9 +63,9 @@ impl Actor for Conversations {
             ConversationsMsg::Offer(_) => {}
             ConversationsMsg::Cancel(place, turn) => {
                 if let Some(known) = state.known.get_mut(&place) {
-                    known.sent += 1;
-                    // A conversation that is gone runs nothing that could be cancelled.
-                    let _ = known.handle.cast(ConversationMsg::Cancel(turn));
+                    // A conversation that is gone runs nothing that could be cancelled. A full one answers a deleted message, and the
+                    // journal passes that answer over.
+                    known.sent += u64::from(known.handle.cast(ConversationMsg::Cancel(turn)).is_ok());
                 }
             }
             ConversationsMsg::Idle(place, seen) => {
@@ -79,7 +80,8 @@ impl Actor for Conversations {
             ConversationsMsg::Drain => {
                 state.draining = true;
                 for known in state.known.values() {
-                    let _ = known.handle.cast(ConversationMsg::Drain);
+                    // A full one goes on with its lanes until the drain is over; what is left then stays in the journal.
+                    known.handle.tell(ConversationMsg::Drain);
                 }
             }
         }
@@ -95,8 +97,8 @@ impl Actor for Conversations {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: ConversationsMsg, _state: &mut ConversationsState) {
         if let ConversationsMsg::Offer(offered) = message {
-            // A journal that is down offers the turn again.
-            let _ = self.parts.journal.cast(offered.given_up());
+            // A journal that refuses this offers the turn again.
+            self.parts.journal.tell(offered.given_up());
         }
     }
 
@@ -117,14 +119,21 @@ impl Conversations {
         state: &mut ConversationsState,
         offered: Box<Offered>,
     ) -> Result<(), Crash> {
-        let place = offered.turn.place.clone();
+        let (place, id) = (offered.turn.place.clone(), offered.turn.id.clone());
         let mut offer = ConversationMsg::Offer(offered);
         let mut restarts = 0;
         if let Some(known) = state.known.get_mut(&place) {
-            known.sent += 1;
             match known.handle.cast(offer) {
-                Ok(()) => return Ok(()),
-                Err(Undelivered(back)) => offer = back,
+                Ok(()) => {
+                    known.sent += 1;
+                    return Ok(());
+                }
+                Err(Refused::Full(_)) => {
+                    // A journal that refuses this offers the turn again once its own mailbox has room.
+                    self.parts.journal.tell(JournalMsg::Undelivered(id));
+                    return Ok(());
+                }
+                Err(Refused::Down(back)) => offer = back,
             }
             // It crashed: an idle one is not known any more.
             let stats = known.handle.stats();
@@ -138,7 +147,8 @@ impl Conversations {
         let conversation =
             Conversation { place: place.clone(), router: ctx.handle().clone(), parts: Arc::clone(&self.parts) };
         ctx.start_child(ChildSpec::new(self.template, &handle, conversation, Vec::new())).await?;
-        let _ = handle.cast(offer);
+        // Its mailbox is empty. If its start failed, the journal learns that from the supervisor.
+        handle.tell(offer);
         state.known.insert(place, Known { handle, sent: 1 });
         Ok(())
     }

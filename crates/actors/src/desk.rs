@@ -72,7 +72,7 @@ impl<'a> Desk<'a> {
                     doubtful = true;
                     CLAIM_AGAIN
                 }
-                Ok(Err(PostError::Transient(_))) | Err(CallError::Down) => CLAIM_AGAIN,
+                Ok(Err(PostError::Transient(_))) | Err(CallError::Down | CallError::Full) => CLAIM_AGAIN,
                 Err(CallError::Timeout) => left,
             };
             if Instant::now() + pause >= until {

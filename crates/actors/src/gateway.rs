@@ -26,7 +26,7 @@ use crate::observation::turn_events::TurnEvents;
 use crate::observation::vitals;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
-use crate::runtime::handle::{Handle, Undelivered};
+use crate::runtime::handle::{Handle, Refused};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::busy::Busy;
 use crate::services::facts::FactKeeper;
@@ -142,8 +142,8 @@ impl Actor for Gateway {
         state: &mut GatewayState,
     ) -> Result<(), Crash> {
         match message {
-            // An approvals that is down drops the reply, which answers it.
-            GatewayMsg::Decide(click, reply) => drop(self.approvals.cast(ApprovalsMsg::Decide(click, Some(reply)))),
+            // An approvals that refuses this drops the reply, which answers it.
+            GatewayMsg::Decide(click, reply) => self.approvals.tell(ApprovalsMsg::Decide(click, Some(reply))),
             GatewayMsg::Received(incoming, us, receipt) => match *incoming {
                 Incoming::Posted(posted) => self.triage(state, &posted, &us, receipt),
                 Incoming::Deleted(message) => {
@@ -227,7 +227,7 @@ impl Gateway {
                 self.admit_with(state, turn, text, receipt);
             }
             TriageDecision::Restricted(turn) => {
-                // A sweeper that is down drops the receipt, and the message comes back.
+                // A sweeper that refuses this drops the receipt, and the message comes back.
                 if self.sweeper.cast(SweeperMsg::Spoke(Arc::new(turn))).is_ok() {
                     receipt.settle();
                 }
@@ -259,8 +259,8 @@ impl Gateway {
             shed(&turn);
             return;
         };
-        // A journal that is down drops the receipt, and the event comes back.
-        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
+        // A journal that refuses this drops the receipt, and the event comes back.
+        self.journal.tell(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
             answer: None,
             permit,
@@ -278,12 +278,12 @@ impl Gateway {
         };
         let exempt = turn.roles.iter().any(|role| *role == restriction.role || rules.super_roles.contains(role));
         if let Some(member) = self.restricted.stayed(posted).filter(|_| !exempt) {
-            // A sweeper that is down hears of it with their next message.
-            let _ = self.sweeper.cast(SweeperMsg::Lifted(member));
+            // A sweeper that refuses this learns it with the member's next message.
+            self.sweeper.tell(SweeperMsg::Lifted(member));
         }
         let Some(member) = self.restricted.came_back(posted).filter(|_| !exempt) else { return decision };
-        // A sweeper that is down hears of it with their next message.
-        let _ = self.sweeper.cast(SweeperMsg::CameBack(member));
+        // A sweeper that refuses this learns it with the member's next message.
+        self.sweeper.tell(SweeperMsg::CameBack(member));
         match decision {
             TriageDecision::Turn(turn) | TriageDecision::Hint(turn)
                 if !restriction.answers_in(&turn.place, turn.parent.as_ref()) =>
@@ -331,8 +331,8 @@ impl Gateway {
         if let Err(silence) = self.interjections.join(&settings.interjection, &turn.place, turn.parent.as_ref(), draw) {
             return ignore(Reason::Unasked(silence), receipt);
         }
-        // A journal that is down drops the receipt, and the event comes back; by then it may be too late, which does no harm.
-        let _ = self.journal.cast(JournalMsg::Accept(Box::new(Accepted {
+        // A journal that refuses this drops the receipt, and the event comes back; by then it may be too late, which does no harm.
+        self.journal.tell(JournalMsg::Accept(Box::new(Accepted {
             turn: Arc::new(turn),
             answer: None,
             permit,
@@ -367,14 +367,13 @@ impl Gateway {
             return;
         };
         state.accepted.insert(&turn.id);
-        // A journal that is down drops the receipt, and the event comes back.
-        let _ =
-            self.journal.cast(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));
+        // A journal that refuses this drops the receipt, and the event comes back.
+        self.journal.tell(JournalMsg::Accept(Box::new(Accepted { turn: Arc::new(turn), answer, permit, receipt })));
     }
 }
 
-/// An event is taken when its receiver lives; otherwise it comes back in a moment.
-fn settle<M>(cast: &Result<(), Undelivered<M>>, receipt: Receipt) {
+/// An event is settled once its receiver has it in its mailbox; otherwise it comes back in a moment.
+fn settle<M>(cast: &Result<(), Refused<M>>, receipt: Receipt) {
     if cast.is_ok() {
         receipt.settle();
     }

@@ -133,8 +133,8 @@ impl IdentifyQueue {
         state.refilled_at = Some(Instant::now() + advice.reset_after);
         state.advice = Some(advice);
         let total = self.shards.unwrap_or(advice.shards);
-        // A discord actor that is down takes this queue down with it.
-        let _ = self.discord.cast(DiscordMsg::StartShards(total));
+        // A discord actor that is down takes this queue down with it, and its mailbox has room for one message of each life.
+        self.discord.tell(DiscordMsg::StartShards(total));
         state.grant(ctx);
     }
 }

@@ -203,6 +203,11 @@ impl Actor for Journal {
         subject(message)
     }
 
+    /// An answer or a delivery may be among what was refused: what no task works on is offered again.
+    fn overflowed(&self, _ctx: &mut ActorContext<Self>, state: &mut JournalState) {
+        self.offer_idle(state);
+    }
+
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: JournalMsg, state: &mut JournalState) {
         if let Some(message) = state.phase.defer(message) {
             self.give_up_on(state, message);

@@ -183,7 +183,7 @@ impl LlmDispatcher {
         ctx.background(async move {
             if let Ok(permit) = permits.acquire_owned().await {
                 // A dispatcher that went down has nobody who waits.
-                let _ = events.send(LlmDispatcherEvent::Freed(permit));
+                events.tell(LlmDispatcherEvent::Freed(permit));
             }
         });
     }

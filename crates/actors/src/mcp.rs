@@ -390,8 +390,8 @@ impl McpActor {
             }
         }
         tracing::debug!(event = "mcp.listed", %server, tools, "the list of tools was read");
-        // A cache that is down asks for the servers again when it is back, and then they are read again.
-        let _ = self.cache.cast(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
+        // A cache that refuses this asks for the servers again when it restarts or has room, and then all lists are read again.
+        self.cache.tell(ToolCacheMsg::Listed(self.entry.name.clone(), listing.tools));
     }
 
     fn call(&self, ctx: &mut ActorContext<McpActor>, state: &mut McpState, call: ServerCall) {

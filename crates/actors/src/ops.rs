@@ -35,6 +35,7 @@ macro_rules! health_line {
             count = $sum.count,
             restarts = $sum.restarts,
             mailbox = $sum.mailbox,
+            refused = $sum.refused,
             handled = $sum.handled,
             last_error = $sum.last_error.as_deref(),
             "actor health"
@@ -155,6 +156,8 @@ struct Sum {
     restarts: u64,
     handled: u64,
     mailbox: u64,
+    /// Messages that were refused because a mailbox was full.
+    refused: u64,
     /// Messages in the deepest mailbox of one of them.
     deepest: u64,
     last_error: Option<String>,
@@ -208,6 +211,7 @@ fn sums(actors: &[Arc<Stats>]) -> BTreeMap<String, Sum> {
         sum.handled += stats.handled.load(Ordering::Relaxed);
         let waiting = stats.depth.load(Ordering::Relaxed) as u64;
         sum.mailbox += waiting;
+        sum.refused += stats.refused.load(Ordering::Relaxed);
         sum.deepest = sum.deepest.max(waiting);
         sum.last_error = life.last_error.or(sum.last_error.take());
     }

@@ -269,8 +269,8 @@ impl Actor for Outbox {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: OutboxMsg, _state: &mut OutboxState) {
         if let OutboxMsg::Deliver { turn, .. } = message {
-            // A journal that is down offers the answer again.
-            let _ = self.journal.cast(JournalMsg::Undeliverable(turn, Unposted::Poison));
+            // A journal that refuses this offers the answer again.
+            self.journal.tell(JournalMsg::Undeliverable(turn, Unposted::Poison));
         }
     }
 

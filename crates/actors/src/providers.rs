@@ -75,8 +75,8 @@ impl Actor for Providers {
                 self.listen(ctx);
             }
             ProvidersEvent::Announced(entries) => {
-                // Its supervisor is there: it would end with it.
-                let _ = self.tools.cast(ToolsMsg::Provided(entries));
+                // Its supervisor runs, since this actor would end with it. What a full one refuses, the next announcement holds again.
+                self.tools.tell(ToolsMsg::Provided(entries));
             }
             ProvidersEvent::Ended(reason) => {
                 let wait = state.0.pause(&RECONNECT, self.dice.roll());
@@ -99,7 +99,7 @@ impl Providers {
         let (providers, events) = (Arc::clone(&self.source), ctx.events());
         let announced: AnnouncedSink = Arc::new(move |entries| {
             // An actor that ended has no use for it.
-            let _ = events.send(ProvidersEvent::Announced(entries));
+            events.tell(ProvidersEvent::Announced(entries));
         });
         ctx.task(async move { ProvidersEvent::Ended(providers.listen(announced).await) }, |panic| {
             ProvidersEvent::Ended(format!("its task panicked: {panic}"))

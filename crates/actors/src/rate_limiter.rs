@@ -26,7 +26,7 @@ use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::observation::timeline::Timeline;
 use crate::outbox::Outboxes;
-use crate::runtime::handle::{Handle, Reply, Undelivered};
+use crate::runtime::handle::{Handle, Refused, Reply};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
 use domain::attachment;
@@ -157,8 +157,8 @@ impl Actor for RateLimiter {
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: RateLimiterMsg, _state: &mut RateLimiterState) {
         if let RateLimiterMsg::Admit(offered) = message {
-            // A journal that is down offers the turn again.
-            let _ = self.journal.cast(offered.given_up());
+            // A journal that refuses this offers the turn again.
+            self.journal.tell(offered.given_up());
         }
     }
 
@@ -267,7 +267,7 @@ impl RateLimiter {
             }
             (Job::Admit { offered, .. }, Decision::Admitted) => {
                 let offer = self.conversations.cast(ConversationsMsg::Offer(offered));
-                if let Err(Undelivered(ConversationsMsg::Offer(back))) = offer {
+                if let Err(ConversationsMsg::Offer(back)) = offer.map_err(Refused::into_message) {
                     self.undelivered(back.turn.id.clone());
                 }
             }
@@ -312,8 +312,8 @@ impl RateLimiter {
                 *withdrawn |= offered.turn.id == turn.id;
             }
         }
-        // A router that is down has lost its conversations, and they their turns.
-        let _ = self.conversations.cast(ConversationsMsg::Cancel(turn.place.clone(), turn.id.clone()));
+        // A router that is down has lost its conversations with their turns. If a full one refuses this, the journal ignores the answer.
+        self.conversations.tell(ConversationsMsg::Cancel(turn.place.clone(), turn.id.clone()));
     }
 
     fn usage(
@@ -334,9 +334,9 @@ impl RateLimiter {
         }
     }
 
-    /// Nobody took the turn. A journal that is down offers it again by itself.
+    /// The turn was not taken. A journal that refuses this offers it again by itself.
     fn undelivered(&self, turn: TurnId) {
-        let _ = self.journal.cast(JournalMsg::Undelivered(turn));
+        self.journal.tell(JournalMsg::Undelivered(turn));
     }
 }
 
@@ -373,11 +373,11 @@ pub fn part(turn: &Turn, parked: &Parked) -> Arc<Turn> {
 /// ages out.
 pub fn close(limiter: &Handle<RateLimiterMsg>, turn: &Arc<Turn>, goes_on: Option<&Parked>, answer: &turn::Answer) {
     let (turn, effort) = counted(turn, goes_on, &answer.effort);
-    let _ = match charge(&answer.outcome, &effort) {
-        Charge::Settle => limiter.cast(RateLimiterMsg::Settle { turn, effort }),
-        Charge::Cancel => limiter.cast(RateLimiterMsg::Cancel(turn)),
-        Charge::Nothing => Ok(()),
-    };
+    match charge(&answer.outcome, &effort) {
+        Charge::Settle => limiter.tell(RateLimiterMsg::Settle { turn, effort }),
+        Charge::Cancel => limiter.tell(RateLimiterMsg::Cancel(turn)),
+        Charge::Nothing => {}
+    }
 }
 
 /// The keys that a turn reads first when it is let through.

@@ -278,8 +278,8 @@ impl RestrictionSweeper {
         let filling = Filling { locale, channel_id, user: &turn.name, until, retry_at: until };
         let text = notice::elsewhere(&running.settings.restriction.channel_notice, &filling);
         let tell = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
-        // Nobody waits for this notice.
-        let _ = self.outboxes.of(&turn.id.door).cast(tell);
+        // The notice is a courtesy: an outbox that refuses it shows none.
+        self.outboxes.of(&turn.id.door).tell(tell);
     }
 
     /// Begins what has to be done now, as much as may at once.
@@ -392,9 +392,9 @@ impl RestrictionSweeper {
         let place = Place::new(member.person.door.clone(), channel);
         let outgoing =
             Outgoing { place, reply_to: None, parts: vec![Part::Text { text }], apology: false, spent: None };
-        // Nobody waits for it: the log has it as well.
+        // The log has it as well, so an outbox may refuse it.
         let (reply, _) = oneshot::channel();
-        let _ = self.outboxes.of(&member.person.door).cast(OutboxMsg::Post { name, outgoing, reply });
+        self.outboxes.of(&member.person.door).tell(OutboxMsg::Post { name, outgoing, reply });
     }
 }
 

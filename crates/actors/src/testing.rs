@@ -17,7 +17,7 @@ use crate::runtime::handle::Handle;
 use crate::runtime::roster::Roster;
 use crate::runtime::supervisor::{Actor, ActorContext, ChildSpec, Crash, Shared, start_root};
 use crate::services::running::{DoorRules, LimitScope, Live, Running};
-use crate::tree::{ActorKind, Name, OnHang, ROOT, Row, Scope, TREE};
+use crate::tree::{ActorKind, Mailbox, Name, OnHang, ROOT, Row, Scope, TREE, WhenFull};
 use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
@@ -46,6 +46,7 @@ pub const LEAF: Row = Row {
     handles_within: Duration::from_secs(5),
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(2),
+    mailbox: Mailbox { capacity: 100_000, when_full: WhenFull::Refuse },
     children: &[],
 };
 

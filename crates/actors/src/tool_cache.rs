@@ -146,8 +146,8 @@ impl Actor for ToolCache {
 
     fn start(&self, ctx: &mut ActorContext<ToolCache>) -> Result<ToolCacheState, Crash> {
         ctx.after(RENEW_EVERY, ToolCacheEvent::Renew);
-        // Its supervisor is there: it is starting this one.
-        let _ = self.tools.cast(ToolsMsg::CacheBegan);
+        // Its supervisor runs, since it is starting this actor; a full one sends the servers once it has room.
+        self.tools.tell(ToolsMsg::CacheBegan);
         let catalogue = Arc::clone(&self.toolbox.now().catalogue);
         let (known, told) = (BTreeMap::new(), BTreeSet::new());
         Ok(ToolCacheState {
@@ -183,6 +183,13 @@ impl Actor for ToolCache {
             }
         }
         Ok(())
+    }
+
+    /// The servers, or a list of one, may be among what was refused: both are sent again to a cache that began.
+    fn overflowed(&self, _ctx: &mut ActorContext<Self>, _state: &mut ToolCacheState) {
+        // A supervisor that refuses this sends the servers once its own mailbox has room; lists that are missing then come at the
+        // next refresh.
+        self.tools.tell(ToolsMsg::CacheBegan);
     }
 
     async fn event(

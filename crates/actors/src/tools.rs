@@ -88,20 +88,26 @@ impl Actor for Tools {
                 // They can be reached now: what waits for another attempt to connect makes it.
                 for entry in &entries {
                     if let Some(known) = state.known.get(&entry.name).filter(|known| *known.entry == *entry) {
-                        // An actor that is down connects when it is back.
-                        let _ = known.line.handle.cast(McpMsg::Reachable);
+                        // An actor that is down connects when it restarts; a full one has messages to handle, so it is connected.
+                        known.line.handle.tell(McpMsg::Reachable);
                     }
                 }
                 state.provided = entries;
                 apply_soon(ctx);
             }
             ToolsMsg::Refresh => {
-                // A cache that is down has nothing that could be accepted.
-                let _ = self.cache.cast(ToolCacheMsg::Accept);
+                // A cache that is down has nothing to accept; if a full one refuses this, the operator repeats the command.
+                self.cache.tell(ToolCacheMsg::Accept);
                 refresh(state);
             }
         }
         Ok(())
+    }
+
+    /// A new configuration, or a cache that began, may be among what was refused.
+    fn overflowed(&self, ctx: &mut ActorContext<Self>, state: &mut ToolsState) {
+        state.untold = true;
+        apply_soon(ctx);
     }
 
     async fn event(
@@ -144,8 +150,8 @@ impl Tools {
         }
         // The cache knows of a server before its first list comes.
         if std::mem::take(&mut state.untold) {
-            // A cache that is down says when it is back.
-            let _ = self.cache.cast(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
+            // A cache that refuses this asks for the servers again, when it restarts or has room.
+            self.cache.tell(ToolCacheMsg::Servers(state.known.values().cloned().collect()));
         }
         for child in begun {
             ctx.start_child(child).await?;
@@ -194,14 +200,13 @@ fn all(configured: &[ServerEntry], provided: &[ServerEntry]) -> Vec<ServerEntry>
 }
 
 fn apply_soon(ctx: &ActorContext<Tools>) {
-    // The actor itself sends it, so it lives.
-    let _ = ctx.events().send(ToolsEvent::Apply);
+    ctx.events().tell(ToolsEvent::Apply);
 }
 
 fn refresh(state: &ToolsState) {
     for known in state.known.values() {
-        // A server's actor that is down reads its list when it is back.
-        let _ = known.line.handle.cast(McpMsg::Refresh);
+        // An actor that is down reads its list when it restarts; a full one reads it when the server reports a change.
+        known.line.handle.tell(McpMsg::Refresh);
     }
 }
 

@@ -4,6 +4,8 @@
 //! place or number. Paths, handles, metric labels and what is recovered after a failure are taken from the rows.
 //! `wiring.rs` turns each row into running actors.
 
+mod mailbox;
+
 use std::fmt;
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -11,6 +13,8 @@ use std::time::Duration;
 use domain::ids::{Door, Place};
 use domain::restart::{Backoff, Intensity, Restart};
 use domain::tool::ServerName;
+
+pub use self::mailbox::{Mailbox, WhenFull};
 
 /// The path of the root.
 pub const ROOT: &str = "staffai";
@@ -35,6 +39,8 @@ pub struct Row {
     pub on_hang: OnHang,
     /// How long its orderly stop may take before it is killed.
     pub stop_within: Duration,
+    /// The messages of other actors that may wait for it, and what becomes of one more.
+    pub mailbox: Mailbox,
     /// Whom it supervises, in start order.
     pub children: &'static [Row],
 }
@@ -182,6 +188,7 @@ const fn leaf(kind: ActorKind, name: &'static str, role: &'static str) -> Row {
         handles_within: HANDLES_WITHIN,
         on_hang: OnHang::Restart,
         stop_within,
+        mailbox: Mailbox::NONE,
         children: &[],
     }
 }
@@ -202,6 +209,7 @@ pub static TREE: Row = Row {
     // Nobody is above the root, and it handles nothing but the ends of its children.
     on_hang: OnHang::Log,
     stop_within: Duration::from_secs(10),
+    mailbox: Mailbox::NONE,
     children: &[
         leaf(ActorKind::Ops, "ops", "healthz, readyz, metrics, the living tree; a line about the tree every minute"),
         template(
@@ -210,49 +218,58 @@ pub static TREE: Row = Row {
             Instances::Number,
             "serves the same at a further address, such as the port that clients of Ollama expect",
         ),
-        leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted"),
+        leaf(ActorKind::Journal, "journal", "custody of every accepted turn until its answer is posted")
+            .with(mailbox::JOURNAL),
         template(
             ActorKind::Outbox,
             "outbox",
             Instances::Door,
             "the only way out of a door: order per channel, budgets, nonce, retries, typing",
-        ),
+        )
+        .with(mailbox::OUTBOX),
         leaf(
             ActorKind::RateLimiter,
             "rate_limiter",
             "lets turns through within the limits, and settles what they took",
-        ),
+        )
+        .with(mailbox::RATE_LIMITER),
         leaf(
             ActorKind::RestrictionSweeper,
             "restriction_sweeper",
             "gives the role of restricted members; lifts it on time",
-        ),
+        )
+        .with(mailbox::RESTRICTION_SWEEPER),
         Row {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
             stop_within: BRANCH_STOPS,
             children: &[
-                leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer"),
+                leaf(ActorKind::ToolCache, "tool_cache", "makes the one catalogue of what all sources offer")
+                    .with(mailbox::TOOL_CACHE),
                 leaf(
                     ActorKind::Approvals,
                     "approvals",
                     "asks people about calls that wait for a yes, and keeps what they allow",
-                ),
+                )
+                .with(mailbox::APPROVALS),
                 leaf(ActorKind::Providers, "providers", "listens for processes that provide tools over NATS"),
                 template(
                     ActorKind::Mcp,
                     "mcp",
                     Instances::Server,
                     "keeps the connection to one tool server: retries, breaker, its list of tools",
-                ),
+                )
+                .with(mailbox::MCP),
             ],
             ..leaf(
                 ActorKind::Tools,
                 "tools",
                 "starts an actor for each tool server: configured ones, and processes that announce themselves",
             )
+            .with(mailbox::TOOLS)
         },
-        leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks"),
+        leaf(ActorKind::LlmDispatcher, "llm_dispatcher", "model permits, breakers, the order of fallbacks")
+            .with(mailbox::LLM_DISPATCHER),
         Row {
             intensity: BRANCH,
             handles_within: BRANCH_HANDLES_WITHIN,
@@ -265,27 +282,32 @@ pub static TREE: Row = Row {
                     Instances::Place,
                     "a lane for each user: one turn at a time in a lane, lanes side by side",
                 )
+                .with(mailbox::CONVERSATION)
             }],
             ..leaf(
                 ActorKind::Conversations,
                 "conversations",
                 "routes a turn to its conversation; an idle one asks to be forgotten",
             )
+            .with(mailbox::CONVERSATIONS)
         },
-        leaf(ActorKind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status"),
+        leaf(ActorKind::PresenceScheduler, "presence_scheduler", "how the bot is shown: hours, days, a line of status")
+            .with(mailbox::SIGNAL),
         leaf(
             ActorKind::Commands,
             "commands",
             "what members run beside talking: a task for each, answered to its caller alone",
-        ),
+        )
+        .with(mailbox::COMMANDS),
         leaf(ActorKind::Reporter, "reporter", "posts what was used, once in each interval"),
         leaf(ActorKind::Timers, "timers", "asks what is to be asked at certain times"),
         leaf(
             ActorKind::ConfigWatcher,
             "config_watcher",
             "reads changed files again, and puts them in force when they are right",
-        ),
-        leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal"),
+        )
+        .with(mailbox::SIGNAL),
+        leaf(ActorKind::Gateway, "gateway", "the one way in: triage, permit, journal").with(mailbox::GATEWAY),
         template(
             ActorKind::Source,
             "source",
@@ -301,7 +323,8 @@ pub static TREE: Row = Row {
                     ActorKind::IdentifyQueue,
                     "identify_queue",
                     "asks Discord for its advice; lets shards identify within max_concurrency and the daily budget",
-                ),
+                )
+                .with(mailbox::IDENTIFY_QUEUE),
                 template(
                     ActorKind::Shard,
                     "shard",
@@ -310,11 +333,17 @@ pub static TREE: Row = Row {
                 ),
             ],
             ..leaf(ActorKind::Discord, "discord", "starts as many shards as configured or advised")
+                .with(mailbox::DISCORD)
         },
     ],
 };
 
 impl Row {
+    /// The same row with this mailbox.
+    const fn with(self, mailbox: Mailbox) -> Self {
+        Self { mailbox, ..self }
+    }
+
     /// The row of a kind below (or at) this one.
     #[must_use]
     pub fn find(&'static self, kind: ActorKind) -> Option<&'static Row> {
@@ -392,7 +421,7 @@ pub fn markdown() -> String {
     for (name, row) in lines {
         let _ = writeln!(text, "{}", format!("{name:width$}  {}", row.role).trim_end());
     }
-    text.push_str("```\n\n| actor | restart | backoff | its children | handles within | stops within |\n|---|---|---|---|---|---|\n");
+    text.push_str("```\n\n| actor | restart | backoff | its children | mailbox | handles within | stops within |\n|---|---|---|---|---|---|---|\n");
     table(&TREE, &mut text);
     text
 }
@@ -420,79 +449,12 @@ fn table(row: &'static Row, text: &mut String) {
     };
     let (stop, restart) = (row.stop_within.as_secs(), row.restart.as_str());
     let handles = format!("{} s, else it is {}", row.handles_within.as_secs(), row.on_hang.as_str());
-    let _ = writeln!(text, "| `{}` | {restart} | {backoff} | {children} | {handles} | {stop} s |", row.name);
+    let (name, mailbox) = (row.name, row.mailbox);
+    let _ = writeln!(text, "| `{name}` | {restart} | {backoff} | {children} | {mailbox} | {handles} | {stop} s |");
     for child in row.children {
         table(child, text);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn every(row: &'static Row, check: &impl Fn(&'static Row)) {
-        check(row);
-        row.children.iter().for_each(|child| every(child, check));
-    }
-
-    #[test]
-    fn paths_come_from_the_rows() {
-        let of = |kind: ActorKind, scope: Scope| {
-            let (row, above) = TREE.locate(kind).unwrap();
-            (row.path(&above, &scope), row.label(&above, &scope))
-        };
-        let door = Door::new("discord");
-        let same = |path: &str| (path.to_owned(), path.to_owned());
-        assert_eq!(of(ActorKind::Root, Scope::One), same("staffai"));
-        assert_eq!(of(ActorKind::Journal, Scope::One), same("staffai/journal"));
-        assert_eq!(of(ActorKind::IdentifyQueue, Scope::One), same("staffai/discord/identify_queue"));
-        assert_eq!(of(ActorKind::Outbox, Scope::Door(door.clone())), same("staffai/outbox:discord"));
-        assert_eq!(of(ActorKind::Shard, Scope::Number(3)), same("staffai/discord/shard:3"));
-        let (path, label) = of(ActorKind::Conversation, Scope::Place(Place::new(door, "42")));
-        assert_eq!(path, "staffai/conversations/conversation:discord:42");
-        assert_eq!(label, "staffai/conversations/conversation", "no channel is named");
-    }
-
-    #[test]
-    fn actors_of_one_kind_have_one_supervisor() {
-        // Samples, labels and folds of pages gather actors by their kind alone.
-        fn kinds(row: &'static Row) -> Vec<ActorKind> {
-            std::iter::once(row.kind).chain(row.children.iter().flat_map(kinds)).collect()
-        }
-        let all = kinds(&TREE);
-        let distinct: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(distinct.len(), all.len(), "a kind has two rows: {all:?}");
-    }
-
-    #[test]
-    fn a_supervisor_has_longer_to_stop_than_any_of_its_children() {
-        every(&TREE, &|row| {
-            let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
-            assert!(row.stop_within > longest, "{}", row.name);
-        });
-    }
-
-    #[test]
-    fn a_handler_has_longer_than_the_stop_of_a_child_that_it_may_wait_for() {
-        every(&TREE, &|row| {
-            let longest = row.children.iter().map(|child| child.stop_within).max().unwrap_or_default();
-            assert!(row.handles_within >= longest * 2, "{}", row.name);
-        });
-    }
-
-    #[test]
-    fn a_branch_bears_more_than_the_root_so_that_failures_stay_in_it() {
-        for branch in TREE.children.iter().filter(|row| !row.children.is_empty()) {
-            assert!(branch.intensity.restarts > TREE.intensity.restarts, "{}", branch.name);
-            assert!(branch.intensity.period >= TREE.intensity.period, "{}", branch.name);
-        }
-    }
-
-    #[test]
-    fn whoever_is_restarted_waits_a_bounded_while_before() {
-        every(&TREE, &|row| {
-            let Backoff { base, cap } = row.backoff;
-            assert!(base > Duration::ZERO && base <= cap && cap < TREE.intensity.period, "{}", row.name);
-        });
-    }
-}
+mod tests;

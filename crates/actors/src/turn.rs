@@ -171,8 +171,8 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     let outbox = parts.outboxes.of(&turn.place.door);
     if turn.trigger.is_asked() {
         let typing = OutboxMsg::Typing { place: turn.place.clone(), turn: turn.id.clone(), until: deadline.clone() };
-        // Typing is a courtesy: an outbox that is down shows none.
-        let _ = outbox.cast(typing);
+        // Typing is a courtesy: an outbox that refuses it shows none.
+        outbox.tell(typing);
     }
     memory::choose_row(parts, &running, &mut turn).await;
     let parked = resumed.clone();
@@ -196,16 +196,19 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
         Some(Some(Thought::Answer(answer))) => answer,
         Some(None) => tally.apology(&turn, Ending::Deadline),
         Some(Some(Thought::Wait(parking))) => {
-            let _ = outbox.cast(forget(&turn));
+            // An outbox that refuses this ends the draft at the turn's deadline.
+            outbox.tell(forget(&turn));
             return Driven::Parked(parking);
         }
         None => {
             spent_in_vain(parts, &turn, parked.as_deref(), &effort);
-            let _ = outbox.cast(forget(&turn));
+            // The same holds here.
+            outbox.tell(forget(&turn));
             return Driven::Over;
         }
     };
-    let _ = outbox.cast(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
+    // The answer itself ends the typing as well.
+    outbox.tell(OutboxMsg::Quiet(turn.place.clone(), turn.id.clone()));
     let answer = with_draft(&turn, &slot, Answer { effort, ..answer }, parts.clock.now());
     remember_apologised(parts, &running, &turn, &answer).await;
     if !turn.trigger.is_asked() {
@@ -253,10 +256,10 @@ fn interjected(parts: &TurnParts, turn: &Turn, answer: &Answer) {
 
 /// A turn that is not answered, and not told of: its place takes no answer.
 fn dropped(parts: &TurnParts, turn: &Arc<Turn>) {
-    // A journal that is down offers the turn again. The message counts, as one that is answered does.
+    // A journal that refuses this offers the turn again. The message counts, as one that is answered does.
     let settle = RateLimiterMsg::Settle { turn: Arc::clone(turn), effort: Effort::default() };
-    let _ = parts.rate_limiter.cast(settle);
-    let _ = parts.journal.cast(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
+    parts.rate_limiter.tell(settle);
+    parts.journal.tell(JournalMsg::Dropped(turn.id.clone(), Dropped::Silent(Ending::PlaceClosed)));
 }
 
 /// The end of a turn that cannot be worked on now.
@@ -271,9 +274,9 @@ fn spent_in_vain(parts: &TurnParts, turn: &Arc<Turn>, goes_on: Option<&Parked>, 
         drop(parts.store.write(used.into_iter().map(Write::from).collect()));
     }
     // Settled also where nothing was spent: the reservation expected a whole answer.
-    // A limiter that is down leaves the estimate, which ages out.
+    // A limiter that refuses this leaves the estimate, which ages out.
     let (turn, effort) = rate_limiter::counted(turn, goes_on, effort);
-    let _ = parts.rate_limiter.cast(RateLimiterMsg::Settle { turn, effort });
+    parts.rate_limiter.tell(RateLimiterMsg::Settle { turn, effort });
 }
 
 /// The answer to a turn of which something may have been shown: an apology keeps that text and stands below it.

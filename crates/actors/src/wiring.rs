@@ -24,7 +24,6 @@ use crate::gateway::Gateway;
 use crate::journal::Journal;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::messages::config_watcher::ConfigWatcherMsg;
-use crate::messages::conversations::ConversationsMsg;
 use crate::messages::journal::{JournalMsg, Recovered};
 use crate::observation::audit::Audit;
 use crate::observation::board::Board;
@@ -138,10 +137,10 @@ impl Tree {
             faults: Arc::clone(&parts.faults),
             dice: Arc::clone(&parts.dice),
             roster: Arc::clone(&parts.roster),
-            // A journal that is down offers everything when it is back.
+            // A journal that refuses this offers every turn when it restarts or has room.
             recovered: Box::new(move |stats| {
                 let recovered = Recovered { kind: stats.kind, scope: stats.scope.clone() };
-                let _ = journal.cast(JournalMsg::ActorRecovered(recovered));
+                journal.tell(JournalMsg::ActorRecovered(recovered));
             }),
         });
         let board = Arc::clone(&parts.board);
@@ -163,10 +162,9 @@ impl Tree {
         let deadline = Instant::now() + within;
         let mut drained = Drained { finished: false, left: None };
         self.board.drain();
-        // An actor that is down holds nothing to be drained.
-        let _ = self.handles.journal.cast(JournalMsg::Drain);
-        let _ = self.handles.conversations.cast(ConversationsMsg::Drain);
+        let mut told = false;
         while Instant::now() < deadline {
+            told = told || self.handles.drain();
             let running = self.in_flight.now();
             let left = self.handles.journal.call(JournalMsg::Left, Duration::from_secs(1)).await.ok();
             drained.left = left.map(|left| left.open);
@@ -183,8 +181,8 @@ impl Tree {
     pub fn reload(&self) -> impl Fn() + Send + use<> {
         let watcher = self.handles.config_watcher.clone();
         move || {
-            // A watcher that is down reads everything when it is back.
-            let _ = watcher.cast(ConfigWatcherMsg::Reload);
+            // A watcher that is down reads all files when it restarts.
+            watcher.tell(ConfigWatcherMsg::Reload);
         }
     }
 

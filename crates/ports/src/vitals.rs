@@ -196,6 +196,8 @@ pub struct TreeNode {
     pub restarts: u64,
     /// Messages in its mailbox.
     pub mailbox: u64,
+    /// Messages refused because its mailbox was full, over all restarts.
+    pub refused: u64,
     /// Messages and events from outside handled over all restarts, without those of its own timers.
     pub handled: u64,
     /// Seconds since its last start.

@@ -9,9 +9,10 @@ pub const EVENTS: &[(&str, &str)] = &[
     ("actor.escalated", "a supervisor exceeded its restart limit and failed itself"),
     ("actor.hung", "a handler exceeds the time limit of its row in the tree; `action` says how the watchdog reacts"),
     ("actor.poisoned", "an actor failed three times on the same message, and the message was discarded"),
+    ("actor.overflowed", "an actor refused messages because its mailbox was full, and has room again"),
     (
         "actor.health",
-        "state, restarts, mailbox depth, handled messages and last error, summed over all actors of a kind: at INFO after a state change, at DEBUG every minute",
+        "state, restarts, mailbox depth, refused and handled messages and last error, summed over all actors of a kind: at INFO after a state change, at DEBUG every minute",
     ),
     ("tree.health", "every minute: number of actors, actors that are down, total restarts, deepest mailbox"),
     ("memory.released", "file pages that only the start needed were unmapped; they are mapped again on use"),

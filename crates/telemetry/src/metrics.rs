@@ -87,6 +87,11 @@ pub const METRICS: &[Metric] = &[
         "messages discarded after repeated actor failures, by actor",
     ),
     row("staffai_mailbox_depth", MetricKind::Gauge, "waiting messages, by actor"),
+    row(
+        "staffai_mailbox_refused_total",
+        MetricKind::Counter,
+        "messages that an actor did not take, by actor and reason (`full` or `down`)",
+    ),
     row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
     row("staffai_uptime_seconds", MetricKind::Gauge, "time since the start of the root supervisor"),
     row("staffai_process_memory_bytes", MetricKind::Gauge, "resident memory of the process"),

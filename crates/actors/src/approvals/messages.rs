@@ -81,8 +81,8 @@ impl Approvals {
         match result {
             Ok(message) => {
                 let turn = open.case.gate.turn.clone();
-                // A journal that is down learns nothing: the next life asks again under the same nonce.
-                let _ = self.journal.cast(JournalMsg::Asked(turn, id.clone(), message.clone()));
+                // A journal that refuses this learns nothing: the next life asks again under the same nonce.
+                self.journal.tell(JournalMsg::Asked(turn, id.clone(), message.clone()));
                 open.asking = AskState::Asked(Some(message));
             }
             Err(Unasked::Again) => open.asking = AskState::Due,

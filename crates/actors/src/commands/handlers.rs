@@ -78,15 +78,15 @@ pub(super) async fn answer(parts: &CommandParts, command: &Command) -> (Piece, &
         CommandKind::Status => status(parts, locale),
         CommandKind::Approvals => return approvals::answer(parts, command, operators.include(&command.caller)).await,
         CommandKind::RefreshTools => {
-            // A supervisor that is down connects everything anew when it is back.
-            let _ = parts.tools.cast(ToolsMsg::Refresh);
+            // A supervisor that is down connects every server anew when it restarts; one that is full reads the lists of a later refresh.
+            parts.tools.tell(ToolsMsg::Refresh);
             Piece::text(words::tools_refreshed(&parts.tooling.read(), locale))
         }
         CommandKind::RefreshStatus => {
-            // A watcher that is down reads everything when it is back.
-            let _ = parts.config_watcher.cast(ConfigWatcherMsg::Reload);
-            // A scheduler that is down has another line written soon after it is back.
-            let _ = parts.presence_scheduler.cast(PresenceMsg::Refresh);
+            // A watcher that is down reads all files when it restarts.
+            parts.config_watcher.tell(ConfigWatcherMsg::Reload);
+            // A scheduler that is down has a new line written soon after its restart.
+            parts.presence_scheduler.tell(PresenceMsg::Refresh);
             Piece::text(words::refreshed(&running.version, locale))
         }
     };

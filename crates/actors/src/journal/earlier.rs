@@ -123,8 +123,8 @@ impl Journal {
             return None;
         }
         if let Some(waiting) = state.open.get(&id).and_then(Entry::waits_for) {
-            // An approvals that knows it passes it over; one that is down asks for everything that waits when it is back.
-            let _ = self.approvals.cast(ApprovalsMsg::Ask(Box::new(waiting)));
+            // An approvals that knows it passes it over; one that refuses this asks the journal for all turns that wait.
+            self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
         }
         if !waits {
             tracing::info!(event = "turn.resumed", turn = %id, answered = false, "turn taken up again");

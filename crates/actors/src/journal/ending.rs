@@ -201,9 +201,10 @@ impl Journal {
         let Some(Entry { turn, visible, parked, .. }) = self.drop_turn(state, id, why) else { return };
         let shown = visible == Visible::Perhaps || parked.is_some();
         let (place, perhaps) = (turn.place.clone(), shown && turn.trigger.has_message());
-        // Whoever is down holds nothing of it any more.
-        let _ = self.outboxes.of(&id.door).cast(OutboxMsg::Withdraw { place, turn: id.clone(), perhaps });
-        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(turn));
+        // A limiter or an outbox that is down holds nothing of it. If a full outbox refuses this, the platform refuses the reply to the
+        // deleted message, and the outbox drops it.
+        self.outboxes.of(&id.door).tell(OutboxMsg::Withdraw { place, turn: id.clone(), perhaps });
+        self.rate_limiter.tell(RateLimiterMsg::Withdraw(turn));
     }
 
     /// Ends what an earlier life began and nobody asked for: it might have been said already. What it took is counted, and nothing

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::messages::approvals::Waiting;
-use crate::runtime::handle::{Reply, Undelivered};
+use crate::runtime::handle::{Refused, Reply};
 use domain::delivery::{BESIDE_AFTER, Refusals};
 use domain::gate::Parked;
 use domain::given::Given;
@@ -36,7 +36,7 @@ pub(super) struct Entry {
     pub acted: bool,
     /// What the platform refused of its answer so far.
     pub refused: Option<Refusals>,
-    /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
+    /// The last hand-over was refused, because its receiver was down or full: it is repeated with the next sweep.
     pub hand_over: HandOver,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
     /// written; bounded by the turns that reply to its answer.
@@ -60,7 +60,7 @@ pub(super) enum HandOver {
 }
 
 impl HandOver {
-    pub(super) const fn of<M>(cast: &Result<(), Undelivered<M>>) -> Self {
+    pub(super) const fn of<M>(cast: &Result<(), Refused<M>>) -> Self {
         if cast.is_ok() { Self::Taken } else { Self::Refused }
     }
 }

@@ -60,8 +60,8 @@ impl Journal {
             // It was let through when it was asked.
             Stage::Open { offers } if entry.parked.is_some() => {
                 if let Some(parked) = entry.parked.as_deref() {
-                    // A limiter that is down counts nothing of this part.
-                    let _ = self.rate_limiter.cast(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
+                    // A limiter that refuses this counts nothing of this part.
+                    self.rate_limiter.tell(RateLimiterMsg::GoesOn(rate_limiter::part(turn, parked)));
                 }
                 let offered = Offered { turn: turn.clone(), again, resumed: entry.parked.clone() };
                 let offer = ConversationsMsg::Offer(Box::new(offered));
@@ -172,6 +172,15 @@ impl Journal {
             entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)
         };
         for id in oldest_first(state.open.values().filter(concerned)) {
+            tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
+            self.offer(state, &id);
+        }
+    }
+
+    /// Offers every turn again on which no task works and which waits for no decision. An actor that holds a turn ignores that.
+    pub(super) fn offer_idle(&self, state: &mut JournalState) {
+        let idle = |entry: &&Entry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
+        for id in oldest_first(state.open.values().filter(idle)) {
             tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
             self.offer(state, &id);
         }

@@ -57,9 +57,9 @@ impl Journal {
             "a turn waits for a decision"
         );
         self.timeline.asked(id, "gate", &gate.tool);
-        // What it took so far is known. A limiter that is down leaves the estimate, which ages out.
+        // What it took so far is known. A limiter that refuses this leaves the estimate, which ages out.
         let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
-        let _ = self.rate_limiter.cast(RateLimiterMsg::Settle { turn: counted, effort: took });
+        self.rate_limiter.tell(RateLimiterMsg::Settle { turn: counted, effort: took });
         if effort.drafted {
             entry.visible = Visible::Perhaps;
         }
@@ -93,8 +93,8 @@ impl Journal {
         }
         let waiting = state.open.get(&turn).and_then(Entry::waits_for);
         if let Some(waiting) = waiting.filter(|waiting| waiting.gate.id == gate) {
-            // An approvals that is down asks for everything that waits when it is back.
-            let _ = self.approvals.cast(ApprovalsMsg::Ask(Box::new(waiting)));
+            // An approvals that refuses this asks the journal for all turns that wait, when it restarts or has room.
+            self.approvals.tell(ApprovalsMsg::Ask(Box::new(waiting)));
         }
     }
 
@@ -176,8 +176,8 @@ impl Journal {
     pub(super) fn gone(&self, entry: &Entry) {
         if let Some(waiting) = entry.waits_for() {
             self.tell(&waiting.gate, &Decision::Withdrawn);
-            // An approvals that is down does not find it when it is back; its message then answers that nothing is asked.
-            let _ = self.approvals.cast(ApprovalsMsg::Gone(Box::new(waiting)));
+            // An approvals that refuses this learns that the gate is over from the journal's answer to a decision.
+            self.approvals.tell(ApprovalsMsg::Gone(Box::new(waiting)));
         }
     }
 

@@ -34,6 +34,7 @@ use ports::testing::{ManualClock, MemoryStore};
 use ports::{Fault, TurnEventLog as _};
 
 mod acting;
+mod overflow;
 
 mod waiting;
 

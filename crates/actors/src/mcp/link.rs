@@ -83,7 +83,7 @@ impl Up {
         let lost = async move {
             let reason = server.closed().await;
             // An actor that ended has no use for it.
-            let _ = events.send(McpEvent::Lost(attempt, reason));
+            events.tell(McpEvent::Lost(attempt, reason));
         };
         ctx.background(self.until_it_ends(lost));
     }
@@ -182,7 +182,7 @@ impl Up {
             let sign = if silent { CallSign::Silent(whose) } else { CallSign::Answered };
             drop(working);
             // An actor that ended has no use for it.
-            let _ = events.send(McpEvent::Called(attempt, sign));
+            events.tell(McpEvent::Called(attempt, sign));
             drop(permit);
             let _ = reply.send(result);
         });

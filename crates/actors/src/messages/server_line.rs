@@ -7,7 +7,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
-use crate::runtime::handle::Handle;
+use crate::runtime::handle::{Handle, Refused};
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
@@ -59,8 +59,10 @@ impl ServerLine {
         let (reply, answer) = oneshot::channel();
         let within = request.deadline.saturating_add(GRACE);
         let call = ServerCall { request: request.clone(), pin: pin.cloned(), progress, permit, reply };
-        if self.handle.cast(McpMsg::Call(Box::new(call))).is_err() {
-            return Err(unavailable(&self.name, "it is being started again"));
+        match self.handle.cast(McpMsg::Call(Box::new(call))) {
+            Ok(()) => {}
+            Err(Refused::Down(_)) => return Err(unavailable(&self.name, "it is being started again")),
+            Err(Refused::Full(_)) => return Err(unavailable(&self.name, "it has too much to do; try again later")),
         }
         match timeout(within, answer).await {
             Ok(Ok(result)) => result,

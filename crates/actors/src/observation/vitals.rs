@@ -307,6 +307,7 @@ fn add_to(rest: &mut Option<TreeNode>, above: &str, stats: &Stats) {
     rest.many = rest.many.map(|many| many + 1);
     rest.restarts += stats.restarts.load(Ordering::Relaxed);
     rest.mailbox += stats.depth.load(Ordering::Relaxed) as u64;
+    rest.refused += stats.refused.load(Ordering::Relaxed);
     rest.handled += stats.handled.load(Ordering::Relaxed);
     if life.state == LifeState::Running && !stats.is_hung() {
         rest.uptime_s = rest.uptime_s.max(life.since.elapsed().as_secs());
@@ -332,6 +333,7 @@ fn row(path: &str, stats: Option<&Stats>) -> TreeNode {
         state: stats.map_or(state.as_str(), |stats| state_of(stats, state)).to_owned(),
         restarts: count(|stats| stats.restarts.load(Ordering::Relaxed)),
         mailbox: count(|stats| stats.depth.load(Ordering::Relaxed) as u64),
+        refused: count(|stats| stats.refused.load(Ordering::Relaxed)),
         handled: count(|stats| stats.handled.load(Ordering::Relaxed)),
         uptime_s: running.map_or(0, |life| life.since.elapsed().as_secs()),
         backoff_ms: life.as_ref().and_then(|life| life.backoff).map(ids::millis),

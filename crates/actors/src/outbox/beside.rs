@@ -106,8 +106,8 @@ impl Outbox {
             return self.report(state, job.task, Err(reason));
         }
         if let Task::Turn(turn) = &job.task {
-            // A journal that is down offers the answer again.
-            let _ = self.journal.cast(JournalMsg::Refused(turn.clone(), job.tries.refused, job.tries.refused_for()));
+            // A journal that refuses this offers the answer again.
+            self.journal.tell(JournalMsg::Refused(turn.clone(), job.tries.refused, job.tries.refused_for()));
         }
         self.refuses(state, place, &reason.to_string());
         let Some(queue) = state.lanes.get_mut(place) else { return };

@@ -74,7 +74,7 @@ impl Outbox {
             };
             if let Some(pause) = pause {
                 // An outbox that begins anew learns it again.
-                let _ = events.send(OutboxEvent::Muted(key.0, courtesy, now + pause.min(WAIT_MAX)));
+                events.tell(OutboxEvent::Muted(key.0, courtesy, now + pause.min(WAIT_MAX)));
             }
         });
     }

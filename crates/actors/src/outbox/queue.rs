@@ -212,8 +212,8 @@ impl Outbox {
             End::TriggerGone => {
                 self.opened(state, place);
                 if let Task::Turn(turn) = job.task {
-                    // A journal that is down delivers it again, and this is found out again.
-                    let _ = self.journal.cast(JournalMsg::Cancel(turn));
+                    // A journal that refuses this delivers it again, and this is found out again.
+                    self.journal.tell(JournalMsg::Cancel(turn));
                 }
             }
             End::Begun => queue.posts.jobs.push_front(job),
@@ -289,10 +289,10 @@ impl Outbox {
     }
 
     pub(super) fn report(&self, state: &mut OutboxState, task: Task, result: Result<Delivery, Unposted>) {
-        // A journal that is down offers the answer again, and the channel is looked at before anything is posted.
+        // A journal that refuses this offers the answer again, and the channel is looked at before anything is posted.
         match (task, result) {
-            (Task::Turn(turn), Ok(delivery)) => drop(self.journal.cast(JournalMsg::Delivered(turn, delivery))),
-            (Task::Turn(turn), Err(reason)) => drop(self.journal.cast(JournalMsg::Undeliverable(turn, reason))),
+            (Task::Turn(turn), Ok(delivery)) => self.journal.tell(JournalMsg::Delivered(turn, delivery)),
+            (Task::Turn(turn), Err(reason)) => self.journal.tell(JournalMsg::Undeliverable(turn, reason)),
             (Task::Post(name), result) => {
                 if let Some(reply) = state.posts.remove(&name) {
                     // The caller may have stopped waiting.

@@ -47,8 +47,8 @@ pub(super) async fn write(
         let (row_asked, took) = (row.clone(), begun.elapsed());
         let report =
             Report { turn: None, person: None, row: row_asked, tries: 1, took, streamed: None, result: summary };
-        // A dispatcher that is down forgets what it knew of this row anyway.
-        let _ = dispatcher.cast(LlmDispatcherMsg::Report(report));
+        // A dispatcher that restarts forgets the counts of this row; a full one judges the row by its other reports.
+        dispatcher.tell(LlmDispatcherMsg::Report(report));
         match result {
             Ok(completion) => {
                 effort.usage += completion.usage;

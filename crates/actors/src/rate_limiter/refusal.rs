@@ -65,8 +65,8 @@ impl RateLimiter {
             return self.drop_turn(turn.id.clone(), limit);
         }
         if breach {
-            // While the sweeper is down nobody is restricted; the next breach is.
-            let _ = self.sweeper.cast(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
+            // A sweeper that refuses this gives no role for this breach; the next breach is reported again.
+            self.sweeper.tell(SweeperMsg::Breached { turn: Arc::clone(turn), tier });
         }
         let window = self.live.now().limits.window;
         // A program waits for an answer to each request.
@@ -87,16 +87,16 @@ impl RateLimiter {
             outcome: Outcome::Refused(limit),
             effort: Effort::default(),
         };
-        // A journal that is down offers the turn again.
-        let _ = self.journal.cast(JournalMsg::Answered(turn.id.clone(), Box::new(answer)));
+        // A journal that refuses this offers the turn again.
+        self.journal.tell(JournalMsg::Answered(turn.id.clone(), Box::new(answer)));
     }
 
     /// Shows a member who was told already that this message, too, was read and is not answered.
     fn react(&self, turn: &Turn) {
         if let Some(emoji) = self.live.now().settings.rate_limiter.reaction.clone() {
             let react = OutboxMsg::React { about: turn.id.trigger(), place: turn.place.clone(), emoji };
-            // While the outbox is down there is silence.
-            let _ = self.outboxes.of(&turn.id.door).cast(react);
+            // A reaction is a courtesy: an outbox that refuses it shows none.
+            self.outboxes.of(&turn.id.door).tell(react);
         }
     }
 
@@ -129,8 +129,8 @@ impl RateLimiter {
     }
 
     fn drop_turn(&self, turn: TurnId, limit: OverLimit) {
-        // A journal that is down offers the turn again.
-        let _ = self.journal.cast(JournalMsg::Dropped(turn, Dropped::OverLimit(limit)));
+        // A journal that refuses this offers the turn again.
+        self.journal.tell(JournalMsg::Dropped(turn, Dropped::OverLimit(limit)));
     }
 }
 

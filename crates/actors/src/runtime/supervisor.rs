@@ -29,18 +29,24 @@ use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use ractor::{ActorCell, ActorProcessingErr, ActorRef, MessagingErr, SupervisionEvent};
+use ractor::{ActorCell, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tracing::Instrument;
 
 use self::children::{Children, Siblings, Timer};
 use self::watch::Watch;
-use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats, Undelivered};
+use crate::runtime::handle::{Address, Envelope, Handle, Next, Slot, Stats};
 use crate::runtime::roster::Roster;
 use crate::tree::Row;
 use domain::panic;
 use ports::{Dice, Faults, Input, Origin, Subject};
+
+/// The most messages and events in a mailbox before a task that reads without end puts one more event into it.
+pub(crate) const STREAMED_MAX: usize = 1_000;
+
+/// The time that such a task waits before it looks at a full mailbox again.
+const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A reason to crash: the supervisor restarts the actor by its policy. Expected failure is a value in a message instead.
 pub type Crash = ActorProcessingErr;
@@ -97,6 +103,10 @@ pub trait Actor: Sized + Send + Sync + 'static {
     /// actor knows better, returns receipts and answers calls. An event from outside is dropped in any case.
     fn give_up(&self, _ctx: &mut ActorContext<Self>, _message: Self::Msg, _state: &mut Self::State) {}
 
+    /// Called once after messages were refused because the mailbox was full, as soon as at most half of it is taken. An actor that
+    /// learns something by being told once asks for it again here, as it does when it starts.
+    fn overflowed(&self, _ctx: &mut ActorContext<Self>, _state: &mut Self::State) {}
+
     /// Called on an orderly stop, after the mailbox was drained and the children were stopped; never after a crash.
     fn stop(&self, _me: &mut ActorContext<Self>, _state: &mut Self::State) -> impl Future<Output = ()> + Send {
         async {}
@@ -127,17 +137,34 @@ impl<A: Actor> Clone for EventSender<A> {
     }
 }
 
+/// The life of an actor is over: its events are handled no more.
+#[derive(Debug)]
+pub struct LifeOver;
+
 impl<A: Actor> EventSender<A> {
-    /// Puts an event into the mailbox.
+    /// Puts an event into the mailbox, also into a full one: events are bounded by the timers and tasks that the actor started.
     ///
     /// # Errors
-    /// The life of the actor that made this is over; the event comes back.
-    pub fn send(&self, event: A::Event) -> Result<(), Undelivered<A::Event>> {
-        match self.actor.cast(Envelope::Event(event, Slot::take(&self.stats))) {
-            Err(MessagingErr::SendErr(Envelope::Event(event, _))) => Err(Undelivered(event)),
-            // A mailbox refuses nothing else, and nothing else was put.
-            Err(_) | Ok(()) => Ok(()),
+    /// The life of the actor that made this is over; the event is dropped.
+    pub fn send(&self, event: A::Event) -> Result<(), LifeOver> {
+        self.actor.cast(Envelope::Event(event, Slot::take(&self.stats))).map_err(|_| LifeOver)
+    }
+
+    /// The same for what the next life does not need: it starts its timers and tasks anew.
+    pub fn tell(&self, event: A::Event) {
+        drop(self.send(event));
+    }
+
+    /// The same for a task that reads without end: waits until fewer than [`STREAMED_MAX`] messages and events are in the mailbox, so
+    /// that the sender at the other end of the connection is slowed down. The watchdog bounds the wait: it ends a handler that hangs.
+    ///
+    /// # Errors
+    /// See [`EventSender::send`].
+    pub async fn send_when_there_is_room(&self, event: A::Event) -> Result<(), LifeOver> {
+        while self.stats.depth.load(Ordering::Relaxed) >= STREAMED_MAX {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
+        self.send(event)
     }
 }
 
@@ -174,8 +201,7 @@ impl<A: Actor> ActorContext<A> {
         let events = self.events.clone();
         self.spawn(async move {
             tokio::time::sleep(delay).await;
-            // The next life starts its timers anew.
-            let _ = events.send(event);
+            events.tell(event);
         });
     }
 
@@ -192,7 +218,7 @@ impl<A: Actor> ActorContext<A> {
                 Ok(event) => event,
                 Err(payload) => on_panic(panic::text(payload.as_ref())),
             };
-            let _ = events.send(event);
+            events.tell(event);
         });
     }
 
@@ -319,6 +345,18 @@ struct Node<A: Actor> {
     actor: Arc<A>,
 }
 
+impl<A: Actor> Node<A> {
+    /// There is room again in a mailbox that was full.
+    fn overflowed(&self, ctx: &mut ActorContext<A>, state: &mut A::State) {
+        let stats = ctx.handle.stats();
+        tracing::warn!(
+            event = "actor.overflowed", actor = %stats.path, capacity = stats.mailbox.capacity,
+            refused = stats.refused.load(Ordering::Relaxed), "its mailbox was full; there is room again"
+        );
+        self.actor.overflowed(ctx, state);
+    }
+}
+
 struct StartArgs<A: Actor> {
     row: &'static Row,
     handle: Handle<A::Msg>,
@@ -401,6 +439,9 @@ impl<A: Actor> ractor::Actor for Node<A> {
             },
         }
         ctx.handle.stats().done();
+        if ctx.handle.stats().overflow_is_over() {
+            span.in_scope(|| self.overflowed(ctx, state));
+        }
         if ctx.stop_self {
             myself.stop(None);
         }

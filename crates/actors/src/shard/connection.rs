@@ -41,7 +41,7 @@ impl ShardActor {
                             return ShardEvent::Happened(StreamEvent::Closed(closed));
                         }
                         event => {
-                            if events.send(ShardEvent::Happened(event)).is_err() {
+                            if events.send_when_there_is_room(ShardEvent::Happened(event)).await.is_err() {
                                 let closed =
                                     Closed { reason: "the shard stopped".to_owned(), next: AfterClose::Resume };
                                 return ShardEvent::Happened(StreamEvent::Closed(closed));
@@ -121,8 +121,8 @@ impl ShardActor {
                 }
             }
             StreamEvent::AccessChanged(place) => {
-                // An outbox that is down knows of no closed places when it begins anew.
-                let _ = self.parts.outbox.cast(OutboxMsg::AccessChanged(place));
+                // An outbox that is down knows of no closed places when it restarts; a full one probes its closed places after a while.
+                self.parts.outbox.tell(OutboxMsg::AccessChanged(place));
             }
             StreamEvent::Closed(closed) => self.closed(ctx, state, &closed),
         }

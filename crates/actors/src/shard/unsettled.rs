@@ -91,14 +91,14 @@ impl ShardActor {
         let shard = ctx.events();
         let receipt = Receipt::new(move |outcome| {
             // A shard that went down resumes from before this event.
-            let _ = match outcome {
-                Outcome::Settled => shard.send(ShardEvent::Settled(ticket)),
-                Outcome::Returned => shard.send(ShardEvent::Returned(ticket)),
-            };
+            shard.tell(match outcome {
+                Outcome::Settled => ShardEvent::Settled(ticket),
+                Outcome::Returned => ShardEvent::Returned(ticket),
+            });
         });
         let Some(us) = self.parts.source.us() else { return drop(receipt) };
-        // A gateway that is down drops the receipt, and the event comes back.
-        let _ = self.parts.gateway.cast(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
+        // A gateway that refuses this drops the receipt, and the event comes back.
+        self.parts.gateway.tell(GatewayMsg::Received(Box::new(pending.incoming.clone()), us, receipt));
     }
 }
 

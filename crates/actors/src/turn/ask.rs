@@ -207,8 +207,8 @@ impl Thinking<'_> {
             return;
         }
         self.slot.tell(status);
-        // An outbox that is down hears of the text that follows.
-        let _ = self.parts.outboxes.of(&self.turn.place.door).cast(OutboxMsg::Draft(self.draft()));
+        // An outbox that refuses this is told again with the text that follows.
+        self.parts.outboxes.of(&self.turn.place.door).tell(OutboxMsg::Draft(self.draft()));
     }
 
     pub(super) fn draft(&self) -> Draft {
@@ -233,8 +233,8 @@ impl Thinking<'_> {
             let changed = growing.push(more, &slot);
             if changed.is_some() && announced.is_none_or(|at| at.elapsed() >= ANNOUNCE_EVERY) {
                 *announced = Some(Instant::now());
-                // An outbox that is down hears of it the next time.
-                let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
+                // An outbox that refuses this is told again when the text has grown.
+                outbox.tell(OutboxMsg::Draft(draft.clone()));
             }
         })
     }
@@ -379,8 +379,8 @@ impl Underway<'_> {
             streamed,
             result,
         };
-        // A dispatcher that is down forgets what it knew of this row anyway.
-        let _ = self.thinking.parts.dispatcher.cast(LlmDispatcherMsg::Report(report));
+        // A dispatcher that restarts forgets the counts of this row; a full one judges the row by its other reports.
+        self.thinking.parts.dispatcher.tell(LlmDispatcherMsg::Report(report));
     }
 }
 

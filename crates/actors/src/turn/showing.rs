@@ -62,8 +62,8 @@ impl Thinking<'_> {
                     None => return,
                 },
             }
-            // An outbox that is down hears of the text that follows.
-            let _ = outbox.cast(OutboxMsg::Draft(draft.clone()));
+            // An outbox that refuses this is told again with the text that follows.
+            outbox.tell(OutboxMsg::Draft(draft.clone()));
         }))
     }
 }

@@ -19,7 +19,7 @@ use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::messages::tool_cache::ToolCacheMsg;
 use crate::messages::tools::ToolsMsg;
 use crate::outbox::Outboxes;
-use crate::runtime::handle::Handle;
+use crate::runtime::handle::{Handle, Refused};
 use crate::tree::{ActorKind, Scope, TREE};
 
 /// The addresses of all actors that are not made while the program runs.
@@ -89,6 +89,14 @@ impl Handles {
     #[must_use]
     pub fn dispatcher(&self) -> Handle<LlmDispatcherMsg> {
         self.llm_dispatcher.clone()
+    }
+
+    /// Tells those that hold turns to begin no more; false if one of them is full and has to be told again. Idempotent.
+    pub(super) fn drain(&self) -> bool {
+        // An actor that is down holds nothing to be drained.
+        let journal = self.journal.cast(JournalMsg::Drain);
+        let conversations = self.conversations.cast(ConversationsMsg::Drain);
+        !matches!(journal, Err(Refused::Full(_))) && !matches!(conversations, Err(Refused::Full(_)))
     }
 
     /// The way in for doors that are asked.

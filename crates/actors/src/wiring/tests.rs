@@ -1,6 +1,7 @@
 //! The whole tree on ports in memory: a question comes in as an event and goes out as a post, whoever fails on the way.
 
 mod failures;
+mod flood;
 mod simulation;
 mod third_door;
 mod two_processes;

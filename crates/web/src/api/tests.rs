@@ -62,6 +62,7 @@ impl Vitals for Known {
             state: "running".to_owned(),
             restarts: 0,
             mailbox: 2,
+            refused: 1,
             handled: 3,
             uptime_s: 4,
             backoff_ms: None,
@@ -246,7 +247,7 @@ async fn metrics_and_the_tree_are_served() {
     let (status, body) = served.get("/api/v1/tree", &[]).await;
     assert_eq!(status, StatusCode::OK);
     let node = |name: &str, path: &str, children: Value| {
-        json!({"name": name, "path": path, "state": "running", "restarts": 0, "mailbox": 2, "handled": 3,
+        json!({"name": name, "path": path, "state": "running", "restarts": 0, "mailbox": 2, "refused": 1, "handled": 3,
             "uptime_s": 4, "last_error": null, "children": children})
     };
     let wanted = node("staffai", "staffai", json!([node("ops", "staffai/ops", json!([]))]));

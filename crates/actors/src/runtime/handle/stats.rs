@@ -2,13 +2,13 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::tree::{ActorKind, Row, Scope};
+use crate::tree::{ActorKind, Mailbox, Row, Scope};
 use domain::latencies::Latencies;
 use ports::{Input, Subject};
 
@@ -39,8 +39,16 @@ pub struct Stats {
     pub label: Arc<str>,
     /// Messages handled, and events from outside; not those of its own timers and tasks.
     pub handled: AtomicU64,
-    /// Messages in the mailbox.
+    /// Messages, events and ordered faults in the mailbox, with the one that is being handled.
     pub depth: AtomicUsize,
+    /// The messages of other actors among them: at most as many as its row allows.
+    pub queued: AtomicUsize,
+    /// Messages that were refused or dropped because the mailbox was full.
+    pub refused: AtomicU64,
+    /// The bound of the mailbox.
+    pub mailbox: Mailbox,
+    /// Messages were refused because the mailbox was full, and the actor was not told yet.
+    overflowed: AtomicBool,
     /// Restarts.
     pub restarts: AtomicU64,
     /// How long its row allows a handler to run.
@@ -170,6 +178,11 @@ impl LifeState {
     }
 }
 
+/// The counter of messages to these actors that were refused for this reason.
+fn refusals(label: &str, reason: &'static str) -> metrics::Counter {
+    metrics::counter!("staffai_mailbox_refused_total", "actor" => label.to_owned(), "reason" => reason)
+}
+
 impl Service {
     fn last_failure(&mut self) -> Option<&mut Failure> {
         self.failures.as_mut()?.back_mut()
@@ -189,9 +202,54 @@ impl Stats {
             scope,
             handled: AtomicU64::new(0),
             depth: AtomicUsize::new(0),
+            queued: AtomicUsize::new(0),
+            refused: AtomicU64::new(0),
+            mailbox: row.mailbox,
+            overflowed: AtomicBool::new(false),
             restarts: AtomicU64::new(0),
             life: Mutex::new(life),
         }
+    }
+
+    /// Takes a place for a message of another actor; false if none is free.
+    pub(super) fn claim(&self) -> bool {
+        let capacity = self.mailbox.capacity;
+        let next = |queued: usize| (queued < capacity).then_some(queued + 1);
+        self.queued.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).is_ok()
+    }
+
+    pub(super) fn release(&self) {
+        self.queued.fetch_sub(1, Ordering::Relaxed);
+    }
+
+    /// The counter of refusals is there from the start, so that the first one is a rise.
+    pub(crate) fn count_no_refusal(&self) {
+        if self.mailbox != Mailbox::NONE {
+            refusals(&self.label, "full").increment(0);
+        }
+    }
+
+    /// A message found the mailbox full.
+    pub(super) fn refused_full(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.overflowed.store(true, Ordering::Relaxed);
+        refusals(&self.label, "full").increment(1);
+    }
+
+    /// A message found the actor down.
+    pub(super) fn refused_down(&self) {
+        refusals(&self.label, "down").increment(1);
+    }
+
+    pub(super) fn forget_overflow(&self) {
+        self.overflowed.store(false, Ordering::Relaxed);
+    }
+
+    /// True once after messages were refused because the mailbox was full, as soon as at most half of it is taken.
+    pub(crate) fn overflow_is_over(&self) -> bool {
+        self.overflowed.load(Ordering::Relaxed)
+            && self.queued.load(Ordering::Relaxed) <= self.mailbox.capacity / 2
+            && self.overflowed.swap(false, Ordering::Relaxed)
     }
 
     /// How the actor is.

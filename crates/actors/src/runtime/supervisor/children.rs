@@ -125,6 +125,7 @@ impl Children {
         metrics::counter!("staffai_actor_restarts_total", "actor" => spec.stats().label.to_string()).increment(0);
         metrics::counter!("staffai_actor_failures_total", "actor" => spec.stats().label.to_string()).increment(0);
         metrics::counter!("staffai_actor_hung_total", "actor" => spec.stats().label.to_string()).increment(0);
+        spec.stats().count_no_refusal();
         let index = self.list.push(Child::new(spec));
         self.watch.begin(&self.timer);
         self.spawn(index).await

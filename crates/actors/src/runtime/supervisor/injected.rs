@@ -2,20 +2,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use ractor::{ActorRef, Message};
 use tokio::sync::mpsc;
 
-use super::Crash;
+use super::{Crash, LOOK_AGAIN, STREAMED_MAX};
 use crate::runtime::handle::{Envelope, Slot, Stats};
 use ports::Fault;
-
-/// The most that waits in a mailbox before an ordered fault is put into it.
-const DEEPEST: usize = 1_000;
-
-/// How long an ordered fault waits before it looks at a full mailbox again.
-const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// Does what the fault says.
 pub(super) async fn fail(fault: Fault) -> Result<(), Crash> {
@@ -36,7 +29,7 @@ where
     Envelope<M, E>: Message,
 {
     while let Some(fault) = ordered.recv().await {
-        while stats.depth.load(Ordering::Relaxed) >= DEEPEST {
+        while stats.depth.load(Ordering::Relaxed) >= STREAMED_MAX {
             tokio::time::sleep(LOOK_AGAIN).await;
         }
         if actor.cast(Envelope::Fault(fault, Slot::take(&stats))).is_err() {

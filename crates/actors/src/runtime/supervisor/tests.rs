@@ -1,6 +1,7 @@
 //! The law of supervision, met by real actors on paused time.
 
 mod escalation;
+mod mailbox;
 mod ordered;
 mod templates;
 mod watchdog;
@@ -10,7 +11,7 @@ use std::sync::atomic::AtomicUsize;
 use parking_lot::Mutex;
 
 use super::*;
-use crate::runtime::handle::{CallError, Hung, LifeState, Reply};
+use crate::runtime::handle::{CallError, Hung, LifeState, Refused, Reply};
 use crate::testing::log::Log;
 use crate::testing::{LEAF, Stage, at, below, row, settle};
 use crate::tree::{ActorKind, OnHang};
@@ -36,6 +37,8 @@ enum Do {
     Start(ChildSpec),
     Drop(&'static str),
     Note(String),
+    /// Starts a task that sends so many events as fast as it can.
+    Reads(usize),
 }
 
 /// What a worker tells itself.
@@ -104,6 +107,15 @@ impl Actor for Worker {
             Do::Start(spec) => ctx.start_child(spec).await?,
             Do::Drop(path) => ctx.stop_child(path).await,
             Do::Note(text) => self.notes.add(text),
+            Do::Reads(many) => {
+                let events = ctx.events();
+                ctx.background(async move {
+                    for number in 0..many {
+                        let read = Happened::Noted(format!("read {number}"));
+                        events.send_when_there_is_room(read).await.unwrap();
+                    }
+                });
+            }
         }
         Ok(())
     }
@@ -134,6 +146,10 @@ impl Actor for Worker {
         if let Do::Poison(text) = message {
             self.notes.add(format!("gave up {text}"));
         }
+    }
+
+    fn overflowed(&self, _ctx: &mut ActorContext<Self>, _lives: &mut usize) {
+        self.notes.add("overflowed");
     }
 
     async fn stop(&self, ctx: &mut ActorContext<Self>, _lives: &mut usize) {
@@ -328,7 +344,7 @@ async fn a_handle_refuses_while_its_actor_waits_for_the_restart_and_serves_after
     a.cast(Do::Fail("no")).unwrap();
     settle().await;
     assert_eq!(state(&a), LifeState::Restarting);
-    let Err(Undelivered(Do::Note(text))) = a.cast(Do::Note("kept".to_owned())) else { panic!("it was taken") };
+    let Err(Refused::Down(Do::Note(text))) = a.cast(Do::Note("kept".to_owned())) else { panic!("it was taken") };
     assert_eq!(text, "kept", "the message comes back");
     assert_eq!(lives(&a).await, Err(CallError::Down));
     tokio::time::sleep(Duration::from_millis(1100)).await;

@@ -41,6 +41,10 @@ impl Breaks {
         self.left.store(times, Ordering::SeqCst);
     }
 
+    pub(super) fn met(&self) -> usize {
+        self.met.load(Ordering::SeqCst)
+    }
+
     fn error(&self) -> &'static str {
         match self.fault {
             Fault::Panic => "injected panic",
@@ -144,7 +148,7 @@ async fn platform(connections: &mut Connections, outside: &Outside) {
 
 impl World {
     /// Time passes with the platform at work; true when the tree gave up.
-    async fn passes(&mut self, time: Duration, outside: &Outside) -> bool {
+    pub(super) async fn passes(&mut self, time: Duration, outside: &Outside) -> bool {
         let Self { tree, connections, .. } = self;
         tokio::select! {
             biased;
@@ -157,7 +161,7 @@ impl World {
 
 impl Outside {
     /// Somebody asked something.
-    fn asked() -> Self {
+    pub(super) fn asked() -> Self {
         let outside = Self::new();
         outside.said.lock().push(mention("10", "7", "42"));
         outside
@@ -272,36 +276,40 @@ async fn whoever_breaks_for_ever_at_its_own_events_takes_only_those_above_along_
     assert!(escalated >= 8, "{escalated}: those whose timers and tasks always fail are above all");
 }
 
+/// A member types a command; the number tells one from another.
+pub(super) fn typing(number: u32) -> Typing {
+    Typing {
+        callback: Callback {
+            id: message(&number.to_string()),
+            application: "1".to_owned(),
+            token: CallbackToken::new("secret".to_owned()),
+        },
+        name: "model".to_owned(),
+        option: "model".to_owned(),
+        typed: String::new(),
+        caller: Caller {
+            person: person("9"),
+            name: "nine".to_owned(),
+            roles: Vec::new(),
+            locale: None,
+            operator: false,
+        },
+    }
+}
+
 impl World {
     /// What members and operators cause beside questions, once a second.
     fn speaking(&self) -> JoinHandle<()> {
         let handles = self.handles.clone();
         tokio::spawn(async move {
             for number in 0_u32.. {
-                let typing = Typing {
-                    callback: Callback {
-                        id: message(&number.to_string()),
-                        application: "1".to_owned(),
-                        token: CallbackToken::new("secret".to_owned()),
-                    },
-                    name: "model".to_owned(),
-                    option: "model".to_owned(),
-                    typed: String::new(),
-                    caller: Caller {
-                        person: person("9"),
-                        name: "nine".to_owned(),
-                        roles: Vec::new(),
-                        locale: None,
-                        operator: false,
-                    },
-                };
                 // Whoever is down hears the next one.
-                let _ = handles.presence_scheduler.cast(PresenceMsg::Refresh);
-                let _ = handles.config_watcher.cast(ConfigWatcherMsg::Reload);
-                let _ = handles.tools.cast(ToolsMsg::Refresh);
-                let _ = handles.restriction_sweeper.cast(SweeperMsg::Spoke(Arc::new(turn("5", "9", "44"))));
-                let _ = handles.commands.cast(CommandsMsg::Suggest(Box::new(typing)));
-                let _ = handles.discord.cast(DiscordMsg::StartShards(1));
+                handles.presence_scheduler.tell(PresenceMsg::Refresh);
+                handles.config_watcher.tell(ConfigWatcherMsg::Reload);
+                handles.tools.tell(ToolsMsg::Refresh);
+                handles.restriction_sweeper.tell(SweeperMsg::Spoke(Arc::new(turn("5", "9", "44"))));
+                handles.commands.tell(CommandsMsg::Suggest(Box::new(typing(number))));
+                handles.discord.tell(DiscordMsg::StartShards(1));
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
         })
