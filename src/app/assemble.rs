@@ -45,7 +45,8 @@ use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::samples::Counters;
 use ports::{
-    Backups, Clock, Dice, Facts, Faults, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog,
+    Backups, Clock, Dice, Facts, Faults, Limiter, Observer, OwnedStore, PromptSections, Store, StoreFault,
+    ToolProviders, TurnLog,
 };
 use render;
 use settings::Settings;
@@ -86,8 +87,8 @@ pub struct Launch {
     pub faults: Arc<dyn Faults>,
     /// Only the terminal's door is open: no platform is asked for anything.
     pub alone: bool,
-    /// Pages beside health and metrics.
-    pub page: Option<Router>,
+    /// Further readers of what happens.
+    pub observers: Vec<Arc<dyn Observer>>,
     /// The page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The last lines of the log.
@@ -123,7 +124,7 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics, logged } = launch;
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, observers, metrics, logged } = launch;
     let (mut mistakes, mask) = (Vec::new(), redaction.clone());
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
@@ -158,7 +159,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         programs: programs(&in_force, &handles, (&events, &sections), beside),
         vitals: Arc::clone(&vitals) as _,
         metrics,
-        page,
+        page: None,
         routes: kept_routes(&settings, &audit, (&store, &clock), &home),
         signed: signed(&in_force, &handles, (&store, &limiter), &dice),
         limits: Limits::of(settings.http.connections, settings.turn.lease()),
@@ -190,6 +191,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         board: Arc::clone(&vitals.board),
         tooling: Arc::clone(&vitals.tooling),
         timeline: Arc::clone(&vitals.timeline),
+        observers,
         vitals,
         events,
         exit: Arc::new(exit),

@@ -58,6 +58,8 @@ pub mod custody;
 
 pub mod turn_event;
 
+pub mod happening;
+
 pub mod history;
 pub mod host;
 

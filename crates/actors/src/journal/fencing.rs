@@ -12,9 +12,9 @@ use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::runtime::supervisor::ActorContext;
 use crate::services::clearance::{Clearance, SharedKept};
 use domain::ending::Dropped;
+use domain::happening::Happening;
 use domain::ids::TurnId;
 use domain::turn::Turn;
-use domain::turn_event::TurnUpdate;
 
 impl Journal {
     /// Reports each loss of a range as an event.
@@ -44,13 +44,12 @@ impl Journal {
 
     fn drop_fenced(&self, state: &mut JournalState, id: &TurnId) {
         let Some(Entry { turn, .. }) = state.open.remove(id) else { return };
-        note(&turn);
-        self.timeline.closed(id, "fenced", Dropped::Fenced.as_str());
-        self.events.publish(&turn.place, id, || TurnUpdate::Done { unanswered: Some(Dropped::Fenced) });
-        // An actor that is down holds nothing of it any more.
+        self.account.tell(&Happening::TurnFenced(&turn));
+        self.account.tell(&Happening::TurnClosed(&turn, Some(Dropped::Fenced)));
+        // An actor that refuses this holds nothing of the turn.
         let release = OutboxMsg::Release { place: turn.place.clone(), turn: id.clone() };
-        let _ = self.outboxes.of(&id.door).cast(release);
-        let _ = self.rate_limiter.cast(RateLimiterMsg::Withdraw(turn));
+        self.outboxes.of(&id.door).tell(release);
+        self.rate_limiter.tell(RateLimiterMsg::Withdraw(turn));
     }
 
     /// The clearance of the answer of this turn; `record` is its record on the way to the store.
@@ -60,13 +59,4 @@ impl Journal {
             None => Clearance::default(),
         }
     }
-}
-
-/// Logs and counts a turn that another process owns.
-pub(super) fn note(turn: &Turn) {
-    tracing::warn!(
-        event = "turn.fenced", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
-        "another process owns the turn; it is dropped here without an answer"
-    );
-    metrics::counter!("staffai_turns_fenced_total").increment(1);
 }

@@ -11,8 +11,8 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use domain::ending::{Dropped, OverLimit};
+use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
-use domain::limits::account::Scope;
 use domain::limits::{Basis, Cost, Member, Refusal};
 use domain::notice::limit as notice;
 use domain::notice::template::Filling;
@@ -47,14 +47,8 @@ impl RateLimiter {
     /// Turns a turn away.
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
         let tier = refusal.cost.as_str();
-        let scope = refusal.account.map_or(Scope::Member, |account| account.scope).as_str();
-        let retry_after_ms = refusal.retry_after.map(ids::millis);
         let breach = refusal.is_breach();
-        tracing::info!(
-            event = "limit.refused", turn = %turn.id, tier, scope, retry_after_ms, unsettled = refusal.basis != Basis::Use,
-            "the turn is over a limit"
-        );
-        metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
+        self.account.tell(&Happening::LimitRefused(&turn.id, &refusal));
         let limit = match (refusal.account, breach, refusal.cost) {
             (Some(_), ..) => OverLimit::Account,
             (None, false, _) => OverLimit::Estimate,
