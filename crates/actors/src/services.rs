@@ -4,7 +4,6 @@ pub(crate) mod allowances;
 pub(crate) mod alone;
 pub mod busy;
 pub mod clean_calls;
-pub(crate) mod clearance;
 pub mod embeddings;
 pub mod facts;
 pub mod forgotten;

@@ -7,8 +7,8 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::messages::approvals::Waiting;
+use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Refused, Reply};
-use crate::services::clearance::Clearance;
 use domain::delivery::{BESIDE_AFTER, Refusals};
 use domain::gate::Parked;
 use domain::ids::TurnId;

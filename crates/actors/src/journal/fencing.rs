@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::entry::{Entry, oldest_first};
 use super::{Journal, JournalEvent, JournalState};
+use crate::messages::clearance::{Clearance, SharedKept};
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::runtime::supervisor::ActorContext;
-use crate::services::clearance::{Clearance, SharedKept};
 use domain::ending::Dropped;
 use domain::happening::Happening;
 use domain::ids::TurnId;

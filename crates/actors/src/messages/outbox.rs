@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::messages::clearance::Clearance;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::runtime::handle::Reply;
-use crate::services::clearance::Clearance;
 use domain::delivery::Form;
 use domain::ending::Unposted;
 use domain::ids::{MessageId, Place, Timestamp, TurnId};

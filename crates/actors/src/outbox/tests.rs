@@ -91,7 +91,7 @@ impl World {
                 drafted: false,
                 refused: None,
                 rescue: None,
-                clearance: crate::services::clearance::Clearance::default(),
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }
@@ -179,7 +179,7 @@ async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() 
             drafted: false,
             refused: None,
             rescue: None,
-            clearance: crate::services::clearance::Clearance::default(),
+            clearance: crate::messages::clearance::Clearance::default(),
         };
         world.outbox.cast(deliver).unwrap();
         assert_eq!(world.told().await, (id.to_owned(), Ok(1)));
@@ -205,7 +205,7 @@ async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_i
             drafted: false,
             refused,
             rescue,
-            clearance: crate::services::clearance::Clearance::default(),
+            clearance: crate::messages::clearance::Clearance::default(),
         }
     };
     // An earlier life posted the first one, and knows so; the second was not posted.

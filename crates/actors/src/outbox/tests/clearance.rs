@@ -4,7 +4,7 @@ use futures_util::FutureExt;
 use tokio::sync::{oneshot, watch};
 
 use super::*;
-use crate::services::clearance::{self, Clearance};
+use crate::messages::clearance::{self, Clearance};
 use domain::ownership::Range;
 use ports::Kept;
 use ports::testing::DOOR;

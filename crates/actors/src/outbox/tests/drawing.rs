@@ -33,7 +33,7 @@ impl World {
                 drafted: true,
                 refused: None,
                 rescue: None,
-                clearance: crate::services::clearance::Clearance::default(),
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }

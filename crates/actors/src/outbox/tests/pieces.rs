@@ -29,7 +29,7 @@ impl World {
                 drafted: false,
                 refused: None,
                 rescue: None,
-                clearance: crate::services::clearance::Clearance::default(),
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }

@@ -54,7 +54,7 @@ impl World {
             drafted: false,
             refused,
             rescue,
-            clearance: crate::services::clearance::Clearance::default(),
+            clearance: crate::messages::clearance::Clearance::default(),
         };
         self.outbox.cast(deliver).unwrap();
     }
