@@ -15,6 +15,7 @@ pub mod testing;
 pub mod tools;
 pub mod turn_detail;
 mod turn_events;
+mod turns;
 pub mod vitals;
 mod writes;
 
@@ -37,6 +38,7 @@ pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply,
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
+pub use self::turns::{Adopted, Kept, OwnedStore, Pace, Turns};
 pub use self::vitals::Vitals;
 pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
 use domain::audit::Wanted;
