@@ -139,7 +139,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
     (format!("{settings:?}"), &prompts, format!("{:?}", schema.form()), rows, entries, format!("{keys:?}"))
         .hash(&mut hasher);
     let version = format!("{:016x}", hasher.finish());
-    let limits = limits(&settings);
+    let (limits, budgets) = (limits(&settings), settings.rate_limiter.budgets());
     let fixed = prompt::usual_chars(&prompts, ReplyContract::Typed) + schema.form().chars();
     let fixed_prompt = fixed as u64 / CHARS_A_TOKEN;
     let tool_rules = settings.tools.table();
@@ -151,6 +151,7 @@ pub fn running(configured: Configured) -> Result<Running, Vec<String>> {
         schema,
         doors,
         limits,
+        budgets,
         tool_rules,
         tool_limits,
         fixed_prompt,

@@ -69,7 +69,7 @@ async fn both_lists_of_a_limit_are_on_one_server() {
         for turn in ["a", "b"] {
             let turn = TurnId::new(Door::new("d"), turn);
             let ask = Reservation { turn, tokens: 5, lease: window, limits, exempt: false };
-            let request = Request { member: member.clone(), window, step: Step::Reserve(ask) };
+            let request = Request::of_member(member.clone(), window, Step::Reserve(ask));
             admitted.push(soon(store.step(request)).await == Decision::Admitted);
         }
         assert_eq!(admitted, [true, false]);

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use domain::ids::{Door, Timestamp, TurnId};
 use domain::keys;
+use domain::limits::account::{Account, Scope, Share};
+use domain::limits::member_windows::MemberWindows;
 use domain::limits::window_log::{EntryState, WindowLog};
-use domain::limits::{Decision, Limits, Member, Request, Reservation, Step, Tier};
+use domain::limits::{Cost, Decision, Limits, Member, Request, Reservation, Step};
 use futures_util::future::join_all;
 use ports::Limiter;
 use rand::rngs::StdRng;
@@ -15,7 +17,7 @@ use rand::{RngExt, SeedableRng};
 use secrecy::SecretString;
 use store::redis::Redis;
 use store::redis::opener::Opener;
-use store::{Backend, LimitDecision, LimitOutcome};
+use store::{AccountsKnown, Backend, LimitDecision, LimitOutcome};
 
 use crate::server::Server;
 use crate::support::{Log as Said, reason, recovered, soon, store, until};
@@ -28,7 +30,7 @@ fn turn(number: u32) -> TurnId {
 }
 
 fn request(window: Duration, step: Step) -> Request {
-    Request { member: Member::new("5:7"), window, step }
+    Request::of_member(Member::new("5:7"), window, step)
 }
 
 fn reserve(window: Duration, number: u32, tokens: u64, limits: Limits) -> Request {
@@ -110,9 +112,10 @@ struct Mirror {
 
 /// Makes one decision; the lists are sent only if this process does not know them.
 async fn decide(process: &Redis, mirror: &mut Mirror, asked: &Request) -> (LimitDecision, bool) {
-    let mut ruling = process.decide_limit(asked, mirror.version, None).await.unwrap();
+    let known = AccountsKnown { version: mirror.version, ..AccountsKnown::default() };
+    let mut ruling = process.decide_limit(asked, &known).await.unwrap();
     if ruling == LimitOutcome::Lost {
-        ruling = process.decide_limit(asked, 0, None).await.unwrap();
+        ruling = process.decide_limit(asked, &AccountsKnown::default()).await.unwrap();
     }
     let LimitOutcome::Decided(decision) = ruling else { panic!("lost without a claim") };
     mirror.version = decision.version;
@@ -246,7 +249,7 @@ async fn a_clock_that_was_set_back_admits_no_turn_early_and_delays_none() {
     let _: i64 = server.words(&["RPUSH", KEYS[0], &format!("{ahead}:t")]);
     let _: i64 = server.words(&["RPUSH", KEYS[1], &format!("{ahead}:70:t")]);
     let Decision::Refused(refusal) = soon(store.step(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
-    assert_eq!((refusal.tier, refusal.retry_after), (Tier::Messages, Some(MINUTE)));
+    assert_eq!((refusal.cost, refusal.retry_after), (Cost::Messages, Some(MINUTE)));
     tokio::time::sleep(Duration::from_millis(20)).await;
     let Decision::Refused(refusal) = soon(store.step(reserve(MINUTE, 1, 1, few(1)))).await else { panic!() };
     assert!(refusal.retry_after.unwrap() < MINUTE, "the wait gets shorter");
@@ -420,4 +423,89 @@ async fn a_long_list_is_bounded() {
     let exempt = Reservation { turn: turn(2), tokens: 5, lease: MINUTE, limits: few(1), exempt: true };
     assert_eq!(soon(store.step(request(MINUTE, Step::Reserve(exempt)))).await, Decision::Admitted);
     assert_eq!(server.ask::<usize>(&format!("LLEN {}", KEYS[0])), 1_000);
+}
+
+/// Steps about a member and accounts of every scope and cost, of which the server answers as the law in process.
+#[tokio::test]
+async fn the_server_keeps_the_law_of_accounts() {
+    let server = Server::start_with(&["--appendfsync", "no"]);
+    let process = backend(&server);
+    for (seed, window) in [(1, Duration::from_secs(1)), (2, Duration::from_secs(60))] {
+        let () = server.ask("FLUSHALL");
+        let (mut dice, mut law) = (StdRng::seed_from_u64(seed), MemberWindows::default());
+        for number in 0..3_000 {
+            let limits = Limits { messages: 900, tokens: 1_000_000 };
+            let mut asked = any_step(&mut dice, window, number, limits);
+            asked.shares = any_shares(&mut dice, window, matches!(asked.step, Step::Settle(_, None)));
+            if dice.random_bool(0.2) && !asked.shares.is_empty() && !matches!(asked.step, Step::Read(_)) {
+                asked.member = None;
+            }
+            let answer = process.decide_limit(&asked, &AccountsKnown::default()).await.unwrap();
+            let LimitOutcome::Decided(decision) = answer else { panic!("lost without a claim") };
+            assert_eq!(decision.decision, law.decide(decision.now, &asked), "{number}: {asked:?}");
+            let read = Request { shares: all_shares(window), ..request(window, Step::Read(limits)) };
+            let LimitOutcome::Decided(told) = process.decide_limit(&read, &AccountsKnown::default()).await.unwrap()
+            else {
+                panic!()
+            };
+            assert_eq!(told.decision, law.decide(told.now, &read), "{number}: {asked:?}");
+        }
+    }
+}
+
+fn all_shares(window: Duration) -> Vec<Share> {
+    let of = |(at, (scope, cost)): (u64, (Scope, Cost))| {
+        let account = Account { scope, cost, window, community: "5".into(), id: "x:1".into() };
+        Share { account, limit: [4, 90, 2_000, 1_000_000, 0][usize::try_from(at % 5).unwrap()], amount: None }
+    };
+    let pairs = Scope::ALL.into_iter().flat_map(|scope| Cost::ALL.map(move |cost| (scope, cost)));
+    (0..).zip(pairs).map(of).collect()
+}
+
+/// Mostly few accounts, of those whose limits are large more often.
+fn any_shares(dice: &mut StdRng, window: Duration, unknown: bool) -> Vec<Share> {
+    let mut shares = all_shares(window);
+    shares.retain(|share| dice.random_bool(if share.limit > 1_000 { 0.4 } else { 0.05 }));
+    for share in &mut shares {
+        let amount = if share.account.cost.is_counted() { 1 } else { dice.random_range(0..60) };
+        share.amount = (!unknown).then_some(amount);
+    }
+    shares
+}
+
+/// Two processes never let more through than an account allows, and what one decided while the server was away counts for both.
+#[tokio::test]
+async fn an_account_is_exact_over_processes_and_outages() {
+    let mut server = Server::start();
+    let stores = [store(&server.url()).await, store(&server.url()).await];
+    let ask = |number: u32| {
+        let account =
+            Account { scope: Scope::Guild, cost: Cost::Dollars, window: MINUTE, community: "5".into(), id: "".into() };
+        let shares = vec![Share { account, limit: 100, amount: Some(10) }];
+        let mut asked = reserve(MINUTE, number, 1, few(900));
+        (asked.member, asked.shares) = (Some(Member::new(format!("5:{number}"))), shares);
+        asked
+    };
+    let asked = (0..50).map(|number| soon(stores[number as usize % 2].step(ask(number))));
+    let admitted = join_all(asked).await.into_iter().filter(|answer| *answer == Decision::Admitted).count();
+    assert_eq!(admitted, 10);
+    let settle = |number, amount| {
+        let mut settled = ask(number);
+        settled.step = Step::Settle(turn(number), Some(1));
+        settled.shares[0].amount = Some(amount);
+        settled
+    };
+    for number in 0..50 {
+        soon(stores[0].step(settle(number, 4))).await;
+    }
+    server.kill();
+    assert_eq!(soon(stores[0].step(ask(100))).await, Decision::Admitted, "it goes on by what it knows");
+    server.restart();
+    recovered(&stores[0]).await;
+    recovered(&stores[1]).await;
+    let mut more = 0;
+    for number in 200..220 {
+        more += u32::from(soon(stores[1].step(ask(number))).await == Decision::Admitted);
+    }
+    assert_eq!(more, 5, "40 of 100 are used, then 10 while it was away");
 }

@@ -20,7 +20,7 @@ fn reserve(number: usize) -> Request {
     let turn = TurnId::new(Door::new("d"), number.to_string());
     let (lease, limits) = (Duration::from_secs(30), Limits { messages: 100_000, tokens: 100_000_000 });
     let step = Step::Reserve(Reservation { turn, tokens: 1, lease, limits, exempt: false });
-    Request { member: Member::new("5:7"), window: Duration::from_secs(60), step }
+    Request::of_member(Member::new("5:7"), Duration::from_secs(60), step)
 }
 
 /// Reads, decides and commits until the server's usual latency is known.

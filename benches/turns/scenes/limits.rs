@@ -94,7 +94,7 @@ fn steps(round: u64, number: u64) -> [Request; 2] {
     let turn = TurnId::new(Door::new("d"), format!("{round}x{number}"));
     let member = Member::new(format!("5:{round}x{}", number % MEMBERS));
     let reservation = Reservation { turn: turn.clone(), tokens: 700, lease: WINDOW, limits: LIMITS, exempt: false };
-    let request = |step| Request { member: member.clone(), window: WINDOW, step };
+    let request = |step| Request::of_member(member.clone(), WINDOW, step);
     [request(Step::Reserve(reservation)), request(Step::Settle(turn, Some(300)))]
 }
 

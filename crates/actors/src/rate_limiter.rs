@@ -33,10 +33,13 @@ use domain::attachment;
 use domain::gate::Parked;
 use domain::ids::{self, Timestamp, TurnId};
 use domain::keys;
+use domain::limits::account::Share;
 use domain::limits::charge::{Charge, charge, spent};
 use domain::limits::estimate::Learned;
 use domain::limits::rules::Applied;
-use domain::limits::{Decision, Member, Request, Reservation, Standing, Step, estimate_max};
+use domain::limits::{
+    AccountStanding, AccountUse, Cost, Decision, Member, Request, Reservation, Standing, Step, estimate_max,
+};
 use domain::turn::{self, Effort, HistoryScope, Turn};
 use ports::{Clock, Limiter, Store, Subject};
 
@@ -99,9 +102,9 @@ enum Job {
     },
     /// A part of a turn that was let through before.
     Count(Arc<Turn>),
-    Settle(TurnId, Option<u64>),
-    Cancel(TurnId),
-    Usage(Applied, Reply<Standing>),
+    Settle(Arc<Turn>, Effort),
+    Cancel(Arc<Turn>),
+    Usage(Applied, Vec<Share>, Reply<Standing>),
 }
 
 impl Actor for RateLimiter {
@@ -132,9 +135,9 @@ impl Actor for RateLimiter {
                     let usage = effort.of_member();
                     state.learned.learn(&turn.person, &turn.place, usage.prompt, usage.completion);
                 }
-                self.enqueue(ctx, state, &member(&turn), Job::Settle(turn.id.clone(), spent(&effort)));
+                self.enqueue(ctx, state, &member(&turn), Job::Settle(turn, effort));
             }
-            RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn.id.clone())),
+            RateLimiterMsg::Cancel(turn) => self.enqueue(ctx, state, &member(&turn), Job::Cancel(turn)),
             RateLimiterMsg::Withdraw(turn) => self.withdraw(state, &turn),
             RateLimiterMsg::Usage { asker, reply } => self.usage(ctx, state, &asker, reply),
         }
@@ -226,7 +229,7 @@ impl RateLimiter {
 
     fn request(&self, state: &RateLimiterState, member: &Member, job: &Job) -> Request {
         let running = self.live.now();
-        let step = match job {
+        let (step, shares) = match job {
             Job::Admit { offered, .. } => {
                 let turn = &offered.turn;
                 let attached = attachment::estimate(&turn.attachments);
@@ -234,18 +237,23 @@ impl RateLimiter {
                 let reservation = reservation(state, &running, turn);
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
                 self.timeline.reserved(&turn.id, &reservation);
-                Step::Reserve(reservation)
+                let shares = shares(&running, turn, &Amounts::expected(&running, turn, reservation.tokens));
+                (Step::Reserve(reservation), shares)
             }
             Job::Count(turn) => {
                 let reservation = reservation(state, &running, turn);
                 let tokens = reservation.tokens.min(estimate_max(reservation.limits.tokens));
-                Step::Reserve(Reservation { tokens, exempt: true, ..reservation })
+                let shares = shares(&running, turn, &Amounts::expected(&running, turn, tokens));
+                (Step::Reserve(Reservation { tokens, exempt: true, ..reservation }), shares)
             }
-            Job::Settle(turn, tokens) => Step::Settle(turn.clone(), *tokens),
-            Job::Cancel(turn) => Step::Cancel(turn.clone()),
-            Job::Usage(applied, _) => Step::Read(applied.limits),
+            Job::Settle(turn, effort) => {
+                let amounts = Amounts::taken(effort);
+                (Step::Settle(turn.id.clone(), amounts.tokens), shares(&running, turn, &amounts))
+            }
+            Job::Cancel(turn) => (Step::Cancel(turn.id.clone()), shares(&running, turn, &Amounts::default())),
+            Job::Usage(applied, shares, _) => (Step::Read(applied.limits), shares.clone()),
         };
-        Request { member: member.clone(), window: running.limits.window, step }
+        Request { shares, ..Request::of_member(member.clone(), running.limits.window, step) }
     }
 
     /// A step is done: whoever waits for it hears of it.
@@ -254,7 +262,7 @@ impl RateLimiter {
             (Job::Admit { offered, withdrawn: true }, Decision::Admitted) => {
                 // Nobody knows the turn any more. One that was offered before may have reached a model then.
                 if let (false, Some(lane)) = (offered.again, state.lanes.get_mut(member)) {
-                    lane.waiting.push_front(Job::Cancel(offered.turn.id.clone()));
+                    lane.waiting.push_front(Job::Cancel(Arc::clone(&offered.turn)));
                 }
             }
             (Job::Admit { offered, .. }, Decision::Admitted) => {
@@ -267,16 +275,25 @@ impl RateLimiter {
             (Job::Admit { offered, .. }, Decision::Refused(refusal)) => {
                 self.refuse(&mut state.notices, member, &offered.turn, refusal);
             }
-            (Job::Usage(applied, reply), Decision::Used(used)) => {
+            (Job::Usage(applied, shares, reply), Decision::Used(used)) => {
                 let running = self.live.now();
                 let now = self.clock.now();
                 let limits = applied.limits;
+                let at = |wait: Duration| Timestamp(now.0.saturating_add(ids::millis(wait)));
+                let of_account = |(share, used): (&Share, &AccountUse)| AccountStanding {
+                    scope: share.account.scope,
+                    cost: share.account.cost,
+                    used: (used.used, share.limit),
+                    window: share.account.window,
+                    frees_at: used.wait.map(at),
+                };
                 let standing = Standing {
                     messages: (used.messages, limits.messages),
                     tokens: (used.tokens, limits.tokens),
-                    frees_at: used.wait.map(|wait| Timestamp(now.0.saturating_add(ids::millis(wait)))),
+                    frees_at: used.wait.map(at),
                     window: running.limits.window,
                     exempt: applied.exempt,
+                    accounts: shares.iter().zip(&used.accounts).map(of_account).collect(),
                 };
                 // Whoever asked may have stopped waiting.
                 let _ = reply.send(standing);
@@ -306,11 +323,14 @@ impl RateLimiter {
         asker: &Asker,
         reply: Reply<Standing>,
     ) {
-        let applied = self.live.now().limits_in(&asker.person, &asker.place, asker.parent.as_ref(), &asker.roles);
-        let member = keys::limits::limited(&asker.person, asker.guild.as_deref());
+        let running = self.live.now();
+        let Asker { person, guild, roles, place, parent } = asker;
+        let applied = running.limits_in(person, place, parent.as_ref(), roles);
+        let shares = running.shares(running.payer((person, roles), guild.as_deref(), place, parent.as_ref()));
+        let member = keys::limits::limited(person, guild.as_deref());
         let asked = |lane: &MemberQueue| lane.waiting.iter().filter(|job| matches!(job, Job::Usage(..))).count();
         if state.lanes.get(&member).is_none_or(|lane| asked(lane) < QUESTIONS_MAX) {
-            self.enqueue(ctx, state, &member, Job::Usage(applied, reply));
+            self.enqueue(ctx, state, &member, Job::Usage(applied, shares, reply));
         }
     }
 
@@ -375,6 +395,40 @@ fn read_next(running: &Running, turn: &Turn) -> Vec<String> {
 
 fn member(turn: &Turn) -> Member {
     keys::limits::limited(&turn.person, turn.guild.as_deref())
+}
+
+/// What a turn takes of each cost; `None` where that is not known.
+#[derive(Default)]
+struct Amounts {
+    tokens: Option<u64>,
+    micros: Option<u64>,
+}
+
+impl Amounts {
+    /// By estimate, of so many tokens.
+    fn expected(running: &Running, turn: &Turn, tokens: u64) -> Self {
+        Self { tokens: Some(tokens), micros: Some(running.micros_of(turn.policy.model.as_deref(), tokens)) }
+    }
+
+    /// Really. Money is counted as a whole, that for the tokens of tools too.
+    fn taken(effort: &Effort) -> Self {
+        let tokens = spent(effort);
+        Self { tokens, micros: tokens.map(|_| effort.micros) }
+    }
+}
+
+/// The accounts that a turn counts in, with its amounts.
+fn shares(running: &Running, turn: &Turn, amounts: &Amounts) -> Vec<Share> {
+    let payer = running.payer((&turn.person, &turn.roles), turn.guild.as_deref(), &turn.place, turn.parent.as_ref());
+    let mut shares = running.shares(payer);
+    for share in &mut shares {
+        share.amount = match share.account.cost {
+            Cost::Messages | Cost::Calls => Some(1),
+            Cost::Tokens => amounts.tokens,
+            Cost::Dollars => amounts.micros,
+        };
+    }
+    shares
 }
 
 /// What a turn is expected to take, within the limits of its member. Tools are the bot's expense: they are not reserved.

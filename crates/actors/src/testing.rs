@@ -223,6 +223,7 @@ pub fn running(variables: &[(&str, &str)], models: Arc<dyn Models>) -> Running {
     let rules = rules(&settings);
     Running {
         limits,
+        budgets: settings.rate_limiter.budgets(),
         tool_rules: settings.tools.table(),
         tool_limits: settings.tools.call_limits(),
         fixed_prompt: 100,

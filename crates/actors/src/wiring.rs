@@ -41,6 +41,7 @@ use crate::services::facts::FactKeeper;
 use crate::services::in_flight::InFlight;
 use crate::services::restricted::Restricted;
 use crate::services::running::{ExitSender, Live};
+use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::tool_cache::BuiltIn;
 use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
@@ -257,7 +258,7 @@ impl Wiring {
             interjections: Arc::default(),
             events: parts.events.clone(),
             toolbox: Arc::clone(&parts.toolbox),
-            tool_use: Arc::default(),
+            tool_use: Arc::new(ToolUse::new(Arc::clone(&parts.limiter))),
             allowances: Arc::default(),
             audit: Arc::clone(&parts.audit),
             clean_calls: Arc::clone(&parts.built_in.clean_calls),

@@ -229,12 +229,14 @@ pub enum OverLimit {
     Tokens,
     /// The one on tokens, by the estimates of turns that have not ended.
     Estimate,
+    /// One of an account beside the member's window.
+    Account,
     /// A stored record has a label that this version does not know.
     Unknown,
 }
 
 impl OverLimit {
-    const ALL: [Self; 4] = [Self::Messages, Self::Tokens, Self::Estimate, Self::Unknown];
+    const ALL: [Self; 5] = [Self::Messages, Self::Tokens, Self::Estimate, Self::Account, Self::Unknown];
 
     /// The label in logs and stored records.
     #[must_use]
@@ -243,6 +245,7 @@ impl OverLimit {
             Self::Messages => "message limit",
             Self::Tokens => "token limit",
             Self::Estimate => "token limit, by estimate",
+            Self::Account => "limit of an account",
             Self::Unknown => "unknown",
         }
     }

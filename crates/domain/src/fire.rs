@@ -156,7 +156,7 @@ impl Fire {
 fn step(member: Member, turn: TurnId, most: u32, window: Duration) -> limits::Request {
     let limits = Limits { messages: most, tokens: TOKENS_MAX };
     let reservation = Reservation { turn, tokens: 0, lease: window, limits, exempt: false };
-    limits::Request { member, window, step: Step::Reserve(reservation) }
+    limits::Request::of_member(member, window, Step::Reserve(reservation))
 }
 
 #[cfg(test)]

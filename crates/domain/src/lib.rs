@@ -46,6 +46,8 @@ pub mod timer;
 
 pub mod webhook;
 
+pub mod wildcard;
+
 pub mod api_key;
 
 pub mod turn;

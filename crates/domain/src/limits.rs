@@ -1,11 +1,16 @@
-//! Two limits on what a member may ask for: messages, and model tokens, each in one sliding window.
+//! Limits on what may be asked for, each in a sliding window: the messages and model tokens of a member, and accounts of members,
+//! roles, channels, keys, tools and communities beside them (`account.rs`).
 //!
 //! Tokens are reserved by estimate before a model is asked, and settled with what it really took. A refusal writes nothing. The
-//! law itself is `window_log.rs`, for the entries of one member; `crates/store/src/redis/limits.lua` is the same law as one step of a server,
+//! law itself is `window_log.rs`, for the entries of one window; `crates/store/src/redis/limits.lua` is the same law as one step of a server,
 //! and tests hold the two against each other. An entry made at `at` counts up to, and not at, `at + window`: so no span of the
 //! window's length ever holds more than the limit, and the moment told for the next try is exact to the millisecond.
 
 pub mod window_log;
+
+pub mod account;
+
+pub mod budget;
 
 pub mod member;
 
@@ -21,6 +26,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::account::{Scope, Share};
 use super::ids::{Timestamp, TurnId};
 
 /// The most entries of one member. A limit of more messages counts as this many; whoever is exempt has the newest counted.
@@ -71,15 +77,31 @@ pub struct Limits {
     pub tokens: u64,
 }
 
-/// One step about one member. Each may be repeated: the turn's id is the key.
+/// One atomic step. It may be repeated: the turn's id is the key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Request {
-    /// Whom it is about.
-    pub member: Member,
-    /// The length of the window.
+    /// The member whose messages and tokens are counted; `None` counts in accounts alone.
+    pub member: Option<Member>,
+    /// The length of the member's window.
     pub window: Duration,
     /// What to do.
     pub step: Step,
+    /// The accounts that the step is about beside the member's window; at most [`account::SHARES_MAX`].
+    pub shares: Vec<Share>,
+}
+
+impl Request {
+    /// A step about the window of a member alone.
+    #[must_use]
+    pub const fn of_member(member: Member, window: Duration, step: Step) -> Self {
+        Self { member: Some(member), window, step, shares: Vec::new() }
+    }
+
+    /// A step about accounts alone.
+    #[must_use]
+    pub const fn of_shares(shares: Vec<Share>, step: Step) -> Self {
+        Self { member: None, window: Duration::ZERO, step, shares }
+    }
 }
 
 /// What to do with the entries of a member.
@@ -112,7 +134,7 @@ pub struct Reservation {
 }
 
 /// The decision about a step.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
     /// The turn is counted, as of now or from an earlier time.
     Admitted,
@@ -124,15 +146,34 @@ pub enum Decision {
     Used(Used),
 }
 
-/// Why a turn is refused, and for how long.
+/// Why a turn is refused, and for how long. Of several accounts without room, the first is told, the member's window before all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refusal {
-    /// The limit that it is over; of both, the one on tokens, if that is used up.
-    pub tier: Tier,
+    /// The cost whose limit it is over; of a member's messages and tokens, the tokens, if these are used up.
+    pub cost: Cost,
     /// The time after which the same turn is accepted, if nothing else happens; none when the limit allows nothing at all.
     pub retry_after: Option<Duration>,
     /// What it rests on.
     pub basis: Basis,
+    /// The account without room; `None` for the member's window.
+    pub account: Option<FullAccount>,
+}
+
+/// The account of a step that has no room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FullAccount {
+    /// Its place among the shares of the step.
+    pub place: usize,
+    /// Its scope.
+    pub scope: Scope,
+}
+
+impl Refusal {
+    /// Returns true if the member broke a limit of their own window by their own use. An account without room is no breach.
+    #[must_use]
+    pub const fn is_breach(&self) -> bool {
+        self.account.is_none() && self.basis.is_breach()
+    }
 }
 
 /// What a refusal rests on. Only use is a breach: estimates may be those of other members' turns, and make one wait.
@@ -167,28 +208,43 @@ impl Basis {
     }
 }
 
-/// One of the two limits. The name is a log and metric label.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Tier {
-    /// The one on messages.
+/// What a limit counts. The name is a word of configuration and keys, and the label `tier` of logs and metrics.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Cost {
+    /// Messages that are answered.
     Messages,
-    /// The one on tokens.
+    /// Model tokens.
     Tokens,
+    /// Money, in millionths of a dollar.
+    Dollars,
+    /// Calls of tools.
+    Calls,
 }
 
-impl Tier {
+impl Cost {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Messages, Self::Tokens, Self::Dollars, Self::Calls];
+
+    /// Returns true if each turn takes a known number, so that no estimate is involved.
+    #[must_use]
+    pub const fn is_counted(self) -> bool {
+        matches!(self, Self::Messages | Self::Calls)
+    }
+
     /// The label in logs and metrics.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Messages => "messages",
             Self::Tokens => "tokens",
+            Self::Dollars => "dollars",
+            Self::Calls => "calls",
         }
     }
 }
 
-/// What a member has used of the window.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// What has been used.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Used {
     /// Messages.
     pub messages: u32,
@@ -196,10 +252,21 @@ pub struct Used {
     pub tokens: u64,
     /// The time after which a message of one token is accepted; none when it would be now, or never.
     pub wait: Option<Duration>,
+    /// The same of each account of the step, in order.
+    pub accounts: Vec<AccountUse>,
+}
+
+/// What has been used of one account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct AccountUse {
+    /// The amount, estimates of turns that have not ended included.
+    pub used: u64,
+    /// The time after which one more is accepted; `None` when it would be now, or never.
+    pub wait: Option<Duration>,
 }
 
 /// How a member stands, for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
     /// Messages used, and how many are allowed.
     pub messages: (u32, u32),
@@ -211,6 +278,23 @@ pub struct Standing {
     pub window: Duration,
     /// They are counted and never refused.
     pub exempt: bool,
+    /// The accounts that their messages count in beside that.
+    pub accounts: Vec<AccountStanding>,
+}
+
+/// How one account stands, for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccountStanding {
+    /// Whose use it sums up.
+    pub scope: Scope,
+    /// Of what; dollars are millionths.
+    pub cost: Cost,
+    /// How much is used, and how much is allowed.
+    pub used: (u64, u64),
+    /// The length of the window.
+    pub window: Duration,
+    /// When more will be accepted; `None` when it would be now, or never.
+    pub frees_at: Option<Timestamp>,
 }
 
 #[cfg(test)]

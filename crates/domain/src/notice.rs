@@ -36,6 +36,8 @@ struct Words {
     /// The same if restricted members have no channel.
     limit_over_nowhere: &'static str,
     limit_never: &'static str,
+    /// An account that several members share has no room.
+    limit_shared: &'static str,
     limit_wait: &'static str,
     restricted: &'static str,
     restricted_without_channel: &'static str,

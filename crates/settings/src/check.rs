@@ -10,6 +10,7 @@ use secrecy::ExposeSecret;
 
 use super::Settings;
 use super::address::{has_wrong_port, is_remote};
+use super::budgets;
 use super::env;
 use super::problem::{Layer, Origin, Problem};
 use super::sources::Files;
@@ -41,6 +42,7 @@ pub fn check(
     let mut checks = Checks { origins, shown, found: Findings::default() };
     checks.ids(settings);
     checks.addresses(settings);
+    checks.budgets(settings);
     checks.times(settings);
     checks.paths(settings, files);
     checks.redis(settings);
@@ -68,6 +70,12 @@ impl Checks<'_> {
 
     fn warn(&mut self, text: impl Into<String>) {
         self.found.warnings.push(text.into());
+    }
+
+    fn budgets(&mut self, settings: &Settings) {
+        if let Some(mistake) = budgets::mistake(&settings.rate_limiter.limits) {
+            self.problem("rate_limiter.limits", mistake);
+        }
     }
 
     fn addresses(&mut self, settings: &Settings) {

@@ -7,8 +7,10 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::budgets::BudgetRow;
 use super::read;
 use domain::fact::{Bounds, FACT_BYTES_MAX, FACTS_MAX};
+use domain::limits::budget::Budget;
 
 /// `[bots]`: other bots that may be answered.
 #[derive(Debug, Clone, Deserialize)]
@@ -174,6 +176,17 @@ pub struct RateLimiter {
     /// Other limits in a channel.
     #[serde(deserialize_with = "read::rows")]
     pub channels: Vec<LimitFor>,
+    /// Further limits, in accounts of their own.
+    #[serde(deserialize_with = "read::rows")]
+    pub limits: Vec<BudgetRow>,
+}
+
+impl RateLimiter {
+    /// The further limits, one for each cost of a row.
+    #[must_use]
+    pub fn budgets(&self) -> Vec<Budget> {
+        self.limits.iter().flat_map(BudgetRow::budgets).collect()
+    }
 }
 
 /// Limits for one role or channel.

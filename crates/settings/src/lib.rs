@@ -5,7 +5,9 @@
 
 pub mod address;
 pub mod agents;
+pub mod budgets;
 pub mod check;
+
 pub mod community;
 pub mod data_tools;
 pub mod defaults;

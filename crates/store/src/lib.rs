@@ -65,17 +65,11 @@ pub trait Backend: Send + Sync + 'static {
         Err(BackendError::Failed("it does not support compare-and-set".to_owned()))
     }
 
-    /// Decides one step about a member's limits, after applying the changes made elsewhere. `known` is the version that
-    /// the caller knows it to have, zero for none. Only called if [`Self::SHARED`].
+    /// Decides one step about limits, after applying the changes made elsewhere. Only called if [`Self::SHARED`].
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn decide_limit(
-        &self,
-        _request: &Request,
-        _known: u64,
-        _changes: Option<&Changes>,
-    ) -> Result<LimitOutcome, BackendError> {
+    async fn decide_limit(&self, _request: &Request, _known: &AccountsKnown) -> Result<LimitOutcome, BackendError> {
         Err(BackendError::Failed("it does not decide about limits".to_owned()))
     }
 
@@ -130,6 +124,17 @@ impl Steps {
     }
 }
 
+/// What the caller of a backend knows about the windows of a step, and the backend may not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AccountsKnown {
+    /// The version of the member's window that the backend is known to have, zero for none.
+    pub version: u64,
+    /// What changed elsewhere in the member's window.
+    pub changes: Option<Changes>,
+    /// The same for each account of the step, in order.
+    pub shares: Vec<Option<Changes>>,
+}
+
 /// The outcome of a limit request to a backend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LimitOutcome {
@@ -139,7 +144,7 @@ pub enum LimitOutcome {
     Lost,
 }
 
-/// A backend's decision about a member's limits.
+/// A backend's decision about limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitDecision {
     /// The decision.
@@ -152,6 +157,10 @@ pub struct LimitDecision {
     pub used: (u32, u64),
     /// All of the member's counted entries; `None` if the step was done on the caller's version.
     pub log: Option<WindowLog>,
+    /// Its clock in microseconds: of two answers about one account the later one has more.
+    pub micros: u64,
+    /// All that counts in each account of the step now, in order.
+    pub shares: Vec<WindowLog>,
 }
 
 /// Writes that are applied atomically.

@@ -18,7 +18,7 @@ use self::limits::LimitScript;
 use self::line::Line;
 use self::pool::{Link, Node, Pool};
 use crate::resilient::Limits;
-use crate::{Backend, BackendError, Batch, LimitOutcome, Steps};
+use crate::{AccountsKnown, Backend, BackendError, Batch, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
 use ports::{Keeping, StoredRow, Write};
@@ -231,14 +231,8 @@ impl Backend for Redis {
         self.send("EVAL of a replacement", asked).await.map(|done: u8| done == 1)
     }
 
-    async fn decide_limit(
-        &self,
-        request: &Request,
-        known: u64,
-        changes: Option<&Changes>,
-    ) -> Result<LimitOutcome, BackendError> {
-        let asked =
-            |mut link: Link| async move { self.limit_script.decide_limit(&mut link, request, known, changes).await };
+    async fn decide_limit(&self, request: &Request, known: &AccountsKnown) -> Result<LimitOutcome, BackendError> {
+        let asked = |mut link: Link| async move { self.limit_script.decide_limit(&mut link, request, known).await };
         self.send("EVALSHA of the limits", asked).await
     }
 

@@ -7,7 +7,8 @@ use futures_util::future::BoxFuture;
 
 use domain::counter::Counter;
 use domain::ids::{Door, Timestamp, TurnId};
-use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
+use domain::limits::account::{Account, Scope, Share};
+use domain::limits::{Cost, Decision, Limits, Member, Request, Reservation, Step};
 use ports::{Clock, Limiter, Replaced, Store, StoreStatus, Write, replace};
 
 /// The timeout of closing a store in tests.
@@ -298,6 +299,30 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
     store.close(CLOSING).await;
 }
 
+/// Accounts hold over reopening, also where no server decides.
+pub async fn accounts_hold_over_reopening(bench: Bench) {
+    let ask = |number: u32, step: fn(Reservation) -> Step, amount| {
+        let (window, community) = (Duration::from_secs(86_400), "5".into());
+        let account = Account { scope: Scope::Channel, cost: Cost::Dollars, window, community, id: "a:b".into() };
+        let turn = TurnId::new(Door::new("d"), number.to_string());
+        let (limits, lease) = (Limits { messages: 9, tokens: 1_000 }, Duration::from_secs(60));
+        let reservation = Reservation { turn, tokens: 5, lease, limits, exempt: false };
+        let shares = vec![Share { account, limit: 100, amount: Some(amount) }];
+        Request { shares, ..self::step(step(reservation)) }
+    };
+    let store = (bench.open)().await;
+    assert_eq!(store.step(ask(1, Step::Reserve, 30)).await, Decision::Admitted);
+    store.step(ask(1, |ask| Step::Settle(ask.turn, Some(5)), 70)).await;
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert!(matches!(store.step(ask(2, Step::Reserve, 40)).await, Decision::Refused(refusal) if !refusal.is_breach()));
+    assert_eq!(store.step(ask(3, Step::Reserve, 30)).await, Decision::Admitted);
+    let Decision::Used(used) = store.step(ask(4, |ask| Step::Read(ask.limits), 1)).await else { panic!() };
+    assert_eq!((used.messages, used.accounts[0].used), (2, 100));
+    store.close(CLOSING).await;
+}
+
 fn step(step: Step) -> Request {
-    Request { member: Member::new("5:7"), window: Duration::from_secs(600), step }
+    Request::of_member(Member::new("5:7"), Duration::from_secs(600), step)
 }

@@ -121,7 +121,7 @@ pub const METRICS: &[Metric] = &[
     ),
     row(
         "staffai_limit_refused_total",
-        MetricKind::ZeroCounters("tier", &["messages", "tokens"]),
+        MetricKind::ZeroCounters("tier", &["messages", "tokens", "dollars"]),
         "requests over a limit, by tier",
     ),
     row("staffai_restrictions_active", MetricKind::Gauge, "active restrictions"),

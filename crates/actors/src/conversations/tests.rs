@@ -22,6 +22,7 @@ use crate::services::allowances::Allowances;
 use crate::services::facts::FactKeeper;
 use crate::services::forgotten::Wished;
 use crate::services::in_flight::InFlight;
+use crate::services::tool_use::ToolUse;
 use crate::services::toolbox::Toolbox;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, place, real, row, settle, turn, turn_id};
@@ -85,7 +86,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         timeline: Arc::default(),
         events: TurnEvents::default(),
         toolbox: Arc::clone(&toolbox),
-        tool_use: Arc::default(),
+        tool_use: Arc::new(ToolUse::new(Arc::clone(&store) as _)),
         allowances: Arc::clone(&allowances),
         audit: Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, live.clone(), Arc::default())),
         live: live.clone(),

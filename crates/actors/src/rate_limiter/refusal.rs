@@ -12,7 +12,8 @@ use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use domain::ending::{Dropped, OverLimit};
 use domain::ids::{self, Timestamp, TurnId};
-use domain::limits::{Basis, Member, Refusal, Tier};
+use domain::limits::account::Scope;
+use domain::limits::{Basis, Cost, Member, Refusal};
 use domain::notice::limit as notice;
 use domain::notice::template::Filling;
 use domain::turn::{self, Effort, Outcome, Turn};
@@ -45,18 +46,20 @@ impl Notices {
 impl RateLimiter {
     /// Turns a turn away.
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
-        let tier = refusal.tier.as_str();
+        let tier = refusal.cost.as_str();
+        let scope = refusal.account.map_or(Scope::Member, |account| account.scope).as_str();
         let retry_after_ms = refusal.retry_after.map(ids::millis);
-        let breach = refusal.basis.is_breach();
+        let breach = refusal.is_breach();
         tracing::info!(
-            event = "limit.refused", turn = %turn.id, tier, retry_after_ms, unsettled = !breach,
+            event = "limit.refused", turn = %turn.id, tier, scope, retry_after_ms, unsettled = refusal.basis != Basis::Use,
             "the turn is over a limit"
         );
         metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
-        let limit = match (breach, refusal.tier) {
-            (false, _) => OverLimit::Estimate,
-            (true, Tier::Tokens) => OverLimit::Tokens,
-            (true, Tier::Messages) => OverLimit::Messages,
+        let limit = match (refusal.account, breach, refusal.cost) {
+            (Some(_), ..) => OverLimit::Account,
+            (None, false, _) => OverLimit::Estimate,
+            (None, true, Cost::Messages) => OverLimit::Messages,
+            (None, true, Cost::Tokens | Cost::Dollars | Cost::Calls) => OverLimit::Tokens,
         };
         if !turn.trigger.is_asked() {
             return self.drop_turn(turn.id.clone(), limit);
@@ -72,10 +75,11 @@ impl RateLimiter {
             self.react(turn);
             return self.drop_turn(turn.id.clone(), limit);
         }
-        let text = match refusal.basis {
-            Basis::Use => self.over(turn, &refusal),
-            Basis::Remainder => notice::little_left(turn.locale(), self.retry_at(&refusal)),
-            Basis::OpenTurns => notice::wait(turn.locale()).to_owned(),
+        let text = match (refusal.account, refusal.basis) {
+            (Some(account), _) => notice::account_full(account.scope, turn.locale(), self.retry_at(&refusal)),
+            (None, Basis::Use) => self.over(turn, &refusal),
+            (None, Basis::Remainder) => notice::little_left(turn.locale(), self.retry_at(&refusal)),
+            (None, Basis::OpenTurns) => notice::wait(turn.locale()).to_owned(),
         };
         let answer = turn::Answer {
             outgoing: turn.reply_with(&text),

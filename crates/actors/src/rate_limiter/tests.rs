@@ -349,3 +349,32 @@ async fn what_tools_add_to_prompts_restricts_no_member() {
     assert_eq!(world.standing("7").await.tokens, (500, 20_000));
     assert!(world.refused().await.is_none() && world.breaches().await.is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_budget_of_a_channel_is_shared_by_its_members_and_restricts_none_of_them() {
+    let rows = r#"[{scope = "channel", per = "1h", tokens = 100}, {scope = "member", per = "1h", dollars = 3}]"#;
+    let log = Log::capture();
+    let mut world = world(&[("STAFFAI_RATE_LIMITER__LIMITS", rows)]).await;
+    let first = turn("10", "7", "42");
+    world.admit(&first);
+    assert_eq!(world.offered().await.as_deref(), Some("10"));
+    world.took(&first, 60, 40);
+    let standing = world.standing("8").await;
+    let used: Vec<_> = standing.accounts.iter().map(|account| (account.scope.as_str(), account.used)).collect();
+    assert_eq!(used, [("channel", (100, 100)), ("member", (0, 3_000_000))]);
+    assert!(standing.accounts[0].frees_at.is_some());
+
+    world.admit(&turn("11", "8", "42"));
+    let (id, said, reason) = world.refused().await.unwrap();
+    assert_eq!((id.as_str(), reason.as_str()), ("11", "limit of an account"));
+    assert!(said.starts_with("The limit that holds here for everybody together is used up"), "{said}");
+    assert_eq!(
+        (log.column("limit.refused", "scope"), log.column("limit.refused", "tier")),
+        (vec!["channel".to_owned()], vec!["tokens".to_owned()])
+    );
+    assert_eq!(world.breaches().await, [], "it was not this member who used it up");
+    world.admit(&turn("12", "8", "43"));
+    assert_eq!(world.offered().await.as_deref(), Some("12"), "another channel has an account of its own");
+    world.admit(&Turn { parent: Some(place("42")), ..turn("13", "9", "44") });
+    assert_eq!(world.refused().await.map(|(id, ..)| id).as_deref(), Some("13"), "a thread is in its channel");
+}

@@ -131,7 +131,7 @@ impl Meter {
 
     async fn step(&self, person: &Person, step: Step) -> Decision {
         let member = keys::limits::limited(person, Some(person.door.as_str()));
-        self.limiter.step(Request { member, window: self.live.now().limits.window, step }).await
+        self.limiter.step(Request::of_member(member, self.live.now().limits.window, step)).await
     }
 
     async fn write_down(&self, person: &Person, row: &str, made: &Embeddings) {

@@ -8,7 +8,10 @@ use secrecy::{ExposeSecret, SecretString};
 
 use domain::api_key::{KeyLimits, KeyRing};
 use domain::command::{Operators, preferences};
+use domain::completion::Usage;
 use domain::ids::{Door, Person, Place};
+use domain::limits::account::Share;
+use domain::limits::budget::{self, Budget, Payer};
 use domain::limits::rules::Applied;
 use domain::limits::{self, Limits};
 use domain::model::{Price, Row};
@@ -19,6 +22,7 @@ use domain::tool::access::Standing;
 use domain::tool::limits::ToolLimits;
 use domain::tool::rights::Rule;
 use domain::triage::Rules;
+use domain::turn::Turn;
 use domain::webhook::Webhook;
 use ports::Models;
 use ports::tools::ServerEntries;
@@ -36,6 +40,8 @@ pub struct Running {
     pub doors: BTreeMap<Door, DoorRules>,
     /// What is allowed to whom, made of the settings.
     pub limits: limits::rules::Rules,
+    /// Further limits in accounts of their own, made of the settings.
+    pub budgets: Vec<Budget>,
     /// Who may use which tool, made of the settings.
     pub tool_rules: Arc<[Rule]>,
     /// How often tools may be called, made of the settings.
@@ -124,6 +130,48 @@ impl Running {
             }
             Some(LimitScope::Base) | None => base(),
         }
+    }
+
+    /// The accounts that a message of a person counts in, without amounts.
+    #[must_use]
+    pub fn shares(&self, payer: Payer<'_>) -> Vec<Share> {
+        if self.budgets.is_empty() { Vec::new() } else { budget::of_turn(&self.budgets, payer) }
+    }
+
+    /// The accounts of `rate_limiter.limits` that a call of a tool counts in; none for a person whom no limit refuses.
+    #[must_use]
+    pub fn call_shares(&self, turn: &Turn, tool: &str) -> Vec<Share> {
+        let exempt = || self.limits_in(&turn.person, &turn.place, turn.parent.as_ref(), &turn.roles).exempt;
+        if self.budgets.is_empty() || exempt() {
+            return Vec::new();
+        }
+        let person = (&turn.person, &turn.roles[..]);
+        budget::of_call(
+            &self.budgets,
+            self.payer(person, turn.guild.as_deref(), &turn.place, turn.parent.as_ref()),
+            tool,
+        )
+    }
+
+    /// Who pays, with what the settings know of their door.
+    #[must_use]
+    pub fn payer<'a>(
+        &self,
+        (person, roles): (&'a Person, &'a [String]),
+        guild: Option<&'a str>,
+        place: &'a Place,
+        parent: Option<&'a Place>,
+    ) -> Payer<'a> {
+        let keys = self.doors.get(&place.door).is_some_and(|rules| rules.limits == LimitScope::Keys);
+        let known = self.knows_ids(&place.door);
+        Payer { person, guild, roles, place, parent, known, is_key: keys && !self.keys.is_unused() }
+    }
+
+    /// The cost of so many tokens that go into the model row of a turn, in millionths of a dollar; zero without a price.
+    #[must_use]
+    pub fn micros_of(&self, row: Option<&str>, tokens: u64) -> u64 {
+        let price = self.candidates(row, &[]).next().and_then(|row| row.price);
+        price.map_or(0, |price| price.micros(Usage { prompt: tokens, ..Usage::default() }))
     }
 
     /// What a key may use that says nothing of its own.

@@ -1,14 +1,18 @@
-//! Which tools were called lately, and by whom: what limits and the choice of tools are made of. Lives outside the actors: a limit that
-//! a crash resets would be none.
+//! Admits calls of tools, and remembers which were used lately, for the choice of tools. Quotas are accounts of the limiter, so no
+//! crash resets them; permits and the last uses are in memory, outside of the actors.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use parking_lot::{Mutex, RwLock};
+use parking_lot::RwLock;
 use tokio::sync::Semaphore;
 
-use domain::ids::{Person, Timestamp};
+use domain::ids::{Person, Timestamp, TurnId};
+use domain::limits::Decision;
+use domain::limits::account::Share;
 use domain::tool::catalogue::Entry;
-use domain::tool::limits::{Calls, Limited, ToolLimits};
+use domain::tool::limits::{Limited, ToolLimits};
+use ports::Limiter;
 
 /// The most calls of tools at a time, of all turns together.
 pub const CALLS_AT_ONCE: usize = 64;
@@ -20,24 +24,58 @@ type Used = Arc<[(Arc<str>, u32)]>;
 
 /// The calls of late.
 pub struct ToolUse {
-    calls: Mutex<Calls>,
+    limiter: Arc<dyn Limiter>,
+    /// The number of the next call.
+    numbers: AtomicU64,
     used: RwLock<Used>,
     permits: Semaphore,
 }
 
-impl Default for ToolUse {
-    fn default() -> Self {
-        Self { calls: Mutex::default(), used: RwLock::new(Arc::from([])), permits: Semaphore::new(CALLS_AT_ONCE) }
-    }
+/// One call, before it runs.
+#[derive(Clone, Copy)]
+pub struct Call<'a> {
+    /// Who asked for it.
+    pub person: &'a Person,
+    /// The tool.
+    pub entry: &'a Entry,
+    /// The turn that makes it.
+    pub turn: &'a TurnId,
+    /// The present moment.
+    pub now: Timestamp,
 }
 
 impl ToolUse {
-    /// Counts a call, or says why it has to wait.
+    /// Nothing was called yet; `limiter` has the quotas.
+    #[must_use]
+    pub fn new(limiter: Arc<dyn Limiter>) -> Self {
+        let (used, permits) = (RwLock::new(Arc::from([])), Semaphore::new(CALLS_AT_ONCE));
+        Self { limiter, numbers: AtomicU64::new(0), used, permits }
+    }
+
+    /// Counts a call in all its accounts, or says why it has to wait. `turn` is the turn that makes the call.
     ///
     /// # Errors
     /// See [`Limited`].
-    pub fn admit(&self, limits: &ToolLimits, person: &Person, entry: &Entry, now: Timestamp) -> Result<(), Limited> {
-        self.calls.lock().admit(limits, person, entry, now)?;
+    pub async fn admit(&self, limits: &ToolLimits, budgets: Vec<Share>, call: &Call<'_>) -> Result<(), Limited> {
+        let number = self.numbers.fetch_add(1, Ordering::Relaxed);
+        // Unlike any other call: of this turn, of another process, of another life.
+        let id = TurnId::new(call.turn.door.clone(), format!("{}#{:x}-{number}", call.turn.id, call.now.0));
+        let step = limits.step(call.person, call.entry, budgets, id);
+        if let Some(request) = &step.request
+            && let Decision::Refused(refusal) = self.limiter.step(request.clone()).await
+        {
+            let (limited, closing) = step.refused(&refusal);
+            if let Some(closing) = closing {
+                self.limiter.step(closing).await;
+            }
+            return Err(limited);
+        }
+        self.count(call.entry);
+        Ok(())
+    }
+
+    /// Remembers the use of a tool.
+    fn count(&self, entry: &Entry) {
         let mut used = self.used.write();
         let mut counts = used.to_vec();
         match counts.iter_mut().find(|(name, _)| *name == entry.name) {
@@ -55,7 +93,6 @@ impl ToolUse {
             }
         }
         *used = counts.into();
-        Ok(())
     }
 
     /// How often tools were called lately, by their names.

@@ -5,10 +5,12 @@ use tokio::time::Instant;
 use super::Thinking;
 use super::parked::{Asking, GoingOn, Roles, TooLong};
 use super::tools::known_name;
+use crate::services::tool_use::Call;
 use domain::gate::Decision;
 use domain::gate::allowance::Asked;
 use domain::tool::Effect;
 use domain::tool::called::{CallEnd, NotApproved};
+use domain::tool::catalogue::Entry;
 use domain::tool::limits::Limited;
 use domain::tool::rights::{Decided, Verdict};
 use domain::tool::round::{Planned, Ready};
@@ -36,14 +38,19 @@ pub(super) enum Leave<'a> {
 
 impl Thinking<'_> {
     /// Counts a call, or says why it has to wait.
-    pub(super) fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
-        let Self { parts, running, turn, .. } = *self;
+    pub(super) async fn admit(&self, planned: Option<&Planned>) -> Result<(), Limited> {
         match planned {
-            Some(Planned::Run(ready)) => {
-                parts.tool_use.admit(&running.tool_limits, &turn.person, &ready.entry, parts.clock.now())
-            }
+            Some(Planned::Run(ready)) => self.admit_call(&ready.entry).await,
             Some(Planned::Answer(..) | Planned::Told(..)) | None => Ok(()),
         }
+    }
+
+    /// Counts a call of this tool, or says why it has to wait.
+    pub(super) async fn admit_call(&self, entry: &Entry) -> Result<(), Limited> {
+        let Self { parts, running, turn, .. } = *self;
+        let budgets = running.call_shares(turn, &entry.name);
+        let call = Call { person: &turn.person, entry, turn: &turn.id, now: parts.clock.now() };
+        parts.tool_use.admit(&running.tool_limits, budgets, &call).await
     }
 
     /// Whether a person can be asked about this call, and has to be.

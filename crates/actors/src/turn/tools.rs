@@ -170,7 +170,7 @@ impl Thinking<'_> {
         let at_once = if self.depth == 0 { READS_AT_ONCE } else { 1 };
         while !left.is_empty() {
             if let Some(decided) = left.front().and_then(|planned| self.asks(planned)) {
-                if let Err(limited) = self.admit(left.front()) {
+                if let Err(limited) = self.admit(left.front()).await {
                     let refused = left.pop_front().map(|planned| (planned, CallEnd::Limited(limited)));
                     let Some((planned, end)) = refused else { break };
                     done.push(self.run_one(planned, began, Leave::Refused(&end)).await.told);
@@ -262,11 +262,11 @@ impl Thinking<'_> {
         times: &mut Times,
         leave: Leave<'_>,
     ) -> (CallEnd, Option<usize>) {
-        let Self { parts, running, turn, deadline, .. } = *self;
+        let Self { parts, deadline, .. } = *self;
         let entry = &ready.entry;
         // What was asked about was counted then.
         if let Leave::Rules = leave
-            && let Err(limited) = parts.tool_use.admit(&running.tool_limits, &turn.person, entry, parts.clock.now())
+            && let Err(limited) = self.admit_call(entry).await
         {
             return (CallEnd::Limited(limited), None);
         }

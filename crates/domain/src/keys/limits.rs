@@ -1,8 +1,9 @@
 //! Keys of what limits count. The lists are those of the Python bot.
 
-use super::{legacy, part};
+use super::{legacy, part, whole};
 use crate::ids::{Person, TurnId};
-use crate::limits::Member;
+use crate::limits::account::{Account, Scope};
+use crate::limits::{Cost, Member};
 
 /// How all lists of counted messages begin.
 pub const MESSAGE_LIMIT_PREFIX: &str = "msg_rl:";
@@ -12,6 +13,9 @@ pub const TOKEN_LIMIT_PREFIX: &str = "token_rl:";
 
 /// How all sums of such a pair of lists begin.
 const LIMIT_SUM_PREFIX: &str = "staffai:limit:";
+
+/// How all accounts begin.
+pub const ACCOUNT_PREFIX: &str = "staffai:limit:account:";
 
 /// Stands for the community where there is none.
 const NO_GUILD: &str = "direct";
@@ -38,6 +42,35 @@ pub fn limit_pair(member: &Member, tagged: bool) -> [String; 2] {
 #[must_use]
 pub fn limit_sum(member: &Member, tagged: bool) -> String {
     if tagged { format!("{LIMIT_SUM_PREFIX}{{{member}}}") } else { format!("{LIMIT_SUM_PREFIX}{member}") }
+}
+
+/// The community of a person's accounts, as keys write it.
+#[must_use]
+pub fn community(person: &Person, guild: Option<&str>) -> String {
+    legacy(&person.door, guild.unwrap_or(NO_GUILD))
+}
+
+/// The entries of an account. They live as long as its window after the last entry. Where keys are spread over servers, `tagged`
+/// keeps all accounts of a community together.
+#[must_use]
+pub fn account(account: &Account, tagged: bool) -> String {
+    let Account { scope, cost, window, community, id } = account;
+    let community = if tagged { format!("{{{}}}", part(community)) } else { part(community).into_owned() };
+    let (scope, cost, seconds) = (scope.as_str(), cost.as_str(), window.as_secs());
+    format!("{ACCOUNT_PREFIX}{community}:{scope}:{cost}:{seconds}:{}", part(id))
+}
+
+/// The account that a key found under [`ACCOUNT_PREFIX`] names, where keys are not spread over servers.
+#[must_use]
+pub fn parse_account(key: &str) -> Option<Account> {
+    let mut fields = key.strip_prefix(ACCOUNT_PREFIX)?.splitn(5, ':');
+    let community = whole(fields.next()?);
+    let scope: Scope = fields.next()?.parse().ok()?;
+    let word = fields.next()?;
+    let cost = Cost::ALL.into_iter().find(|cost| cost.as_str() == word)?;
+    let window = std::time::Duration::from_secs(fields.next()?.parse().ok()?);
+    let id = whole(fields.next()?);
+    Some(Account { scope, cost, window, community: community.into(), id: id.into() })
 }
 
 /// The member that a key found under [`TOKEN_LIMIT_PREFIX`] names.

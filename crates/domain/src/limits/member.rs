@@ -80,13 +80,19 @@ pub fn to_json(log: &WindowLog) -> String {
     serde_json::to_string(&members).unwrap_or_default()
 }
 
-/// The entries of such a text; none when it is no such text.
+/// The entries of such a text about a member, each a message; `None` when it is no such text.
 #[must_use]
 pub fn from_json(text: &str) -> Option<WindowLog> {
+    let log = account_from_json(text)?;
+    Some(WindowLog::of(log.entries().iter().map(|entry| Entry { message: true, ..entry.clone() }).collect()))
+}
+
+/// The entries of such a text about an account; `None` when it is no such text.
+#[must_use]
+pub fn account_from_json(text: &str) -> Option<WindowLog> {
     let members: Vec<String> = serde_json::from_str(text).ok()?;
     let newest = members.len().saturating_sub(ENTRIES_MAX);
-    let entries = members[newest..].iter().filter_map(|member| read_tokens(member));
-    Some(WindowLog::of(entries.map(|entry| Entry { message: true, ..entry }).collect()))
+    Some(WindowLog::of(members[newest..].iter().filter_map(|member| read_tokens(member)).collect()))
 }
 
 fn read_tokens(member: &str) -> Option<Entry> {

@@ -1,12 +1,13 @@
-//! The entries of all members that one process knows of: all there is where no server decides, else what the server told last,
-//! to go on with while it is away. Plain data, bounded, no waiting.
+//! The entries of all windows that one process knows of, of members and of accounts: all there is where no server decides, else
+//! what the server told last, to go on with while it is away. Plain data, bounded, no waiting.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::account::{Account, Share};
 use super::window_log::{Entry, WindowLog};
-use super::{Decision, ENTRIES_MAX, Member, Request, Step};
+use super::{AccountUse, Decision, ENTRIES_MAX, FullAccount, Member, Refusal, Request, Step};
 use crate::ids::{self, Timestamp};
 use crate::keys;
 
@@ -16,11 +17,20 @@ pub const MEMBERS_MAX: usize = 50_000;
 /// Members below which nobody looks for some whose entries have all aged out.
 const TIDY_FROM: usize = 256;
 
-/// The entries of all members.
+/// Whose or what window it is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Counted {
+    /// The messages and tokens of a member.
+    Member(Member),
+    /// One cost of an account.
+    Account(Account),
+}
+
+/// The entries of all windows.
 #[derive(Default)]
 pub struct MemberWindows {
-    pages: HashMap<Member, Page>,
-    /// How many members have changes that are not kept elsewhere yet.
+    pages: HashMap<Counted, Page>,
+    /// How many windows have changes that are not kept elsewhere yet.
     unkept: usize,
     last: u64,
     tidy_at: usize,
@@ -41,11 +51,11 @@ struct Page {
     own: Vec<Arc<str>>,
 }
 
-/// What changed about one member and is not kept elsewhere yet.
+/// What changed in one window and is not kept elsewhere yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes {
-    /// Who.
-    pub member: Member,
+    /// Whose or what window it is.
+    pub of: Counted,
     /// The length of the window.
     pub window: Duration,
     /// Each turn that changed, and its entry; none when it was cancelled, or has aged out.
@@ -58,46 +68,144 @@ pub struct Changes {
     pub through: u64,
 }
 
+impl Changes {
+    /// The same for a server that has lost what it had: the other entries are told too.
+    #[must_use]
+    pub fn with_rest(mut self) -> Self {
+        let rest = std::mem::take(&mut self.rest);
+        self.turns
+            .extend(rest.into_iter().filter_map(|entry| Some(((&**entry.turn.as_ref()?).into(), Some(entry.clone())))));
+        self
+    }
+}
+
 impl MemberWindows {
     /// Does one step by what is known here. What it changed waits to be kept elsewhere.
     pub fn decide(&mut self, now: Timestamp, request: &Request) -> Decision {
         let number = self.number();
-        let reads = matches!(request.step, Step::Read(_));
-        if reads && !self.pages.contains_key(&request.member) {
-            return WindowLog::default().step(now, request).0;
+        let blocked = self.blocking_share(now, request, number);
+        let (mut answer, changed) = self.decide_of_member(now, request, blocked, number);
+        if let Decision::Used(used) = &mut answer {
+            used.accounts = request.shares.iter().map(|share| self.used_of(now, share)).collect();
         }
-        self.make_room(now);
-        let page = self.page(&request.member, request.window);
-        page.touched = number;
-        let (answer, changed) = page.log.step(now, request);
-        if changed && let Some(turn) = turn_of(request) {
-            self.change(&request.member, number, turn);
+        let takes =
+            matches!(request.step, Step::Settle(..) | Step::Cancel(_)) || (changed && answer == Decision::Admitted);
+        for share in request.shares.iter().filter(|_| takes) {
+            self.take_share(now, request, share, number);
         }
         answer
+    }
+
+    /// Decides by the window of the member; what an account refuses is told after what this window refuses. True with it when
+    /// something changed, or the turn is new where no member is counted.
+    fn decide_of_member(
+        &mut self,
+        now: Timestamp,
+        request: &Request,
+        blocked: Option<Refusal>,
+        number: u64,
+    ) -> (Decision, bool) {
+        let Some(member) = &request.member else {
+            let known = self.first_counts(now, request);
+            return match (&request.step, blocked) {
+                (Step::Reserve(_), Some(refusal)) if !known => (Decision::Refused(refusal), false),
+                (Step::Reserve(_), _) => (Decision::Admitted, !known),
+                _ => (Decision::Done, false),
+            };
+        };
+        let of = Counted::Member(member.clone());
+        if matches!(request.step, Step::Read(_)) && !self.pages.contains_key(&of) {
+            return WindowLog::default().step(now, request);
+        }
+        self.make_room(now);
+        let page = self.page(&of, request.window);
+        page.touched = number;
+        if let Some(refusal) = blocked {
+            let (answer, counts) = page.log.clone().step(now, request);
+            if counts {
+                return (Decision::Refused(refusal), false);
+            }
+            return (answer, false);
+        }
+        let (answer, changed) = page.log.step(now, request);
+        if changed && let Some(turn) = turn_of(request) {
+            self.change(&of, number, turn);
+        }
+        (answer, changed)
+    }
+
+    /// Returns true if the first account of a step counts its turn already.
+    fn first_counts(&mut self, now: Timestamp, request: &Request) -> bool {
+        let (Some(share), Some(turn)) = (request.shares.first(), turn_of(request)) else { return false };
+        let page = self.pages.get_mut(&Counted::Account(share.account.clone()));
+        page.is_some_and(|page| {
+            page.log.refresh(now, share.account.window);
+            page.log.entry(&turn).is_some()
+        })
+    }
+
+    /// Returns why an account has no room for a turn; `None` when all have, or nothing is reserved.
+    fn blocking_share(&mut self, now: Timestamp, request: &Request, number: u64) -> Option<Refusal> {
+        let Step::Reserve(ask) = &request.step else { return None };
+        if ask.exempt || request.shares.is_empty() {
+            return None;
+        }
+        let turn = keys::limits::limit_turn(&ask.turn);
+        request.shares.iter().enumerate().find_map(|(place, share)| {
+            self.make_room(now);
+            let page = self.page(&Counted::Account(share.account.clone()), share.account.window);
+            page.touched = number;
+            let mut refusal = page.log.share_refusal(now, share, &turn)?;
+            refusal.account = refusal.account.map(|account| FullAccount { place, ..account });
+            Some(refusal)
+        })
+    }
+
+    /// Counts, settles or cancels a turn in an account.
+    fn take_share(&mut self, now: Timestamp, request: &Request, share: &Share, number: u64) {
+        self.make_room(now);
+        let of = Counted::Account(share.account.clone());
+        let page = self.page(&of, share.account.window);
+        page.touched = number;
+        let changed = match &request.step {
+            Step::Reserve(ask) => page.log.reserve_share(now, share, ask),
+            Step::Settle(turn, _) => page.log.settle_share(now, share, turn),
+            Step::Cancel(turn) => page.log.cancel_share(now, share, turn),
+            Step::Read(_) => false,
+        };
+        if changed && let Some(turn) = turn_of(request) {
+            self.change(&of, number, turn);
+        }
+    }
+
+    /// How much of an account is used; nothing is changed.
+    fn used_of(&self, now: Timestamp, share: &Share) -> AccountUse {
+        let page = self.pages.get(&Counted::Account(share.account.clone()));
+        page.map(|page| page.log.clone()).unwrap_or_default().used_of_share(now, share)
     }
 
     /// A step that was sent elsewhere got no answer, and was decided here instead: what became of its turn is told there in any
     /// case, so that nothing stays behind of what nobody knows about.
     pub fn tell_of(&mut self, request: &Request) {
         let number = self.number();
-        if !matches!(request.step, Step::Reserve(_)) || !self.pages.contains_key(&request.member) {
-            return;
-        }
-        if let Some(turn) = turn_of(request) {
-            self.change(&request.member, number, turn);
+        let Some(turn) = turn_of(request).filter(|_| matches!(request.step, Step::Reserve(_))) else { return };
+        for of in windows_of(request) {
+            if self.pages.contains_key(&of) {
+                self.change(&of, number, turn.clone());
+            }
         }
     }
 
     /// What is kept elsewhere about a member, as it was told there; changes that were not in that are kept upon it. What this
     /// process reserved or settled and is not told of was lost there: it counts on, and waits to be kept there again. True when
     /// there is any such.
-    pub fn learned(&mut self, now: Timestamp, member: &Member, window: Duration, log: WindowLog, version: u64) -> bool {
-        if log.entries().is_empty() && !self.pages.contains_key(member) {
+    pub fn learned(&mut self, now: Timestamp, of: &Counted, window: Duration, log: WindowLog, version: u64) -> bool {
+        if log.entries().is_empty() && !self.pages.contains_key(of) {
             return false;
         }
         let number = self.number();
         self.make_room(now);
-        let page = self.page(member, window);
+        let page = self.page(of, window);
         page.touched = number;
         if version != 0 && version < page.newest {
             return false;
@@ -128,8 +236,8 @@ impl MemberWindows {
         let turns = ours.entries().iter().filter_map(|entry| entry.turn.as_ref());
         let lost: Vec<Arc<str>> = turns.filter(|turn| missing(turn)).cloned().collect();
         for turn in &lost {
-            self.change(member, number, (**turn).into());
-            if let Some(page) = self.pages.get_mut(member) {
+            self.change(of, number, (**turn).into());
+            if let Some(page) = self.pages.get_mut(of) {
                 page.log.merge(turn, ours.entry(turn));
             }
         }
@@ -140,7 +248,7 @@ impl MemberWindows {
     /// messages and tokens as there, nothing is known any more.
     pub fn followed(&mut self, now: Timestamp, request: &Request, (known, version): (u64, u64), used: (u32, u64)) {
         let number = self.number();
-        let Some(page) = self.pages.get_mut(&request.member) else { return };
+        let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
         page.touched = number;
         page.newest = page.newest.max(version);
         if page.version != known {
@@ -154,7 +262,7 @@ impl MemberWindows {
 
     /// This process reserved or cancelled the turn of a step.
     pub fn did(&mut self, request: &Request) {
-        let Some(page) = self.pages.get_mut(&request.member) else { return };
+        let Some(page) = request.of_window().and_then(|of| self.pages.get_mut(&of)) else { return };
         let (Some(turn), reserved) = (turn_of(request), matches!(request.step, Step::Reserve(_))) else { return };
         let at = page.own.iter().position(|known| **known == *turn);
         match (&request.step, at) {
@@ -174,14 +282,14 @@ impl MemberWindows {
     /// The version of what is kept elsewhere about a member, as far as it is known here; zero when it is not, or when nothing
     /// of it counts any more.
     #[must_use]
-    pub fn version(&self, now: Timestamp, member: &Member) -> u64 {
-        let page = self.pages.get(member).filter(|page| !page.log.is_over(now, page.window));
+    pub fn version(&self, now: Timestamp, of: &Counted) -> u64 {
+        let page = self.pages.get(of).filter(|page| !page.log.is_over(now, page.window));
         page.map_or(0, |page| page.version)
     }
 
     /// The server has lost what it knew of a member: its versions begin anew.
-    pub fn lost(&mut self, member: &Member) {
-        if let Some(page) = self.pages.get_mut(member) {
+    pub fn lost(&mut self, of: &Counted) {
+        if let Some(page) = self.pages.get_mut(of) {
             (page.version, page.newest) = (0, 0);
         }
     }
@@ -189,28 +297,30 @@ impl MemberWindows {
     /// Whether the turn of a step counts already, as far as it is known here.
     #[must_use]
     pub fn knows(&self, request: &Request) -> bool {
-        let page = self.pages.get(&request.member);
+        let page = windows_of(request).next().and_then(|of| self.pages.get(&of));
         page.is_some_and(|page| turn_of(request).is_some_and(|turn| page.log.entry(&turn).is_some()))
     }
 
     /// All that is known about a member, for a server that has lost it.
     #[must_use]
-    pub fn everything(&self, member: &Member, window: Duration) -> Changes {
-        let of = |page: &Page| {
+    pub fn everything(&self, of: &Counted, window: Duration) -> Changes {
+        let all = |page: &Page| {
             let changed = page.changes.iter().map(|(_, turn)| (turn.clone(), page.log.entry(turn).cloned()));
             let rest = page.rest().filter_map(|entry| Some(((&**entry.turn.as_ref()?).into(), Some(entry.clone()))));
             changed.chain(rest).collect()
         };
-        let turns = self.pages.get(member).map(of).unwrap_or_default();
-        Changes { member: member.clone(), window, turns, rest: Vec::new(), known: 0, through: self.last }
+        let turns = self.pages.get(of).map(all).unwrap_or_default();
+        Changes { of: of.clone(), window, turns, rest: Vec::new(), known: 0, through: self.last }
     }
 
-    /// What an earlier life wrote down. Members that are known already are left as they are.
-    pub fn load(&mut self, rows: Vec<(Member, WindowLog)>, window: Duration) {
-        for (member, log) in rows.into_iter().take(MEMBERS_MAX) {
+    /// What an earlier life wrote down. Windows that are known already are left as they are. The length of a member's window
+    /// comes with a request only; until then it is `window`.
+    pub fn load(&mut self, rows: Vec<(Counted, WindowLog)>, window: Duration) {
+        for (of, log) in rows.into_iter().take(MEMBERS_MAX) {
             let touched = self.number();
+            let window = if let Counted::Account(account) = &of { account.window } else { window };
             let page = Page { log, touched, ..Page::empty(window) };
-            self.pages.entry(member).or_insert(page);
+            self.pages.entry(of).or_insert(page);
         }
     }
 
@@ -220,32 +330,32 @@ impl MemberWindows {
         self.unkept > 0
     }
 
-    /// What changed about a member and is not kept elsewhere yet; none when all is.
+    /// What changed in a window and is not kept elsewhere yet; `None` when all is.
     #[must_use]
-    pub fn changes_of(&self, member: &Member) -> Option<Changes> {
-        let page = self.pages.get(member).filter(|page| !page.changes.is_empty())?;
+    pub fn changes_of(&self, of: &Counted) -> Option<Changes> {
+        let page = self.pages.get(of).filter(|page| !page.changes.is_empty())?;
         let turns = page.changes.iter().map(|(_, turn)| (turn.clone(), page.log.entry(turn).cloned())).collect();
         let (window, rest, known) = (page.window, page.rest().cloned().collect(), page.version);
-        Some(Changes { member: member.clone(), window, turns, rest, known, through: self.last })
+        Some(Changes { of: of.clone(), window, turns, rest, known, through: self.last })
     }
 
-    /// What changed about all members and is not kept elsewhere yet.
+    /// What changed in all windows and is not kept elsewhere yet.
     #[must_use]
     pub fn changes(&self) -> Vec<Changes> {
         if self.unkept == 0 {
             return Vec::new();
         }
-        self.pages.keys().filter_map(|member| self.changes_of(member)).collect()
+        self.pages.keys().filter_map(|of| self.changes_of(of)).collect()
     }
 
     /// The entries of each member of whom something changed, and the length of their window.
     #[must_use]
-    pub fn changed(&self) -> Vec<(&Member, &WindowLog, Duration)> {
+    pub fn changed(&self) -> Vec<(&Counted, &WindowLog, Duration)> {
         if self.unkept == 0 {
             return Vec::new();
         }
         let changed = self.pages.iter().filter(|(_, page)| !page.changes.is_empty());
-        changed.map(|(member, page)| (member, &page.log, page.window)).collect()
+        changed.map(|(of, page)| (of, &page.log, page.window)).collect()
     }
 
     /// The number of the last change.
@@ -267,14 +377,14 @@ impl MemberWindows {
         self.unkept = unkept;
     }
 
-    /// The changes of one member up to this number are kept elsewhere.
-    pub fn kept_of(&mut self, member: &Member, through: u64) {
-        let Some(page) = self.pages.get_mut(member).filter(|page| !page.changes.is_empty()) else { return };
+    /// The changes of one window up to this number are kept elsewhere.
+    pub fn kept_of(&mut self, of: &Counted, through: u64) {
+        let Some(page) = self.pages.get_mut(of).filter(|page| !page.changes.is_empty()) else { return };
         page.keep(through);
         self.unkept -= usize::from(page.changes.is_empty());
     }
 
-    /// Forgets members whose entries have all aged out.
+    /// Forgets windows whose entries have all aged out.
     pub fn tidy(&mut self, now: Timestamp) {
         self.pages.retain(|_, page| !page.changes.is_empty() || !page.log.is_over(now, page.window));
         self.pages.shrink_to(self.pages.len() * 2);
@@ -286,14 +396,14 @@ impl MemberWindows {
         self.last
     }
 
-    fn page(&mut self, member: &Member, window: Duration) -> &mut Page {
-        let page = self.pages.entry(member.clone()).or_insert_with(|| Page::empty(window));
+    fn page(&mut self, of: &Counted, window: Duration) -> &mut Page {
+        let page = self.pages.entry(of.clone()).or_insert_with(|| Page::empty(window));
         page.window = window;
         page
     }
 
-    fn change(&mut self, member: &Member, number: u64, turn: Box<str>) {
-        let Some(page) = self.pages.get_mut(member) else { return };
+    fn change(&mut self, of: &Counted, number: u64, turn: Box<str>) {
+        let Some(page) = self.pages.get_mut(of) else { return };
         self.unkept += usize::from(page.changes.is_empty());
         page.changes.retain(|(_, known)| *known != turn);
         page.changes.push((number, turn));
@@ -339,6 +449,19 @@ impl Page {
         let changed = |turn: &Arc<str>| self.changes.iter().any(|(_, known)| **known == **turn);
         self.log.entries().iter().filter(move |entry| entry.turn.as_ref().is_some_and(|turn| !changed(turn)))
     }
+}
+
+impl Request {
+    /// The window of its member.
+    fn of_window(&self) -> Option<Counted> {
+        self.member.clone().map(Counted::Member)
+    }
+}
+
+/// All windows that a step is about, that of the member first.
+fn windows_of(request: &Request) -> impl Iterator<Item = Counted> {
+    let accounts = request.shares.iter().map(|share| Counted::Account(share.account.clone()));
+    request.of_window().into_iter().chain(accounts)
 }
 
 /// The turn that a step is about.

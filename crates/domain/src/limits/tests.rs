@@ -16,7 +16,7 @@ fn turn(number: u32) -> TurnId {
 }
 
 fn request(step: Step) -> Request {
-    Request { member: Member::new("5:7"), window: Duration::from_millis(WINDOW), step }
+    Request::of_member(Member::new("5:7"), Duration::from_millis(WINDOW), step)
 }
 
 fn reserve(number: u32, tokens: u64, limits: Limits) -> Request {
@@ -72,8 +72,8 @@ impl Oracle {
             false => Basis::Remainder,
             true => Basis::OpenTurns,
         };
-        let tier = if little || (!few && any_left) { Tier::Messages } else { Tier::Tokens };
-        Decision::Refused(Refusal { tier, retry_after, basis })
+        let cost = if little || (!few && any_left) { Cost::Messages } else { Cost::Tokens };
+        Decision::Refused(Refusal { cost, retry_after, basis, account: None })
     }
 
     fn settle(&mut self, now: u64, number: u32, tokens: Option<u64>) {
@@ -234,7 +234,7 @@ fn five_at_once_let_at_most_one_run_over() {
     assert_eq!(admitted, [0]);
     log.step(Timestamp(8), &request(Step::Settle(turn(0), Some(175))));
     let Decision::Refused(refusal) = log.step(Timestamp(9), &reserve(9, 1, limits)).0 else { panic!() };
-    assert_eq!((refusal.tier, refusal.basis), (Tier::Tokens, Basis::Use));
+    assert_eq!((refusal.cost, refusal.basis), (Cost::Tokens, Basis::Use));
     assert_eq!(refusal.retry_after, Some(Duration::from_millis(998)), "the debt goes when it ages out");
 }
 
@@ -263,7 +263,7 @@ fn an_estimate_takes_just_over_half_of_a_limit_at_most() {
         assert_eq!(log.step(Timestamp(0), &reserve(number, u64::MAX, limits)).0, Decision::Admitted, "{number}");
         log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(tokens))));
     }
-    assert_eq!(log.used(None), Used { messages: 3, tokens: 2_880, wait: None });
+    assert_eq!(log.used(None), Used { messages: 3, tokens: 2_880, ..Used::default() });
 }
 
 #[test]
@@ -272,7 +272,7 @@ fn a_breach_rests_on_settled_use_alone() {
     let mut log = WindowLog::default();
     let refused = |log: &mut WindowLog, number, tokens| match log.step(Timestamp(9), &reserve(number, tokens, limits)).0
     {
-        Decision::Refused(refusal) => (refusal.tier, refusal.basis),
+        Decision::Refused(refusal) => (refusal.cost, refusal.basis),
         other => panic!("{other:?}"),
     };
     // What a turn took that nobody measured stays an estimate.
@@ -280,7 +280,7 @@ fn a_breach_rests_on_settled_use_alone() {
         log.step(Timestamp(5), &reserve(number, 450, limits));
         log.step(Timestamp(6), &request(Step::Settle(turn(number), None)));
     }
-    assert_eq!(refused(&mut log, 10, 200), (Tier::Tokens, Basis::OpenTurns));
+    assert_eq!(refused(&mut log, 10, 200), (Cost::Tokens, Basis::OpenTurns));
     log.step(Timestamp(7), &request(Step::Cancel(turn(0))));
     log.step(Timestamp(7), &request(Step::Settle(turn(0), Some(5_000))));
     assert_eq!(log.used(None).tokens, 900, "it has ended, and is neither settled again nor taken back");
@@ -288,10 +288,10 @@ fn a_breach_rests_on_settled_use_alone() {
     let mut log = WindowLog::default();
     log.step(Timestamp(5), &reserve(1, 400, limits));
     log.step(Timestamp(6), &request(Step::Settle(turn(1), Some(999))));
-    assert_eq!(refused(&mut log, 2, 2), (Tier::Tokens, Basis::Remainder), "one token is left");
+    assert_eq!(refused(&mut log, 2, 2), (Cost::Tokens, Basis::Remainder), "one token is left");
     assert_eq!(log.step(Timestamp(9), &reserve(2, 1, limits)).0, Decision::Admitted);
     log.step(Timestamp(9), &request(Step::Settle(turn(2), Some(1))));
-    assert_eq!(refused(&mut log, 3, 1), (Tier::Tokens, Basis::Use));
+    assert_eq!(refused(&mut log, 3, 1), (Cost::Tokens, Basis::Use));
 }
 
 #[test]
@@ -321,5 +321,5 @@ fn absurd_figures_are_clamped() {
         log.step(Timestamp(0), &request(Step::Settle(turn(number), Some(u64::MAX))));
     }
     let Decision::Refused(refusal) = log.step(Timestamp(0), &reserve(1_000, 1, limits)).0 else { panic!() };
-    assert_eq!(refusal.tier, Tier::Messages, "a boundless limit counts as a thousand");
+    assert_eq!(refusal.cost, Cost::Messages, "a boundless limit counts as a thousand");
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    Basis, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, estimate_max,
+    Basis, Cost, Decision, ENTRIES_MAX, Limits, Refusal, Request, Reservation, Step, TOKENS_MAX, Used, estimate_max,
 };
 use crate::ids::{self, Timestamp, TurnId};
 use crate::keys;
@@ -87,7 +87,7 @@ impl WindowLog {
     /// How much is in it, beside the time after which a message of one token is accepted.
     #[must_use]
     pub fn used(&self, wait: Option<Duration>) -> Used {
-        Used { messages: self.messages(), tokens: self.tokens(), wait }
+        Used { messages: self.messages(), tokens: self.tokens(), wait, accounts: Vec::new() }
     }
 
     /// The entry of a turn.
@@ -115,7 +115,7 @@ impl WindowLog {
 
     /// Drops what has aged out. What lies ahead of the clock, because that was set back, counts from now: nobody is let in
     /// early, and nobody waits longer than the window.
-    fn refresh(&mut self, now: Timestamp, window: Duration) {
+    pub(super) fn refresh(&mut self, now: Timestamp, window: Duration) {
         if self.entries.last().is_some_and(|newest| newest.at > now) {
             self.entries.iter_mut().for_each(|entry| entry.at = entry.at.min(now));
         }
@@ -141,18 +141,17 @@ impl WindowLog {
             self.entries.shrink_to(1);
             self.entries.reserve_exact(1);
         }
-        self.entries.push(Entry {
-            at: now,
-            tokens,
-            turn: Some(turn.into()),
-            message: true,
-            state: EntryState::Open(lease),
-        });
-        self.trim();
+        self.push(Entry { at: now, tokens, turn: Some(turn.into()), message: true, state: EntryState::Open(lease) });
         (Decision::Admitted, true)
     }
 
-    fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
+    /// Adds an entry that is newer than all others.
+    pub(super) fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
+        self.trim();
+    }
+
+    pub(super) fn settle(&mut self, turn: &TurnId, tokens: Option<u64>) -> bool {
         let Some(at) = self.position(&keys::limits::limit_turn(turn)) else { return false };
         let entry = &mut self.entries[at];
         if !entry.state.is_open() {
@@ -165,14 +164,14 @@ impl WindowLog {
         true
     }
 
-    fn cancel(&mut self, turn: &TurnId) -> bool {
+    pub(super) fn cancel(&mut self, turn: &TurnId) -> bool {
         let at = self.position(&keys::limits::limit_turn(turn));
         let open = at.filter(|at| self.entries[*at].state.is_open());
         open.map(|at| self.entries.remove(at)).is_some()
     }
 
     /// Why one message more of so many tokens does not fit; none when it does.
-    fn refusal(&self, now: Timestamp, window: Duration, tokens: u64, limits: Limits) -> Option<Refusal> {
+    pub(super) fn refusal(&self, now: Timestamp, window: Duration, tokens: u64, limits: Limits) -> Option<Refusal> {
         let allowed = (limits.messages as usize).min(ENTRIES_MAX);
         let held = self.entries.iter().filter(|entry| entry.message).count();
         let many = held >= allowed;
@@ -197,8 +196,8 @@ impl WindowLog {
         });
         let settled = self.sum(|entry| entry.state == EntryState::Settled);
         let basis = Basis::of(many, settled, tokens, limits.tokens);
-        let tier = if much && (!many || settled >= limits.tokens) { Tier::Tokens } else { Tier::Messages };
-        Some(Refusal { tier, retry_after, basis })
+        let cost = if much && (!many || settled >= limits.tokens) { Cost::Tokens } else { Cost::Messages };
+        Some(Refusal { cost, retry_after, basis, account: None })
     }
 
     fn position(&self, turn: &str) -> Option<usize> {

@@ -25,6 +25,7 @@ use crate::command::CommandKind;
 use crate::daily::{DayUse, ToolUse};
 use crate::kept::Wiped;
 use crate::ledger::Tally;
+use crate::limits::{AccountStanding, Cost};
 use crate::locale::Locale;
 use crate::overview::{Overview, Usage};
 use crate::tool::server::Tooling;
@@ -258,6 +259,7 @@ pub fn usage(usage: &Usage, whose: Option<&str>, locale: Locale) -> String {
         let [tokens, tokens_max] = [standing.tokens.0, standing.tokens.1].map(|all| number(all, words));
         let window = span(standing.window);
         lines.push((words.window)(whose, [&messages, &messages_max], [&tokens, &tokens_max], &window));
+        lines.extend(standing.accounts.iter().map(|account| account_line(account, words)));
         if standing.exempt {
             lines.push(words.exempt.to_owned());
         } else if let Some(at) = standing.frees_at {
@@ -309,6 +311,19 @@ fn used(tally: &Tally, words: &Words) -> String {
         let _ = write!(text, ", {cost}{more}");
     }
     text
+}
+
+/// How an account stands, in one line.
+fn account_line(account: &AccountStanding, words: &Words) -> String {
+    let [messages, tokens, calls] = words.amounts;
+    let amount = |all: u64| match account.cost {
+        Cost::Messages => format!("{} {messages}", number(all, words)),
+        Cost::Tokens => format!("{} {tokens}", number(all, words)),
+        Cost::Calls => format!("{} {calls}", number(all, words)),
+        Cost::Dollars => report::dollars(all).chars().map(words.digit).collect(),
+    };
+    let (used, most) = (amount(account.used.0), amount(account.used.1));
+    (words.account)(account.scope, [&used, &most], &span(account.window))
 }
 
 /// Returns the title of the card of `/status`.

@@ -23,6 +23,7 @@ pub(super) const WORDS: Words = Words {
     limit_over_for_now: "You have reached the limit for now; I can answer again {retry_at}.",
     limit_over_nowhere: "You have reached the limit; I cannot answer you until {until}.",
     limit_never: "I may not answer you here.",
+    limit_shared: "The limit that holds here for everybody together is used up; I can answer again {retry_at}.",
     limit_wait: "One moment please: I am still working on your earlier messages. Ask me again when I have answered those.",
     restricted: "For now I can only answer you in <#{channel_id}>, until {until}.",
     restricted_without_channel: "I cannot answer you for now, until {until}.",

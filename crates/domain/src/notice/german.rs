@@ -23,6 +23,7 @@ pub(super) const WORDS: Words = Words {
     limit_over_for_now: "Du hast das Limit vorerst erreicht; {retry_at} kann ich dir wieder antworten.",
     limit_over_nowhere: "Du hast das Limit erreicht; ich kann dir nicht antworten, bis: {until}.",
     limit_never: "Hier darf ich dir nicht antworten.",
+    limit_shared: "Das gemeinsame Limit ist hier aufgebraucht; {retry_at} kann ich wieder antworten.",
     limit_wait: "Einen Moment bitte: Ich arbeite noch an deinen früheren Nachrichten. Frag mich wieder, wenn ich sie beantwortet habe.",
     restricted: "Vorerst kann ich dir nur in <#{channel_id}> antworten, bis: {until}.",
     restricted_without_channel: "Vorerst kann ich dir nicht antworten, bis: {until}.",

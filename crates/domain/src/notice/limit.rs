@@ -3,6 +3,7 @@
 use super::template::{Filling, fill};
 use super::words;
 use crate::ids::Timestamp;
+use crate::limits::account::Scope;
 use crate::locale::Locale;
 
 /// Says that a member is over a limit, and when the next message will be accepted: in the operator's words if they
@@ -36,6 +37,18 @@ pub fn little_left(locale: Locale, retry_at: Option<Timestamp>) -> String {
     fill(words(locale).limit_over_for_now, &Filling { locale, retry_at, ..Filling::default() })
 }
 
+/// Tells a member that an account has no room for their message, and when it will have some.
+#[must_use]
+pub fn account_full(scope: Scope, locale: Locale, retry_at: Option<Timestamp>) -> String {
+    let words = words(locale);
+    let text = match scope {
+        _ if retry_at.is_none() => words.limit_never,
+        Scope::Member | Scope::Key => words.limit_over_for_now,
+        Scope::Role | Scope::Channel | Scope::Tool | Scope::Guild => words.limit_shared,
+    };
+    fill(text, &Filling { locale, retry_at, ..Filling::default() })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -53,6 +66,17 @@ mod tests {
             "{told}"
         );
         assert_eq!(over("My own, {user}.", &german, true), "My own, Ada.");
+    }
+
+    #[test]
+    fn a_full_account_says_whether_others_share_it() {
+        let at = Some(Timestamp(1_800_000_000_000));
+        let told = |scope, at| account_full(scope, Locale::English, at);
+        assert_eq!(told(Scope::Member, at), "You have reached the limit for now; I can answer again <t:1800000000:R>.");
+        let shared =
+            "The limit that holds here for everybody together is used up; I can answer again <t:1800000000:R>.";
+        assert_eq!(told(Scope::Guild, at), shared);
+        assert_eq!(told(Scope::Guild, None), "I may not answer you here.");
     }
 
     #[test]

@@ -23,6 +23,7 @@ pub(super) const WORDS: Words = Words {
     limit_over_for_now: "Has llegado al límite por ahora; podré responderte de nuevo {retry_at}.",
     limit_over_nowhere: "Has llegado al límite; no puedo responderte hasta: {until}.",
     limit_never: "Aquí no puedo responderte.",
+    limit_shared: "El límite común de aquí está agotado; podré responder de nuevo {retry_at}.",
     limit_wait: "Un momento, por favor: todavía estoy con tus mensajes anteriores. Pregúntame de nuevo cuando los haya respondido.",
     restricted: "Por ahora solo puedo responderte en <#{channel_id}>, hasta: {until}.",
     restricted_without_channel: "Por ahora no puedo responderte, hasta: {until}.",

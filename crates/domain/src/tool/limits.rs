@@ -1,16 +1,18 @@
 //! How often tools may be called: sliding windows by kind and by tool, and a pause between two calls of one tool, for each
-//! person. A call that is refused counts nowhere.
+//! person. Each is an account of the limiter, so quotas outlive restarts and are exact over processes. A call that is refused
+//! counts nowhere.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::time::Duration;
 
 use super::ToolKind;
 use super::catalogue::Entry;
 use super::rights::matches;
-use crate::ids::{Person, Timestamp, millis};
+use crate::ids::{Person, TurnId};
+use crate::keys;
+use crate::limits::account::{Account, Scope, Share};
+use crate::limits::{Cost, Limits, Refusal, Request, Reservation, Step};
 
-/// The most windows that are kept; beyond that the older half is forgotten.
-const WINDOWS_MAX: usize = 10_000;
 /// How long a kind that disables itself stays closed to a person who went over its limit.
 pub const DISABLED_FOR: Duration = Duration::from_secs(3_600);
 
@@ -57,98 +59,91 @@ impl Limited {
     }
 }
 
-/// What a window is about.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
-    Kind(ToolKind),
-    Tool(std::sync::Arc<str>),
+/// What an account of a call stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Quota {
+    /// The kind is closed to this person.
+    Closed,
+    /// The pause after the last call.
+    Pause,
+    /// The window of a kind; going over it closes the kind where it is true.
+    Kind(bool),
+    /// The window of a tool.
+    Tool,
 }
 
-/// The calls of late.
-#[derive(Debug, Default)]
-pub struct Calls {
-    windows: HashMap<(Person, Key), VecDeque<Timestamp>>,
-    disabled: HashMap<(Person, ToolKind), Timestamp>,
+/// One call that asks for its place in all accounts that it counts in.
+#[derive(Debug, Clone)]
+pub struct CallStep {
+    /// The step of the limiter; `None` when no limit is about the call.
+    pub request: Option<Request>,
+    /// What the first accounts of the step stand for, in order.
+    quotas: Vec<Quota>,
+    person: Person,
+    kind: ToolKind,
 }
 
-impl Calls {
-    /// Counts a call, or says why it has to wait.
-    ///
-    /// # Errors
-    /// See [`Limited`].
-    pub fn admit(
-        &mut self,
-        limits: &ToolLimits,
-        person: &Person,
-        entry: &Entry,
-        now: Timestamp,
-    ) -> Result<(), Limited> {
-        let kind = entry.tool.kind;
-        if let Some(until) = self.disabled.get(&(person.clone(), kind)) {
-            let left = until.since(now);
-            if !left.is_zero() {
-                return Err(Limited::Disabled(left));
-            }
-            self.disabled.remove(&(person.clone(), kind));
-        }
-        let fits = |pattern: &str| matches(pattern, &entry.name);
-        let of_tool = limits.tools.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rate)| *rate);
-        let pause = limits.cooldown.iter().find(|(pattern, _)| fits(pattern)).map(|(_, pause)| *pause);
-        let by_kind = (person.clone(), Key::Kind(kind));
-        let by_tool = (person.clone(), Key::Tool(entry.name.clone()));
-        if let Some(pause) = pause {
-            let last = self.windows.get(&by_tool).and_then(VecDeque::back);
-            let left = last.map_or(Duration::ZERO, |last| pause.saturating_sub(now.since(*last)));
-            if !left.is_zero() {
-                return Err(Limited::Cooldown(left));
-            }
-        }
-        let of_kind = limits.kinds.get(&kind).copied();
-        for (key, rate) in [(&by_kind, of_kind), (&by_tool, of_tool)] {
-            let Some(wait) = rate.and_then(|rate| self.wait(key, rate, now)) else { continue };
-            if matches!(key.1, Key::Kind(_)) && limits.auto_disable.contains(&kind) {
-                self.disabled.insert((person.clone(), kind), Timestamp(now.0.saturating_add(millis(DISABLED_FOR))));
-                return Err(Limited::Disabled(DISABLED_FOR));
-            }
-            return Err(Limited::Window(wait));
-        }
-        self.make_room(now);
-        if of_kind.is_some() {
-            self.windows.entry(by_kind).or_default().push_back(now);
-        }
-        if of_tool.is_some() || pause.is_some() {
-            let window = self.windows.entry(by_tool).or_default();
-            if of_tool.is_none() {
-                window.clear();
-            }
-            window.push_back(now);
-        }
-        Ok(())
+impl ToolLimits {
+    /// The step that counts a call of this id, which no other call has; `budgets` are further accounts that it counts in.
+    #[must_use]
+    pub fn step(&self, person: &Person, entry: &Entry, budgets: Vec<Share>, call: TurnId) -> CallStep {
+        let (kind, name) = (entry.tool.kind, &*entry.name);
+        let fits = |pattern: &str| matches(pattern, name);
+        let of_tool = self.tools.iter().find(|(pattern, _)| fits(pattern)).map(|(_, rate)| *rate);
+        let pause = self.cooldown.iter().find(|(pattern, _)| fits(pattern)).map(|(_, pause)| *pause);
+        let of_kind = self.kinds.get(&kind).copied();
+        let closes = of_kind.is_some() && self.auto_disable.contains(&kind);
+        let closed = closes.then(|| (Quota::Closed, share(person, ("closed", kind.as_str()), CLOSED, 0)));
+        let pause = pause.map(|window| (Quota::Pause, share(person, ("pause", name), Rate { calls: 1, window }, 1)));
+        let of_kind = of_kind.map(|rate| (Quota::Kind(closes), share(person, ("kind", kind.as_str()), rate, 1)));
+        let of_tool = of_tool.map(|rate| (Quota::Tool, share(person, ("tool", name), rate, 1)));
+        let quotas = [closed, pause, of_kind, of_tool].into_iter().flatten();
+        let (quotas, mut shares): (Vec<Quota>, Vec<Share>) = quotas.unzip();
+        shares.extend(budgets);
+        let request = (!shares.is_empty()).then(|| reserve(shares, call, false));
+        CallStep { request, quotas, person: person.clone(), kind }
     }
+}
 
-    /// Time until the window has room; none when it has.
-    fn wait(&mut self, key: &(Person, Key), rate: Rate, now: Timestamp) -> Option<Duration> {
-        let window = self.windows.get_mut(key)?;
-        while window.front().is_some_and(|at| now.since(*at) >= rate.window) {
-            window.pop_front();
+impl CallStep {
+    /// Why the call has to wait, and the step that closes its kind where that follows.
+    #[must_use]
+    pub fn refused(&self, refusal: &Refusal) -> (Limited, Option<Request>) {
+        let quota = refusal.account.and_then(|account| self.quotas.get(account.place));
+        let wait = refusal.retry_after.unwrap_or(DISABLED_FOR);
+        match (quota, &self.request) {
+            (Some(Quota::Closed), _) => (Limited::Disabled(wait), None),
+            (Some(Quota::Pause), _) => (Limited::Cooldown(wait), None),
+            (Some(Quota::Kind(true)), Some(Request { step: Step::Reserve(ask), .. })) => {
+                // Twice the limit: an account that holds this has no room for a call that takes nothing of it.
+                let closing = share(&self.person, ("closed", self.kind.as_str()), CLOSED, 2);
+                (Limited::Disabled(DISABLED_FOR), Some(reserve(vec![closing], ask.turn.clone(), true)))
+            }
+            (Some(Quota::Kind(_) | Quota::Tool) | None, _) => (Limited::Window(wait), None),
         }
-        let over = window.len().checked_sub(usize::try_from(rate.calls).unwrap_or(usize::MAX))?;
-        window.get(over).map(|at| rate.window.saturating_sub(now.since(*at)))
     }
+}
 
-    fn make_room(&mut self, now: Timestamp) {
-        self.disabled.retain(|_, until| !until.since(now).is_zero());
-        if self.windows.len() < WINDOWS_MAX {
-            return;
-        }
-        // The older half goes at once, so that making room costs next to nothing for each call.
-        let last = |window: &VecDeque<Timestamp>| window.back().copied().unwrap_or_default();
-        let mut moments: Vec<Timestamp> = self.windows.values().map(last).collect();
-        let (_, middle, _) = moments.select_nth_unstable(WINDOWS_MAX / 2);
-        let middle = *middle;
-        self.windows.retain(|_, window| last(window) > middle);
-        self.windows.shrink_to(WINDOWS_MAX);
-    }
+/// The account that closes a kind.
+const CLOSED: Rate = Rate { calls: 1, window: DISABLED_FOR };
+
+/// An account of one person, in all communities of their door.
+fn share(person: &Person, (word, what): (&str, &str), rate: Rate, amount: u64) -> Share {
+    let account = Account {
+        scope: Scope::Member,
+        cost: Cost::Calls,
+        window: rate.window,
+        community: keys::limits::community(person, None).into(),
+        id: format!("{}#{word}:{what}", person.id).into(),
+    };
+    Share { account, limit: rate.calls.into(), amount: Some(amount) }
+}
+
+/// A call ends at once for the limiter: it is never settled.
+fn reserve(shares: Vec<Share>, turn: TurnId, exempt: bool) -> Request {
+    let limits = Limits { messages: 0, tokens: 0 };
+    let reservation = Reservation { turn, tokens: 0, lease: Duration::ZERO, limits, exempt };
+    Request::of_shares(shares, Step::Reserve(reservation))
 }
 
 #[cfg(test)]
@@ -161,7 +156,37 @@ mod tests {
     use super::super::catalogue::{Catalogue, Offer};
     use super::super::testing::tool;
     use super::*;
-    use crate::ids::Door;
+    use crate::ids::{Door, Timestamp};
+    use crate::limits::Decision;
+    use crate::limits::member_windows::MemberWindows;
+
+    /// Calls as a turn makes them.
+    #[derive(Default)]
+    struct Calls {
+        book: MemberWindows,
+        number: u32,
+    }
+
+    impl Calls {
+        fn admit(
+            &mut self,
+            limits: &ToolLimits,
+            person: &Person,
+            entry: &Entry,
+            now: Timestamp,
+        ) -> Result<(), Limited> {
+            self.number += 1;
+            let call = TurnId::new(Door::new("discord"), self.number.to_string());
+            let step = limits.step(person, entry, Vec::new(), call);
+            let Some(request) = &step.request else { return Ok(()) };
+            let Decision::Refused(refusal) = self.book.decide(now, request) else { return Ok(()) };
+            let (limited, closing) = step.refused(&refusal);
+            if let Some(closing) = closing {
+                self.book.decide(now, &closing);
+            }
+            Err(limited)
+        }
+    }
 
     fn entry(kind: ToolKind) -> Arc<Entry> {
         let offer = Offer { tools: vec![Arc::new(Tool { kind, ..tool("a", "x", "") })], ..Offer::default() };
@@ -238,15 +263,5 @@ mod tests {
         assert_eq!(admit(2), Err(Limited::Cooldown(secs(3))));
         assert_eq!(admit(5), Ok(()));
         assert_eq!(admit(20), Err(Limited::Window(secs(40))));
-    }
-
-    #[test]
-    fn what_is_kept_is_bounded() {
-        let (mut calls, limits, entry) = (Calls::default(), limits(), entry(ToolKind::Search));
-        for person in 0..2 * WINDOWS_MAX {
-            let person = Person::new(Door::new("discord"), person.to_string());
-            assert_eq!(calls.admit(&limits, &person, &entry, at(0)), Ok(()));
-        }
-        assert!(calls.windows.len() <= WINDOWS_MAX, "{}", calls.windows.len());
     }
 }

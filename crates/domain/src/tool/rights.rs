@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Effect, Tool};
 use crate::ids::{Person, Place};
+pub use crate::wildcard::matches;
 
 /// What is decided about a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -263,29 +264,6 @@ impl Rule {
             && self.operation.is_none_or(|operation| operation == call.operation)
             && matches(&self.tools, call.tool)
     }
-}
-
-/// Whether a text fits a pattern in which `*` stands for any text. At most linear in the pattern times the text.
-#[must_use]
-pub fn matches(pattern: &str, text: &str) -> bool {
-    let (pattern, text) = (pattern.as_bytes(), text.as_bytes());
-    let (mut at, mut read) = (0, 0);
-    // Where the last star stands, and where the text goes on should it take one byte more.
-    let mut star: Option<(usize, usize)> = None;
-    while read < text.len() {
-        if pattern.get(at) == Some(&b'*') {
-            star = Some((at, read));
-            at += 1;
-        } else if pattern.get(at) == Some(&text[read]) {
-            (at, read) = (at + 1, read + 1);
-        } else if let Some((wild, from)) = star {
-            star = Some((wild, from + 1));
-            (at, read) = (wild + 1, from + 1);
-        } else {
-            return false;
-        }
-    }
-    pattern[at..].iter().all(|byte| *byte == b'*')
 }
 
 #[cfg(test)]

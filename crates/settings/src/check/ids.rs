@@ -53,6 +53,10 @@ impl Checks<'_> {
                 self.problem(key, "each id must be a Discord id, which is a whole number");
             }
         }
+        let mut budgets = rate_limiter.limits.iter_mut();
+        if !budgets.all(|row| all(&mut row.roles) && all(&mut row.channels)) {
+            self.problem("rate_limiter.limits", "roles and channels must be Discord ids, which are whole numbers");
+        }
         let ours = |rule: &&mut super::super::tools::ToolRule| rule.doors.iter().all(|door| door == DOOR);
         for rule in tools.rules.iter_mut().filter(ours) {
             let lists = [&mut rule.roles, &mut rule.users, &mut rule.channels, &mut rule.except, &mut rule.approvers];

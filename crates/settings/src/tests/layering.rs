@@ -146,6 +146,41 @@ fn role_limits_and_tool_rules_are_rows() {
 }
 
 #[test]
+fn further_limits_are_rows_with_a_budget_for_each_cost() {
+    let toml = r#"
+        [[rate_limiter.limits]]
+        scope = "channel"
+        per = "24h"
+        dollars = 2.5
+        messages = 200
+        channels = [42]
+        [[rate_limiter.limits]]
+        scope = "role"
+        per = "1h"
+        tokens = 9
+        roles = [1, 2]
+    "#;
+    let budgets = good(&[], &[("staffai.toml", toml)]).settings.rate_limiter.budgets();
+    let shown: Vec<_> = budgets.iter().map(|row| (row.scope.as_str(), row.cost.as_str(), row.limit)).collect();
+    assert_eq!(shown, [("channel", "messages", 200), ("channel", "dollars", 2_500_000), ("role", "tokens", 9)]);
+    assert_eq!((budgets[0].window, budgets[0].channels.clone()), (Duration::from_secs(86_400), vec!["42".to_owned()]));
+    assert_eq!(budgets[2].roles, ["1", "2"]);
+    for (row, wrong) in [
+        ("scope = 'guild', per = '1h'", "row 1 sets no limit; set messages, tokens, dollars or calls"),
+        ("scope = 'tool', per = '1h', tokens = 1", "row 1 the scope tool counts calls alone; set only calls"),
+        ("scope = 'guild', per = '1h', tokens = 1, tools = ['x']", "row 1 tools filter calls alone; set only calls"),
+        ("scope = 'role', per = '1h', tokens = 1", "row 1 the scope role needs roles"),
+        ("scope = 'guild', per = '32d', tokens = 1", "row 1 per must be whole seconds, from 1s to 31d"),
+        ("scope = 'guild', per = '1h', dollars = -1", "row 1 dollars must be from 0 to 1000000"),
+        ("scope = 'role', per = '1h', tokens = 1, roles = ['x']", "roles and channels must be Discord ids"),
+    ] {
+        let toml = format!("[rate_limiter]\nlimits = [{{{row}}}]\n");
+        let lines = bad(&[], &[("staffai.toml", &toml)]);
+        assert!(lines.len() == 1 && lines[0].contains(wrong), "{lines:?}");
+    }
+}
+
+#[test]
 fn the_playground_leaves_the_real_discord_and_redis_out() {
     let variables = [
         ("DISCORD_BOT_TOKEN", "real"),

@@ -42,6 +42,7 @@ macro_rules! behaves {
 
 behaves!(
     limits_hold_over_reopening,
+    accounts_hold_over_reopening,
     reads_see_earlier_writes,
     writes_keep_their_order,
     of_two_replacements_one_is_done,

@@ -2,31 +2,41 @@
 
 use std::time::Duration;
 
-use ::redis::{RedisResult, Script};
+use ::redis::{RedisResult, Script, ScriptInvocation};
 
 use super::pool::Link;
-use crate::{LimitDecision, LimitOutcome};
+use crate::{AccountsKnown, LimitDecision, LimitOutcome};
 use domain::ids::{self, Timestamp};
 use domain::keys;
-use domain::limits::member_windows::Changes;
-use domain::limits::window_log::{Entry, EntryState};
+use domain::limits::account::Share;
+use domain::limits::member_windows::{Changes, Counted};
+use domain::limits::window_log::{Entry, EntryState, WindowLog};
 use domain::limits::{
-    Basis, Decision, ENTRIES_MAX, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX, Tier, Used, member,
+    Basis, Cost, Decision, ENTRIES_MAX, FullAccount, Limits, Member, Refusal, Request, Reservation, Step, TOKENS_MAX,
+    Used, member,
 };
 
 /// The largest limit that the script gets: all entries at their most stay below it, and it is exact as a number of Lua.
 const LIMIT_MAX: u64 = TOKENS_MAX * ENTRIES_MAX as u64;
 
 /// The script of the limits, as the server gets it.
-const SCRIPT: &str =
-    concat!(include_str!("limits.lua"), include_str!("limits/sum.lua"), include_str!("limits/lists.lua"));
+const SCRIPT: &str = concat!(
+    include_str!("limits.lua"),
+    include_str!("limits/shares.lua"),
+    include_str!("limits/sum.lua"),
+    include_str!("limits/lists.lua")
+);
 
-/// What the server says that has lost what it is known to have had.
+/// The word of a server that has lost what it is known to have had.
 const LOST: &str = "lost";
 
-/// Word, moment, tier, wait, basis, version, messages, tokens, whether the lists follow, the list of messages, the list of
-/// tokens.
-type RawReply = (String, u64, String, i64, String, u64, u32, u64, bool, Vec<String>, Vec<String>);
+/// The part of an answer about the member: word, moment, cost, wait, basis, version, messages, tokens, whether the lists follow, the
+/// list of messages, the list of tokens.
+type MemberReply = (String, u64, String, i64, String, u64, u32, u64, bool, Vec<String>, Vec<String>);
+
+/// The whole answer: the member's part, the number of the account that refuses or zero, the server's time in microseconds, the list
+/// of each account.
+type RawReply = (MemberReply, usize, u64, Vec<Vec<String>>);
 
 /// The script of the limits. The client library loads it where the server does not have it, or has lost it.
 pub struct LimitScript(Script);
@@ -37,17 +47,53 @@ impl LimitScript {
         Self(Script::new(SCRIPT))
     }
 
-    /// One step of the server.
+    /// Does one step: one round trip. In a cluster the accounts of a community and the window of a member may be on two servers;
+    /// then the accounts are asked first, and what they took is taken back if the member is refused.
     pub async fn decide_limit(
         &self,
         link: &mut Link,
         request: &Request,
-        known: u64,
-        changes: Option<&Changes>,
+        known: &AccountsKnown,
     ) -> RedisResult<LimitOutcome> {
-        let turns = changes.map(|changes| &changes.turns[..]).unwrap_or_default();
-        let told = self.ask(link, (&request.member, request.window), Some(&request.step), known, turned(turns)).await?;
-        let (word, now, tier, wait, basis, version, many, much, whole, messages, tokens) = told;
+        if !link.is_spread() || request.shares.is_empty() || request.member.is_none() {
+            return self.decide(link, request, known).await;
+        }
+        let of_shares = Request { member: None, ..request.clone() };
+        let shared = self.decide(link, &of_shares, known).await?;
+        let LimitOutcome::Decided(first) = &shared else { return Ok(shared) };
+        if matches!(first.decision, Decision::Refused(_)) {
+            return Ok(shared);
+        }
+        let of_member = Request { shares: Vec::new(), ..request.clone() };
+        let outcome = self.decide(link, &of_member, known).await?;
+        let admitted = |decision: &LimitDecision| !matches!(decision.decision, Decision::Refused(_));
+        match outcome {
+            LimitOutcome::Decided(decided) if admitted(&decided) => {
+                let mut whole = LimitDecision { micros: first.micros, shares: first.shares.clone(), ..decided };
+                if let Decision::Used(used) = &mut whole.decision {
+                    used.accounts = first
+                        .shares
+                        .iter()
+                        .zip(&request.shares)
+                        .map(|(log, share)| log.clone().used_of_share(whole.now, share))
+                        .collect();
+                }
+                Ok(LimitOutcome::Decided(whole))
+            }
+            other => {
+                if let Step::Reserve(ask) = &request.step {
+                    let back = Request { step: Step::Cancel(ask.turn.clone()), ..of_shares };
+                    self.decide(link, &back, &AccountsKnown::default()).await?;
+                }
+                Ok(other)
+            }
+        }
+    }
+
+    async fn decide(&self, link: &mut Link, request: &Request, known: &AccountsKnown) -> RedisResult<LimitOutcome> {
+        let (of_member, refusing, micros, lists) =
+            self.ask(link, &Target::of(request), Some(&request.step), known).await?;
+        let (word, now, cost, wait, basis, version, many, much, whole, messages, tokens) = of_member;
         let basis = match basis.as_str() {
             "use" => Basis::Use,
             "remainder" => Basis::Remainder,
@@ -55,27 +101,52 @@ impl LimitScript {
         };
         let log = whole.then(|| member::read(&messages, &tokens));
         let wait = u64::try_from(wait).ok().map(Duration::from_millis);
+        let share = refusing.checked_sub(1).and_then(|at| request.shares.get(at));
+        let shares: Vec<WindowLog> = lists.iter().map(|list| member::read::<&str, _>(&[], list)).collect();
+        let used = |(log, share): (&WindowLog, &Share)| log.clone().used_of_share(Timestamp(now), share);
+        let accounts = shares.iter().zip(&request.shares).map(used).collect();
         let decision = match word.as_str() {
             "admitted" => Decision::Admitted,
             "refused" => {
-                let tier = if tier == "messages" { Tier::Messages } else { Tier::Tokens };
-                Decision::Refused(Refusal { tier, retry_after: wait, basis })
+                let own = if cost == "messages" { Cost::Messages } else { Cost::Tokens };
+                let cost = share.map_or(own, |share| share.account.cost);
+                let account = share.map(|share| FullAccount { place: refusing - 1, scope: share.account.scope });
+                Decision::Refused(Refusal { cost, retry_after: wait, basis, account })
             }
-            "used" => Decision::Used(Used { messages: many, tokens: much, wait }),
+            "used" => Decision::Used(Used { messages: many, tokens: much, wait, accounts }),
             LOST => return Ok(LimitOutcome::Lost),
             _ => Decision::Done,
         };
-        Ok(LimitOutcome::Decided(LimitDecision { decision, now: Timestamp(now), version, used: (many, much), log }))
+        Ok(LimitOutcome::Decided(LimitDecision {
+            decision,
+            now: Timestamp(now),
+            version,
+            used: (many, much),
+            log,
+            micros,
+            shares,
+        }))
     }
 
     /// Tells the server what was decided while it was away.
     pub async fn merge(&self, link: &mut Link, changes: &[Changes]) -> RedisResult<()> {
         for changed in changes {
-            let of = (&changed.member, changed.window);
-            let told = self.ask(link, of, None, changed.known, turned(&changed.turns)).await?;
-            if told.0 == LOST {
-                let rest = changed.rest.iter().filter_map(|entry| Some((entry.turn.as_deref()?, Some(entry))));
-                self.ask(link, of, None, 0, turned(&changed.turns).chain(rest)).await?;
+            match &changed.of {
+                Counted::Member(member) => {
+                    let target = Target { member: Some(member), window: changed.window, shares: &[] };
+                    let known =
+                        |version, changes| AccountsKnown { version, changes: Some(changes), shares: Vec::new() };
+                    let told = self.ask(link, &target, None, &known(changed.known, changed.clone())).await?;
+                    if told.0.0 == LOST {
+                        self.ask(link, &target, None, &known(0, changed.clone().with_rest())).await?;
+                    }
+                }
+                Counted::Account(account) => {
+                    let share = [Share { account: account.clone(), limit: 0, amount: None }];
+                    let target = Target { member: None, window: changed.window, shares: &share };
+                    let known = AccountsKnown { shares: vec![Some(changed.clone())], ..AccountsKnown::default() };
+                    self.ask(link, &target, None, &known).await?;
+                }
             }
         }
         Ok(())
@@ -84,56 +155,91 @@ impl LimitScript {
     async fn ask(
         &self,
         link: &mut Link,
-        (member, window): (&Member, Duration),
+        target: &Target<'_>,
         step: Option<&Step>,
-        known: u64,
-        changes: impl Iterator<Item = (&str, Option<&Entry>)>,
+        known: &AccountsKnown,
     ) -> RedisResult<RawReply> {
         let mut call = self.0.prepare_invoke();
-        for key in keys::limits::limit_pair(member, link.is_spread()) {
-            call.key(key);
+        let tagged = link.is_spread();
+        if let Some(member) = target.member {
+            for key in keys::limits::limit_pair(member, tagged) {
+                call.key(key);
+            }
+            call.key(keys::limits::limit_sum(member, tagged));
         }
-        call.key(keys::limits::limit_sum(member, link.is_spread()));
-        let none = Limits { messages: 0, tokens: 0 };
-        let (word, limits, exempt, tokens, turn, lease) = match step {
-            Some(Step::Reserve(Reservation { turn, tokens, lease, limits, exempt })) => {
-                ("reserve", *limits, *exempt, Some(*tokens), Some(turn), ids::millis(*lease))
-            }
-            Some(Step::Settle(turn, tokens)) => ("settle", none, false, *tokens, Some(turn), 0),
-            Some(Step::Cancel(turn)) => ("cancel", none, false, None, Some(turn), 0),
-            Some(Step::Read(limits)) => ("read", *limits, false, None, None, 0),
-            None => ("merge", none, false, None, None, 0),
-        };
-        let tokens = tokens.map(|tokens| tokens.min(TOKENS_MAX).to_string()).unwrap_or_default();
-        call.arg(word)
-            .arg(ids::millis(window))
-            .arg(limits.messages)
-            .arg(limits.tokens.min(LIMIT_MAX))
-            .arg(u8::from(exempt));
-        call.arg(tokens)
-            .arg(turn.map(keys::limits::limit_turn).unwrap_or_default())
-            .arg(lease)
-            .arg(ENTRIES_MAX)
-            .arg(known);
-        for (turn, entry) in changes {
-            match entry {
-                Some(entry) => {
-                    let lease = match entry.state {
-                        EntryState::Open(lease) => lease.0.to_string(),
-                        EntryState::Estimated => "0".to_owned(),
-                        EntryState::Settled => String::new(),
-                    };
-                    call.arg(entry.at.0).arg(turn).arg(entry.tokens).arg(lease);
-                }
-                None => {
-                    call.arg("").arg(turn).arg("-").arg("");
-                }
-            }
+        for share in target.shares {
+            call.key(keys::limits::account(&share.account, tagged));
+        }
+        step_arguments(&mut call, target.window, step, known.version);
+        call.arg(u8::from(target.member.is_some())).arg(target.shares.len());
+        for (at, share) in target.shares.iter().enumerate() {
+            let amount = share.amount.map(|amount| amount.min(TOKENS_MAX).to_string()).unwrap_or_default();
+            let changes = known.shares.get(at).and_then(Option::as_ref);
+            let turns = changes.map(|changes| &changes.turns[..]).unwrap_or_default();
+            call.arg(ids::millis(share.account.window)).arg(share.limit.min(LIMIT_MAX)).arg(amount);
+            call.arg(u8::from(share.account.cost.is_counted())).arg(turns.len());
+            changed_turns(&mut call, turns);
+        }
+        if let (Some(_), Some(changes)) = (target.member, &known.changes) {
+            changed_turns(&mut call, &changes.turns);
         }
         call.invoke_async(link).await
     }
 }
 
-fn turned(turns: &[(Box<str>, Option<Entry>)]) -> impl Iterator<Item = (&str, Option<&Entry>)> {
-    turns.iter().map(|(turn, entry)| (&**turn, entry.as_ref()))
+/// What one call of the script is about.
+struct Target<'a> {
+    member: Option<&'a Member>,
+    window: Duration,
+    shares: &'a [Share],
+}
+
+impl<'a> Target<'a> {
+    fn of(request: &'a Request) -> Self {
+        Self { member: request.member.as_ref(), window: request.window, shares: &request.shares }
+    }
+}
+
+/// Adds the arguments of the step and of the member's window.
+fn step_arguments(call: &mut ScriptInvocation<'_>, window: Duration, step: Option<&Step>, version: u64) {
+    let none = Limits { messages: 0, tokens: 0 };
+    let (word, limits, exempt, tokens, turn, lease) = match step {
+        Some(Step::Reserve(Reservation { turn, tokens, lease, limits, exempt })) => {
+            ("reserve", *limits, *exempt, Some(*tokens), Some(turn), ids::millis(*lease))
+        }
+        Some(Step::Settle(turn, tokens)) => ("settle", none, false, *tokens, Some(turn), 0),
+        Some(Step::Cancel(turn)) => ("cancel", none, false, None, Some(turn), 0),
+        Some(Step::Read(limits)) => ("read", *limits, false, None, None, 0),
+        None => ("merge", none, false, None, None, 0),
+    };
+    let tokens = tokens.map(|tokens| tokens.min(TOKENS_MAX).to_string()).unwrap_or_default();
+    call.arg(word)
+        .arg(ids::millis(window))
+        .arg(limits.messages)
+        .arg(limits.tokens.min(LIMIT_MAX))
+        .arg(u8::from(exempt));
+    call.arg(tokens)
+        .arg(turn.map(keys::limits::limit_turn).unwrap_or_default())
+        .arg(lease)
+        .arg(ENTRIES_MAX)
+        .arg(version);
+}
+
+/// Adds what was decided elsewhere: moment, turn, amount and lease of each entry.
+fn changed_turns(call: &mut ScriptInvocation<'_>, turns: &[(Box<str>, Option<Entry>)]) {
+    for (turn, entry) in turns {
+        match entry {
+            Some(entry) => {
+                let lease = match entry.state {
+                    EntryState::Open(lease) => lease.0.to_string(),
+                    EntryState::Estimated => "0".to_owned(),
+                    EntryState::Settled => String::new(),
+                };
+                call.arg(entry.at.0).arg(&**turn).arg(entry.tokens).arg(lease);
+            }
+            None => {
+                call.arg("").arg(&**turn).arg("-").arg("");
+            }
+        }
+    }
 }

@@ -12,10 +12,11 @@ use tokio::time::Instant;
 
 use super::reading::in_time;
 use super::shared::Shared;
-use crate::{Backend, BackendError, LimitDecision, LimitOutcome};
+use crate::{AccountsKnown, Backend, BackendError, LimitDecision, LimitOutcome};
 use domain::ids::{self, Timestamp};
-use domain::limits::member_windows::{Changes, MemberWindows};
-use domain::limits::{Decision, Member, Request, Step, member};
+use domain::limits::member_windows::{Changes, Counted, MemberWindows};
+use domain::limits::window_log::WindowLog;
+use domain::limits::{Decision, Request, Step, member};
 use domain::{keys, panic};
 use ports::{StoreStatus, Write};
 
@@ -36,8 +37,8 @@ pub struct KnownLimits {
 
 impl KnownLimits {
     /// A step was done, with this answer.
-    fn did(&mut self, request: &Request, answer: Decision) {
-        if matches!(request.step, Step::Cancel(_)) || answer == Decision::Admitted {
+    fn did(&mut self, request: &Request, answer: &Decision) {
+        if matches!(request.step, Step::Cancel(_)) || *answer == Decision::Admitted {
             self.book.did(request);
         }
     }
@@ -64,13 +65,13 @@ impl Steady {
 
 /// The backend's decision about limits, or one's own while it fails.
 pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> Decision {
-    let Some((backend, known, changes)) = shared.deciding_backend(&request.member) else {
+    let Some((backend, known)) = shared.deciding_backend(request) else {
         return shared.decide(request);
     };
     let (deadline, begun) = (shared.short.lock().deadline(), Instant::now());
     let fresh = matches!(request.step, Step::Reserve(_)) && !shared.lock().decision.book.knows(request);
     let asked = async {
-        let (answer, lost) = ask(shared, backend.as_ref(), request, known, changes).await?;
+        let (answer, lost) = ask(shared, backend.as_ref(), request, known).await?;
         if !(lost && fresh && answer == Decision::Admitted) {
             return Ok(answer);
         }
@@ -78,8 +79,8 @@ pub async fn decide_limit<B: Backend>(shared: &Shared<B>, request: &Request) -> 
         let all = shared.everything(request);
         let Step::Reserve(reservation) = &request.step else { return Ok(answer) };
         let back = Request { step: Step::Cancel(reservation.turn.clone()), ..request.clone() };
-        ask(shared, backend.as_ref(), &back, 0, Some(all)).await?;
-        ask(shared, backend.as_ref(), request, 0, None).await.map(|(answer, _)| answer)
+        ask(shared, backend.as_ref(), &back, all).await?;
+        ask(shared, backend.as_ref(), request, AccountsKnown::default()).await.map(|(answer, _)| answer)
     };
     let (failure, late) = match in_time(deadline, pin!(AssertUnwindSafe(asked).catch_unwind())).await {
         Ok(Ok(Ok(answer))) => {
@@ -103,25 +104,29 @@ async fn ask<B: Backend>(
     shared: &Shared<B>,
     backend: &B,
     request: &Request,
-    known: u64,
-    changes: Option<Changes>,
+    known: AccountsKnown,
 ) -> Result<(Decision, bool), BackendError> {
-    if let LimitOutcome::Decided(decision) = backend.decide_limit(request, known, changes.as_ref()).await? {
-        return Ok((decision.decision, shared.decided(request, known, changes.as_ref(), decision)));
+    if let LimitOutcome::Decided(decision) = backend.decide_limit(request, &known).await? {
+        return Ok((decision.decision.clone(), shared.decided(request, &known, decision)));
     }
-    tracing::debug!(member = %request.member, "the store has lost what it knew of a member; it is told again");
-    shared.lock().decision.book.lost(&request.member);
+    if let Some(member) = &request.member {
+        tracing::debug!(%member, "the store has lost what it knew of a member; it is told again");
+        shared.lock().decision.book.lost(&Counted::Member(member.clone()));
+    }
     let all = shared.everything(request);
-    match backend.decide_limit(request, 0, Some(&all)).await? {
-        LimitOutcome::Decided(decision) => Ok((decision.decision, shared.decided(request, 0, Some(&all), decision))),
+    match backend.decide_limit(request, &all).await? {
+        LimitOutcome::Decided(decision) => Ok((decision.decision.clone(), shared.decided(request, &all, decision))),
         LimitOutcome::Lost => Err(BackendError::Failed("it lost what it was just told".to_owned())),
     }
 }
 
 impl<B: Backend> Shared<B> {
-    /// All that is known about the member of a step.
-    fn everything(&self, request: &Request) -> Changes {
-        self.lock().decision.book.everything(&request.member, request.window)
+    /// All that is known about the member of a step, and what changed in its accounts.
+    fn everything(&self, request: &Request) -> AccountsKnown {
+        let book = &self.lock().decision.book;
+        let of = request.member.clone().map(Counted::Member);
+        let changes = of.map(|of| book.everything(&of, request.window));
+        AccountsKnown { version: 0, changes, shares: changes_of_shares(book, request) }
     }
 
     /// Decides by what is known here.
@@ -130,7 +135,7 @@ impl<B: Backend> Shared<B> {
         let now = self.steady.now(state.decision.ahead);
         let answer = state.decision.book.decide(now, request);
         if B::SHARED {
-            state.decision.did(request, answer);
+            state.decision.did(request, &answer);
         }
         if state.decision.book.has_changes() {
             self.dirty.notify_one();
@@ -146,39 +151,53 @@ impl<B: Backend> Shared<B> {
         answer
     }
 
-    /// The backend, the version of what it is known to have about a member, and what it does not know yet; none while it fails.
-    fn deciding_backend(&self, member: &Member) -> Option<(Arc<B>, u64, Option<Changes>)> {
+    /// The backend, and what is known about the windows of a step; none while it fails.
+    fn deciding_backend(&self, request: &Request) -> Option<(Arc<B>, AccountsKnown)> {
         let state = self.lock();
         let well = state.status == StoreStatus::Ready;
         let backend = state.backend.clone().filter(|_| well)?;
         self.take_along(&state);
         let now = self.steady.now(state.decision.ahead);
         let book = &state.decision.book;
-        Some((backend, book.version(now, member), book.changes_of(member)))
+        let of = request.member.clone().map(Counted::Member);
+        let version = of.as_ref().map_or(0, |of| book.version(now, of));
+        let changes = of.and_then(|of| book.changes_of(&of));
+        Some((backend, AccountsKnown { version, changes, shares: changes_of_shares(book, request) }))
     }
 
     /// The backend has decided, knowing these changes. True when it turned out to have lost something.
-    fn decided(&self, request: &Request, known: u64, changes: Option<&Changes>, decision: LimitDecision) -> bool {
+    fn decided(&self, request: &Request, known: &AccountsKnown, decision: LimitDecision) -> bool {
         let mut state = self.lock();
         let ours = self.steady.now(0);
         let decided = &mut state.decision;
         decided.ahead = decision.now.0.cast_signed().saturating_sub(ours.0.cast_signed());
-        if let Some(changes) = changes {
-            decided.book.kept_of(&changes.member, changes.through);
+        for changes in known.shares.iter().flatten().chain(&known.changes) {
+            decided.book.kept_of(&changes.of, changes.through);
         }
-        let lost = match decision.log {
-            Some(log) => {
+        for (share, log) in request.shares.iter().zip(decision.shares) {
+            // Entries of ended turns are joined there, so what is missing is no sign of a loss.
+            let (of, window) = (Counted::Account(share.account.clone()), share.account.window);
+            decided.book.learned(decision.now, &of, window, log, decision.micros);
+        }
+        let of = request.member.clone().map(Counted::Member);
+        let lost = match (decision.log, of) {
+            (_, None) => false,
+            (Some(log), Some(of)) => {
                 if matches!(request.step, Step::Cancel(_)) {
                     decided.book.did(request);
                 }
-                decided.book.learned(decision.now, &request.member, request.window, log, decision.version)
+                decided.book.learned(decision.now, &of, request.window, log, decision.version)
             }
-            None => {
-                decided.book.followed(decision.now, request, (known, decision.version), decision.used);
+            // What an account refused changed nothing.
+            (None, Some(_)) if matches!(&decision.decision, Decision::Refused(refusal) if refusal.account.is_some()) => {
+                false
+            }
+            (None, Some(_)) => {
+                decided.book.followed(decision.now, request, (known.version, decision.version), decision.used);
                 false
             }
         };
-        decided.did(request, decision.decision);
+        decided.did(request, &decision.decision);
         if decided.book.has_changes() {
             self.dirty.notify_one();
         }
@@ -193,8 +212,14 @@ impl<B: Backend> Shared<B> {
         if B::SHARED {
             return (book.changes(), book.last(), false);
         }
-        writes.extend(book.changed().into_iter().map(|(member, log, window)| {
-            let [_, key] = keys::limits::limit_pair(member, false);
+        writes.extend(book.changed().into_iter().map(|(of, log, window)| {
+            let key = match of {
+                Counted::Member(member) => {
+                    let [_, key] = keys::limits::limit_pair(member, false);
+                    key
+                }
+                Counted::Account(account) => keys::limits::account(account, false),
+            };
             Write::Put { key, value: member::to_json(log), ttl: Some(window) }
         }));
         (Vec::new(), book.last(), !state.decision.loaded)
@@ -207,7 +232,7 @@ impl<B: Backend> Shared<B> {
         let Some(rows) = loaded.filter(|_| !state.decision.loaded) else { return };
         state.decision.loaded = true;
         let rows = rows.into_iter().filter_map(|(key, text)| {
-            let log = member::from_json(&text);
+            let log = read_row(&key, &text);
             if log.is_none() {
                 tracing::warn!(
                     event = "store.corrupt",
@@ -215,7 +240,7 @@ impl<B: Backend> Shared<B> {
                     "the entries of a limit cannot be read; they are forgotten"
                 );
             }
-            Some((keys::limits::parse_token_limit(&key)?, log?))
+            log
         });
         let rows = rows.collect();
         state.decision.book.load(rows, LOADED_WINDOW);
@@ -226,5 +251,18 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         let now = self.steady.now(state.decision.ahead);
         state.decision.book.tidy(now);
+    }
+}
+
+/// What changed in the accounts of a step and the backend does not know yet, in order.
+fn changes_of_shares(book: &MemberWindows, request: &Request) -> Vec<Option<Changes>> {
+    request.shares.iter().map(|share| book.changes_of(&Counted::Account(share.account.clone()))).collect()
+}
+
+/// A window as an earlier life wrote it down; `None` when it cannot be read.
+fn read_row(key: &str, text: &str) -> Option<(Counted, WindowLog)> {
+    match keys::limits::parse_account(key) {
+        Some(account) => Some((Counted::Account(account), member::account_from_json(text)?)),
+        None => Some((Counted::Member(keys::limits::parse_token_limit(key)?), member::from_json(text)?)),
     }
 }

@@ -452,7 +452,7 @@ async fn limits_hold_whatever_the_backend_does_and_are_merged_back() {
         let turn = TurnId::new(Door::new("d"), number.to_string());
         let reservation = Reservation { turn, tokens: 5, lease: Duration::from_secs(9), limits, exempt: false };
         let (member, window) = (Member::new("5:7"), Duration::from_secs(600));
-        limits::Request { member, window, step: Step::Reserve(reservation) }
+        limits::Request::of_member(member, window, Step::Reserve(reservation))
     };
     for mood in [Mood::Fails, Mood::Breaks, Mood::Hangs, Mood::Panics] {
         let world = World::new(QUICK).await;

@@ -321,7 +321,9 @@ async fn commit<B: Backend>(
         backend.get(keys::PROBE).await?;
     }
     let loaded = if load {
-        Some(backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?)
+        let mut rows = backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?;
+        rows.extend(backend.scan(keys::limits::ACCOUNT_PREFIX, MEMBERS_MAX, &Steps::default()).await?);
+        Some(rows)
     } else {
         None
     };

@@ -17,7 +17,7 @@ use ports::{Keeping, Write};
 use settings::Settings;
 use store::embedded::FILE;
 use store::embedded::opener::Opener;
-use store::{Backend, BackendError, OpenError, redis};
+use store::{AccountsKnown, Backend, BackendError, OpenError, redis};
 
 const STORE: &str = "store";
 
@@ -127,8 +127,8 @@ async fn requests(store: &impl Backend) -> Result<(), BackendError> {
     }
     store.apply(vec![Write::Delete { key: keys::PROBE.to_owned() }].into()).await?;
     let limits = Limits { messages: 1, tokens: 1 };
-    let request = Request { member: Member::new("probe"), window: Duration::from_secs(1), step: Step::Read(limits) };
-    store.decide_limit(&request, 0, None).await?;
+    let request = Request::of_member(Member::new("probe"), Duration::from_secs(1), Step::Read(limits));
+    store.decide_limit(&request, &AccountsKnown::default()).await?;
     Ok(())
 }
 

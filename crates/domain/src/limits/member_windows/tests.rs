@@ -8,28 +8,33 @@ use crate::limits::{Limits, Reservation};
 const WINDOW: Duration = Duration::from_secs(60);
 const NOW: Timestamp = Timestamp(1_700_000_000_000);
 
-fn member(number: usize) -> Member {
-    Member::new(format!("5:{number}"))
+fn member(number: usize) -> Counted {
+    Counted::Member(Member::new(format!("5:{number}")))
+}
+
+fn request(who: &Counted, step: Step) -> Request {
+    let Counted::Member(member) = who else { panic!("an account") };
+    Request::of_member(member.clone(), WINDOW, step)
 }
 
 fn turn(number: usize) -> TurnId {
     TurnId::new(Door::new("d"), number.to_string())
 }
 
-fn used(who: &Member) -> Request {
+fn used(who: &Counted) -> Request {
     let limits = Limits { messages: 9, tokens: 1_000 };
-    Request { member: who.clone(), window: WINDOW, step: Step::Read(limits) }
+    request(who, Step::Read(limits))
 }
 
-fn reserve(who: &Member, number: usize) -> Request {
+fn reserve(who: &Counted, number: usize) -> Request {
     let limits = Limits { messages: 2, tokens: 1_000 };
     let lease = Duration::from_secs(5);
     let step = Step::Reserve(Reservation { turn: turn(number), tokens: 10, lease, limits, exempt: false });
-    Request { member: who.clone(), window: WINDOW, step }
+    request(who, step)
 }
 
-fn settle(who: &Member, number: usize, tokens: u64) -> Request {
-    Request { member: who.clone(), window: WINDOW, step: Step::Settle(turn(number), Some(tokens)) }
+fn settle(who: &Counted, number: usize, tokens: u64) -> Request {
+    request(who, Step::Settle(turn(number), Some(tokens)))
 }
 
 fn elsewhere(at: Timestamp, tokens: u64, number: usize) -> Entry {
@@ -111,7 +116,7 @@ fn what_has_aged_out_is_forgotten_and_the_number_is_bounded() {
 #[test]
 fn reading_leaves_no_trace() {
     let mut book = MemberWindows::default();
-    let read = Request { member: member(7), window: WINDOW, step: Step::Read(Limits { messages: 2, tokens: 10 }) };
+    let read = request(&member(7), Step::Read(Limits { messages: 2, tokens: 10 }));
     assert!(matches!(book.decide(NOW, &read), Decision::Used(used) if used.messages == 0 && used.wait.is_none()));
     assert!(book.pages.is_empty());
     book.load(vec![(member(7), WindowLog::of(vec![elsewhere(NOW, 30, 1)]))], WINDOW);

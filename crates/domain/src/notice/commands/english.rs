@@ -3,6 +3,7 @@
 use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
+use crate::limits::account::Scope;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -114,6 +115,18 @@ pub(super) const WORDS: Words = Words {
             "{who} used {messages} of {messages_max} messages and {tokens} of {tokens_max} tokens in the last {span}."
         )
     },
+    account: |scope, [used, most], span| {
+        let who = match scope {
+            Scope::Member => "You",
+            Scope::Role => "Your role",
+            Scope::Channel => "This channel",
+            Scope::Key => "This key",
+            Scope::Tool => "This tool",
+            Scope::Guild => "This server",
+        };
+        format!("{who}: {used} of {most} in the last {span}.")
+    },
+    amounts: ["messages", "tokens", "calls"],
     exempt: "These limits do not hold here: a super role is exempt.",
     accepted: |moment| format!("The next message will be accepted {moment}."),
     standing_unknown: "I cannot tell at the moment how much of the limits is used.",

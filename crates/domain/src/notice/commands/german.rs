@@ -3,6 +3,7 @@
 use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
+use crate::limits::account::Scope;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -121,6 +122,18 @@ pub(super) const WORDS: Words = Words {
             "{who} {messages} von {messages_max} Nachrichten und {tokens} von {tokens_max} Token verbraucht (Zeitfenster: {span})."
         )
     },
+    account: |scope, [used, most], span| {
+        let who = match scope {
+            Scope::Member => "Du",
+            Scope::Role => "Deine Rolle",
+            Scope::Channel => "Dieser Kanal",
+            Scope::Key => "Dieser Schlüssel",
+            Scope::Tool => "Dieses Werkzeug",
+            Scope::Guild => "Dieser Server",
+        };
+        format!("{who}: {used} von {most} (Zeitfenster: {span}).")
+    },
+    amounts: ["Nachrichten", "Token", "Aufrufe"],
     exempt: "Diese Limits gelten hier nicht: Eine Super-Rolle ist ausgenommen.",
     accepted: |moment| format!("Die nächste Nachricht wird {moment} angenommen."),
     standing_unknown: "Ich kann gerade nicht sagen, wie viel von den Limits verbraucht ist.",

@@ -3,6 +3,7 @@
 use super::many;
 use super::words::Words;
 use crate::command::CommandKind;
+use crate::limits::account::Scope;
 
 pub(super) const WORDS: Words = Words {
     describe: |kind| match kind {
@@ -121,6 +122,18 @@ pub(super) const WORDS: Words = Words {
             "{who} usado {messages} de {messages_max} mensajes y {tokens} de {tokens_max} tokens (intervalo: {span})."
         )
     },
+    account: |scope, [used, most], span| {
+        let who = match scope {
+            Scope::Member => "Tú",
+            Scope::Role => "Tu rol",
+            Scope::Channel => "Este canal",
+            Scope::Key => "Esta clave",
+            Scope::Tool => "Esta herramienta",
+            Scope::Guild => "Este servidor",
+        };
+        format!("{who}: {used} de {most} (intervalo: {span}).")
+    },
+    amounts: ["mensajes", "tokens", "llamadas"],
     exempt: "Estos límites no rigen aquí: un superrol está exento.",
     accepted: |moment| format!("El próximo mensaje se aceptará {moment}."),
     standing_unknown: "En este momento no puedo decir cuánto de los límites se ha usado.",

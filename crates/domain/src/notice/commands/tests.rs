@@ -6,7 +6,8 @@ use crate::gate::allowance::Allowance;
 use crate::gate::{Clicker, Gate, GateId};
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
 use crate::ledger::{self, Sums};
-use crate::limits::Standing;
+use crate::limits::account::Scope;
+use crate::limits::{AccountStanding, Cost, Standing};
 use crate::tool::server::ServerStatus;
 use crate::tool::server::ToolServer;
 
@@ -88,18 +89,27 @@ fn a_choice_whose_row_is_gone_is_said() {
 
 #[test]
 fn usage_shows_windows_and_sums() {
+    let account = AccountStanding {
+        scope: Scope::Channel,
+        cost: Cost::Dollars,
+        used: (1_200_000, 2_500_000),
+        window: Duration::from_secs(86_400),
+        frees_at: None,
+    };
     let standing = Standing {
         messages: (3, 15),
         tokens: (1_250, 20_000),
         frees_at: Some(Timestamp(1_800_000_000_001)),
         window: Duration::from_secs(60),
         exempt: false,
+        accounts: vec![account],
     };
     let today = Tally { tokens: 1_250, messages: 3, micros: 2_100, ..Tally::default() };
     let total = Tally { tokens: 91_250, messages: 1, micros: 3_002_100, unpriced: 7, ..Tally::default() };
     let own = Usage { standing: Some(standing), sums: Sums { today, week: today, total } };
     insta::assert_snapshot!(usage(&own, None, EN), @r"
     You have used 3 of 15 messages and 1,250 of 20,000 tokens in the last 1 min.
+    This channel: $1.20 of $2.50 in the last 1 d.
     The next message will be accepted <t:1800000001:R>.
     Today: 1,250 tokens for 3 messages, $0.0021
     Seven days: 1,250 tokens for 3 messages, $0.0021
@@ -236,17 +246,26 @@ fn every_answer_fits_one_message() {
 
 #[test]
 fn every_language_says_everything_and_says_it_otherwise() {
+    let account = AccountStanding {
+        scope: Scope::Channel,
+        cost: Cost::Dollars,
+        used: (1_200_000, 2_500_000),
+        window: Duration::from_secs(86_400),
+        frees_at: None,
+    };
     let standing = Standing {
         messages: (3, 15),
         tokens: (1_250, 20_000),
         frees_at: Some(Timestamp(1_800_000_000_001)),
         window: Duration::from_secs(60),
         exempt: false,
+        accounts: vec![account],
     };
     let total = Tally { tokens: 1_091_250, messages: 1, micros: 1_003_002_100, unpriced: 7, ..Tally::default() };
     let own = Usage { standing: Some(standing), sums: Sums { total, ..Sums::default() } };
     insta::assert_snapshot!(usage(&own, None, Locale::German), @r"
     Du hast 3 von 15 Nachrichten und 1.250 von 20.000 Token verbraucht (Zeitfenster: 1 min).
+    Dieser Kanal: $1,20 von $2,50 (Zeitfenster: 1 d).
     Die nächste Nachricht wird <t:1800000001:R> angenommen.
     Heute: nichts
     Sieben Tage: nichts
@@ -255,6 +274,7 @@ fn every_language_says_everything_and_says_it_otherwise() {
     let spanish = usage(&own, Some("<@8>"), Locale::Spanish).replace('\u{202f}', "_");
     insta::assert_snapshot!(spanish, @r"
     <@8> ha usado 3 de 15 mensajes y 1_250 de 20_000 tokens (intervalo: 1 min).
+    Este canal: $1,20 de $2,50 (intervalo: 1 d).
     El próximo mensaje se aceptará <t:1800000001:R>.
     Hoy: nada
     Siete días: nada

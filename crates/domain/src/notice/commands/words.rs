@@ -1,6 +1,7 @@
 //! The sentences that each language needs for answers to commands.
 
 use crate::command::CommandKind;
+use crate::limits::account::Scope;
 
 /// All sentences in one language. A sentence with values is a function of them.
 pub(super) struct Words {
@@ -76,6 +77,10 @@ pub(super) struct Words {
 
     /// The member, `None` for the caller; messages and tokens, each with their limit; the length of the window.
     pub(super) window: fn(Option<&str>, [&str; 2], [&str; 2], &str) -> String,
+    /// The scope of an account, how much is used and allowed with its unit, the length of its window.
+    pub(super) account: fn(Scope, [&str; 2], &str) -> String,
+    /// So many messages; so many tokens; so many calls.
+    pub(super) amounts: [&'static str; 3],
     pub(super) exempt: &'static str,
     pub(super) accepted: fn(&str) -> String,
     pub(super) standing_unknown: &'static str,

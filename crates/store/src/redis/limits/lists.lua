@@ -226,7 +226,7 @@ local function replace(entry)
   redis.call('LSET', KEYS[2], place, write_tokens(entry))
 end
 
-local word, tier, wait, basis = 'done', '', 0, ''
+local word, tier, wait, basis, blocked = 'done', '', 0, '', nil
 local entry = by_turn[turn]
 if step == 'reserve' and entry then
   word = 'admitted'
@@ -236,16 +236,18 @@ elseif step == 'reserve' then
     -- An estimate counts as just over half of the limit at most.
     wanted = math.min(wanted, math.floor(allowed_tokens / 2) + 1, allowed_tokens)
     tier, wait, basis = refusal(wanted)
+    if not tier then blocked, wait, basis = blocking_share() end
   else
     tier = nil
   end
-  if tier then
+  if tier or blocked then
     word = 'refused'
   else
     word, tier, wait, basis = 'admitted', '', 0, ''
     entry = { at = now, tokens = wanted, turn = turn, spent = true, message = true, lease = now + lease }
     add(entry)
     append(entry)
+    reserve_shares()
     must = false
   end
 elseif step == 'settle' and entry and entry.lease and entry.lease > 0 then
@@ -308,4 +310,4 @@ end
 
 local many, much = used()
 local messages, spent = lists()
-return { word, now, tier or '', wait, basis or '', version, many, much, 1, messages, spent }
+return finish({ word, now, tier or '', wait or 0, basis or '', version, many, much, 1, messages, spent }, blocked)

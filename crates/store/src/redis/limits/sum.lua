@@ -13,7 +13,7 @@ if type(found[1]) == 'string' then
   end
 end
 local version = sum and sum[1] or 0
-if known_version > version then return { 'lost', now, '', 0, '', 0, 0, 0, 0, {}, {} } end
+if known_version > version then return finish({ 'lost', now, '', 0, '', 0, 0, 0, 0, {}, {} }) end
 
 -- Whatever comes later has a greater version, also on a server that lost the one before.
 local function next_version()
@@ -58,8 +58,8 @@ local function by_sum()
       if not entry.lease then settled = settled - entry.tokens end
     end)
   end
-  local function answer(word, tier, wait, basis)
-    return { word, now, tier or '', wait or 0, basis or '', version, messages, used, 0, {}, {} }
+  local function answer(word, tier, wait, basis, blocked)
+    return finish({ word, now, tier or '', wait or 0, basis or '', version, messages, used, 0, {}, {} }, blocked)
   end
   local function refusal(wanted)
     local allowed = math.min(allowed_messages, most)
@@ -95,6 +95,8 @@ local function by_sum()
       wanted = math.min(wanted, math.floor(allowed_tokens / 2) + 1, allowed_tokens)
       local tier, wait, basis = refusal(wanted)
       if tier then return answer('refused', tier, wait, basis) end
+      local blocked, how_long, rests_on = blocking_share()
+      if blocked then return answer('refused', '', how_long, rests_on, blocked) end
     end
     if messages >= most then return nil end
     if #aged > 0 then
@@ -118,6 +120,7 @@ local function by_sum()
     open[place] = as_tokens
     sum = { version, messages, used, settled, first, oldest, now, as_tokens, open }
     redis.call('HSET', KEYS[3], 't' .. turn, place, 'sum', cmsgpack.pack(sum))
+    reserve_shares()
     return answer('admitted')
   end
   if not place or not open[place] then return answer('done') end

@@ -1,0 +1,109 @@
+//! `[[rate_limiter.limits]]`: limits in accounts of their own.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::read;
+use domain::limits::Cost;
+use domain::limits::account::{SHARES_MAX, Scope};
+use domain::limits::budget::Budget;
+
+/// Seconds of the longest window: 31 days.
+const LONGEST_WINDOW: u64 = 31 * 24 * 60 * 60;
+
+/// One `[[rate_limiter.limits]]`: at least one of messages, tokens, dollars and calls.
+#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetRow {
+    /// Whose use is summed up.
+    #[serde(deserialize_with = "read::word")]
+    pub scope: Scope,
+    /// Length of the sliding window, from a second to 31 days.
+    #[serde(deserialize_with = "read::some_duration")]
+    pub per: Duration,
+    /// Answered messages within the window.
+    #[serde(default)]
+    pub messages: Option<u64>,
+    /// Model tokens within the window.
+    #[serde(default)]
+    pub tokens: Option<u64>,
+    /// Dollars within the window, by the prices of model rows.
+    #[serde(default)]
+    pub dollars: Option<f64>,
+    /// Calls of tools within the window.
+    #[serde(default)]
+    pub calls: Option<u64>,
+    /// Roles of the caller, one of which is needed; for the scope role, the roles that have an account.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub roles: Vec<String>,
+    /// Channels, with their threads.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub channels: Vec<String>,
+    /// Names of keys of programs.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub keys: Vec<String>,
+    /// Names of tools, or patterns; only with calls.
+    #[serde(default, deserialize_with = "read::texts")]
+    pub tools: Vec<String>,
+}
+
+impl BudgetRow {
+    /// The limit of each cost that is set.
+    fn costs(&self) -> impl Iterator<Item = (Cost, u64)> {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the cast saturates, also below zero"
+        )]
+        let micros = self.dollars.map(|dollars| (dollars * 1e6).round() as u64);
+        let all = [
+            (Cost::Messages, self.messages),
+            (Cost::Tokens, self.tokens),
+            (Cost::Dollars, micros),
+            (Cost::Calls, self.calls),
+        ];
+        all.into_iter().filter_map(|(cost, limit)| Some((cost, limit?)))
+    }
+
+    /// One budget for each cost.
+    pub fn budgets(&self) -> impl Iterator<Item = Budget> {
+        self.costs().map(|(cost, limit)| {
+            let Self { scope, per: window, roles, channels, keys, tools, .. } = self.clone();
+            Budget { scope, cost, limit, window, roles, channels, keys, tools }
+        })
+    }
+
+    /// What is wrong with the row, as words with their fix.
+    fn mistake(&self) -> Option<&'static str> {
+        let accounts = self.costs().count();
+        let seconds = self.per.as_secs();
+        let of_turns = self.costs().any(|(cost, _)| cost != Cost::Calls);
+        match self.scope {
+            _ if accounts == 0 => Some("sets no limit; set messages, tokens, dollars or calls"),
+            _ if self.dollars.is_some_and(|dollars| !(0.0..=1e6).contains(&dollars)) => {
+                Some("dollars must be from 0 to 1000000")
+            }
+            _ if self.per.subsec_nanos() != 0 || !(1..=LONGEST_WINDOW).contains(&seconds) => {
+                Some("per must be whole seconds, from 1s to 31d")
+            }
+            Scope::Role if self.roles.is_empty() => Some("the scope role needs roles"),
+            Scope::Tool if of_turns => Some("the scope tool counts calls alone; set only calls"),
+            _ if of_turns && !self.tools.is_empty() => Some("tools filter calls alone; set only calls"),
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with the rows, as a sentence with its fix.
+#[must_use]
+pub fn mistake(rows: &[BudgetRow]) -> Option<String> {
+    let accounts = |row: &BudgetRow| row.costs().count() * if row.scope == Scope::Role { row.roles.len() } else { 1 };
+    if rows.iter().map(accounts).sum::<usize>() > SHARES_MAX {
+        return Some(format!(
+            "name more than {SHARES_MAX} accounts; each cost of a row is one, of the scope role each role"
+        ));
+    }
+    let found = (1..).zip(rows).find_map(|(number, row)| Some((number, row.mistake()?)));
+    found.map(|(number, mistake)| format!("row {number} {mistake}"))
+}
