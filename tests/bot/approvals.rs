@@ -171,7 +171,7 @@ fn an_undecided_call_counts_as_denied() {
         let world = asking(&[("STAFFAI_GATES__EXPIRY", "1s")]).await;
         let (said, asked) = world.roll().await;
         assert!(world.words_to(said).await.contains("nobody answered in time"));
-        world.settles(&asked, "Nobody decided in time").await;
+        world.settles(&asked, "expired without a decision").await;
         let late = Interact::Component(asked.id, buttons(&asked)[0].1.clone(), Vec::new());
         let press = world.service.interacts(world.member("Ada"), asked.channel, late).unwrap();
         assert!(world.hears_back(press).await.contains("nothing to decide"));
@@ -250,7 +250,7 @@ fn an_allowance_for_an_hour_asks_no_second_time_for_the_same_call() {
         assert_eq!(buttons(&world.asks("random").await).len(), 3);
         world.says("Ben", "general", "@staffai roll for me");
         assert!(world.asks("general").await.content.contains(&world.member("Ben").to_string()));
-        assert!(world.tells("Ada", "approvals", &[("withdraw", 3, &id)]).await.contains("is taken back"));
+        assert!(world.tells("Ada", "approvals", &[("withdraw", 3, &id)]).await.contains("is withdrawn"));
         let asked = world.spoken(world.channel("general")).len();
         let third = world.says("Ada", "general", "@staffai roll a third time");
         world.until("a question", || (world.spoken(third.channel).len() > asked).then_some(())).await;
@@ -328,8 +328,8 @@ fn who_wishes_to_be_forgotten_is_asked_nothing_more() {
         let world = asking(&[]).await;
         let (said, asked) = world.roll().await;
         world.tells("Ada", "forget", &[]).await;
-        assert!(world.words_to(said).await.contains("waited for a yes"));
-        world.settles(&asked, "no longer asked").await;
+        assert!(world.words_to(said).await.contains("waiting for an approval"));
+        world.settles(&asked, "request was withdrawn").await;
         assert!(!world.again(&asked).content.contains("2d6"), "what was asked is not shown any more");
         let late = Interact::Component(asked.id, buttons(&asked)[0].1.clone(), Vec::new());
         let press = world.service.interacts(world.member("Ada"), asked.channel, late).unwrap();

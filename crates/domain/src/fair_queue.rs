@@ -126,7 +126,7 @@ mod tests {
             queue.push(name.as_str(), "more");
             served.extend(queue.pop());
         }
-        let at = served.iter().position(|what| *what == "a2").expect("it came");
+        let at = served.iter().position(|what| *what == "a2").expect("the entry was served");
         assert!(at < usize::try_from(BY_AGE).unwrap(), "{at}");
     }
 }

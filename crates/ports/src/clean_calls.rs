@@ -1,33 +1,34 @@
-//! Models that tools have asked on behalf of a turn.
+//! Model calls that tools make for a turn.
 
 use async_trait::async_trait;
 
 use domain::model::Row;
 use domain::tool::OnBehalf;
 
-/// Models that a call of a tool has asked as a part of its turn: within the turn's rights, limits and deadline, and on its account.
+/// Model calls as part of a tool call: within the turn's rights, limits and deadline, and charged to its account.
 #[async_trait]
 pub trait CleanCalls: Send + Sync {
-    /// The rows that may be asked for whoever asked, the default one first.
+    /// Returns the rows that may be asked for this caller, the default first.
     ///
     /// # Errors
-    /// Why they are not known, in words for the model that called.
+    /// The reason why they are unknown, as text for the calling model.
     async fn rows(&self, asked: &OnBehalf) -> Result<Vec<Row>, String>;
 
-    /// What a model answers that knows nothing but this question. Dropping the future ends it; what it took by then is counted.
+    /// Returns a model's answer to this question, without any other context. Dropping the future cancels the call;
+    /// tokens used by then are charged.
     ///
     /// # Errors
-    /// Why there is no answer, in words for the model that called.
+    /// The reason why there is no answer, as text for the calling model.
     async fn ask(&self, asked: &OnBehalf, question: CleanQuestion) -> Result<String, String>;
 }
 
 /// A question without the conversation that led to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CleanQuestion {
-    /// The key of the row that is asked; no other answers in its place.
+    /// The key of the row; no fallback is used.
     pub row: String,
-    /// All that the model is told.
+    /// The complete text for the model.
     pub text: String,
-    /// The names of the tools that it may call; empty offers none.
+    /// The names of the tools that it may call.
     pub tools: Vec<String>,
 }

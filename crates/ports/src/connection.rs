@@ -1,4 +1,4 @@
-//! What a connection to a door brings, how it ends, and what is needed to take it up again.
+//! Connections to a door: events, ends, and the state needed to resume.
 
 use std::time::Duration;
 
@@ -7,106 +7,107 @@ use serde::{Deserialize, Serialize};
 use domain::ids::{Place, Timestamp};
 use domain::incoming::Incoming;
 
-/// One shard of all.
+/// One shard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Shard {
-    /// Its number, from zero.
+    /// Its index, from zero.
     pub number: u32,
-    /// How many there are.
+    /// The number of shards.
     pub total: u32,
 }
 
-/// What the platform advises for connecting.
+/// The platform's advice for connecting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Advice {
-    /// How many shards to run.
+    /// The number of shards to run.
     pub shards: u32,
-    /// How many shards may identify at once, every five seconds.
+    /// The number of shards that may identify at once, every five seconds.
     pub max_concurrency: u32,
-    /// How many identifies are left until the reset.
+    /// The number of identifies left until the reset.
     pub remaining: u32,
-    /// When the budget of identifies starts anew.
+    /// The time until the identify budget resets.
     pub reset_after: Duration,
 }
 
-/// A session that can be resumed: by a restarted shard, or by a restarted process.
+/// A session that a restarted shard or process can resume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Session {
     /// The platform's session id.
     pub id: String,
-    /// The last event that is safely taken.
+    /// The last event that was durably accepted.
     pub sequence: u64,
-    /// Where to resume; none means the usual address.
+    /// The address for resuming. `None`: the default address.
     pub resume_url: Option<String>,
-    /// The service that the session is with, as the door's configuration names it. Sessions are resumed nowhere else; without it, which
-    /// is so in records of earlier versions, at the usual address alone.
+    /// The service of the session, as named in the door's configuration. A session is resumed only there; without it,
+    /// as in records of earlier versions, only at the default address.
     #[serde(default)]
     pub service: Option<String>,
-    /// How many shards there were: a session of another number of shards is worthless.
+    /// The number of shards at that time. A session with another number cannot be resumed.
     pub total: u32,
 }
 
-/// Why the platform could not be asked.
+/// The error of a request for connection advice.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// It refuses us for good; the text says why and where to mend it.
+    /// Permanent refusal; the text states the reason and the fix.
     #[error("{0}")]
     Refused(String),
-    /// It may work later.
+    /// Temporary failure.
     #[error("{0}")]
     Unreachable(String),
 }
 
-/// What a connection brings.
+/// An event of a connection.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StreamEvent {
-    /// A fresh session began.
+    /// A new session began.
     Ready(Session),
-    /// The old session goes on; everything missed has been or will be replayed.
+    /// The old session continues; all missed events have been or will be replayed.
     Resumed,
-    /// Something that may be for us.
+    /// An event that may concern the bot.
     Incoming {
-        /// Its place in the session's order.
+        /// Its sequence number in the session.
         sequence: u64,
-        /// What happened.
+        /// The event.
         incoming: Box<Incoming>,
     },
-    /// Events up to this one were not for us.
+    /// Events up to this one did not concern the bot.
     Passed {
-        /// The last of them.
+        /// The last sequence number among them.
         sequence: u64,
     },
-    /// The places of one community and the newest message in each, sent after a fresh session began.
+    /// The places of one community with their newest messages, sent after a new session began.
     Places {
-        /// Its place in the session's order.
+        /// Its sequence number in the session.
         sequence: u64,
         /// The community.
         guild: String,
-        /// Its places, each with the moment of its newest message as far as the platform says; that may lag behind.
+        /// Its places, each with the time of its newest message, as far as the platform reports it; that may lag
+        /// behind.
         newest: Vec<(Place, Timestamp)>,
     },
-    /// What we may do in one place, or in any place of the platform, may have changed.
+    /// The bot's permissions in this place, or in any place of the platform, may have changed.
     AccessChanged(Option<Place>),
     /// The connection ended.
     Closed(Closed),
 }
 
-/// How a connection ended.
+/// The end of a connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Closed {
-    /// Why, for the log.
+    /// The reason, for the log.
     pub reason: String,
-    /// What may follow.
+    /// The permitted next step.
     pub next: AfterClose,
 }
 
-/// What may follow a closed connection.
+/// The step permitted after a closed connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AfterClose {
     /// Resume the session.
     Resume,
     /// Begin a new session.
     Identify,
-    /// Nothing: the platform refuses us for good.
+    /// None: the platform refuses permanently.
     Fatal,
 }

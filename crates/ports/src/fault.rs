@@ -1,34 +1,34 @@
-//! Failure that is injected on purpose, and what it takes the place of.
+//! Fault injection.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use super::Faults;
 
-/// An injected failure.
+/// An injected fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Panic in the handler.
     Panic,
     /// Return an error from the handler.
     Error,
-    /// Never come back from the handler.
+    /// Block the handler forever.
     Hang,
-    /// Take so long in the handler, and go on.
+    /// Delay the handler by this time, then continue.
     Delay(Duration),
 }
 
-/// What an actor is about to handle.
+/// The input that an actor is about to handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Input {
-    /// A message of another actor; its subject, if it is sent again after it was lost.
+    /// A message of another actor, with its subject if it is resent after a loss.
     Message(Option<Subject>),
     /// An event of the actor's own timers and tasks.
     Event(Origin),
 }
 
 impl Input {
-    /// What it is about, if it comes again after it was lost.
+    /// Returns the subject, if the input is resent after a loss.
     #[must_use]
     pub const fn subject(self) -> Option<Subject> {
         match self {
@@ -37,7 +37,8 @@ impl Input {
         }
     }
 
-    /// Whether somebody outside of the actor decides what it holds: an actor that fails at it may be well.
+    /// True if the content comes from outside the actor: a failure then does not show that the actor itself is
+    /// broken.
     #[must_use]
     pub const fn is_outside(self) -> bool {
         match self {
@@ -46,7 +47,7 @@ impl Input {
         }
     }
 
-    /// The word in logs.
+    /// Returns the word used in logs.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -56,21 +57,21 @@ impl Input {
     }
 }
 
-/// Where an event comes from.
+/// The origin of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
-    /// The actor itself: a timer, the end of a task.
+    /// The actor itself: a timer, or the end of a task.
     Own,
-    /// The wire of a platform; its subject, if it is read again after it was lost.
+    /// A platform's wire, with its subject if it is read again after a loss.
     Outside(Option<Subject>),
 }
 
-/// What a message is about, as a hash: the same for each message that is sent again after it was lost.
+/// The subject of a message, as a hash: the same each time it is resent after a loss.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Subject(u64);
 
 impl Subject {
-    /// The subject with this name.
+    /// Returns the subject with this name.
     #[must_use]
     pub fn of(name: &(impl Hash + ?Sized)) -> Self {
         let mut hasher = DefaultHasher::new();
@@ -79,7 +80,7 @@ impl Subject {
     }
 }
 
-/// No failure at all.
+/// An implementation without faults.
 pub struct NoFaults;
 
 impl Faults for NoFaults {

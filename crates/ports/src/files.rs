@@ -1,27 +1,27 @@
-//! Why there is no file, or no picture.
+//! Errors of downloads and renderings.
 
 use async_trait::async_trait;
 
 use super::Attachments;
 
-/// Why a file cannot be had.
+/// The error of a download.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FetchError {
-    /// The address is none of the door's own.
+    /// The address does not belong to the door.
     #[error("the address is not one of the door's own")]
     Foreign,
-    /// The file is longer than asked for.
+    /// The file exceeds the requested size.
     #[error("the file is longer than it was said to be")]
     TooLong,
-    /// The server answered with another status than success; redirects count as such.
+    /// The server answered with this status, redirects included.
     #[error("the server answered with status {0}")]
     Gone(u16),
-    /// No connection, or it broke, or it took too long.
+    /// The connection failed, broke or timed out.
     #[error("{0}")]
     Lost(String),
 }
 
-/// A door that takes no files.
+/// A door without files.
 pub struct NoFiles;
 
 #[async_trait]
@@ -31,19 +31,19 @@ impl Attachments for NoFiles {
     }
 }
 
-/// Why there is no picture.
+/// The error of a rendering.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotDrawn {
-    /// It cannot be drawn, for this reason.
+    /// It cannot be rendered, for this reason.
     #[error("{0}")]
     Unable(String),
-    /// It took too long, or others took all the time.
+    /// It timed out, or waited too long for others.
     #[error("it took too long")]
     Late,
 }
 
 impl NotDrawn {
-    /// The label in logs, which quotes nothing.
+    /// Returns the log label, without any content.
     #[must_use]
     pub const fn label(&self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What is in force at this moment, for doors that ask and for operators who change it.
+//! The current configuration, as read by doors and changed by operators.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,63 +12,64 @@ use domain::overview::Usage;
 use domain::tool::usable::UsableTool;
 use domain::webhook::Webhook;
 
-/// The keys that open doors for programs. Each call returns at once.
+/// The API keys of programs. Each call returns immediately.
 pub trait Keys: Send + Sync {
-    /// None was ever set or made: this machine alone may ask.
+    /// True if no key was ever configured or created, so only this machine may connect.
     fn are_unused(&self) -> bool;
 
-    /// The key that somebody presents, while it is in force.
+    /// Returns the presented key if it is valid.
     fn holder(&self, presented: &str) -> Option<Arc<ApiKey>>;
 
-    /// True while this key is in force and opens what it opened when it was presented.
+    /// True while this key is valid and its rights are unchanged.
     fn still_opens(&self, key: &ApiKey) -> bool;
 }
 
-/// The webhooks that are configured at this moment.
+/// The currently configured webhooks.
 pub trait Webhooks: Send + Sync {
-    /// The webhook of this name; a reload replaces it.
+    /// Returns the webhook with this name; a reload replaces it.
     fn webhook(&self, name: &str) -> Option<Arc<Webhook>>;
 }
 
-/// The models that are configured at this moment.
+/// The currently configured models.
 pub trait ModelsInForce: Send + Sync {
-    /// The models; a reload replaces them.
+    /// Returns the models; a reload replaces them.
     fn models(&self) -> Arc<dyn Models>;
 }
 
-/// What members used, and how they stand against their limits.
+/// Members' usage and limits.
 #[async_trait]
 pub trait UsageOf: Send + Sync {
-    /// What this person used where they speak in this place. Within a few seconds; without a standing when nobody could be asked.
+    /// Returns this person's usage in this place, within a few seconds. Without limits if the limiter did not
+    /// respond.
     async fn usage(&self, person: &Person, place: &Place) -> Usage;
 }
 
-/// The tools that there are.
+/// The available tools.
 #[async_trait]
 pub trait ToolsOf: Send + Sync {
-    /// The tools that may be used for this person where they speak in this place, as a turn of theirs would be decided, by name. In
-    /// the first moment of a process the stored lists of its servers are waited for.
+    /// Returns the tools that this person may use in this place, by name, with the same decision as in a turn. In the
+    /// first moments of a process, this waits for the stored lists of its servers.
     async fn tools(&self, person: &Person, place: &Place) -> Vec<UsableTool>;
 }
 
-/// What programs and operators see, and operators change, of the running program.
+/// The view of the running program for programs and operators, and changes by operators.
 #[async_trait]
 pub trait Console: Send + Sync {
-    /// The names of the profiles of prompts that messages may ask for.
+    /// Returns the names of the selectable prompt profiles.
     fn profiles(&self) -> Vec<String>;
 
-    /// Changes one thing about a model row. It is kept, and in force within seconds.
+    /// Changes one property of a model row. The change is stored, and takes effect within seconds.
     ///
     /// # Errors
-    /// Why it was not changed.
+    /// The reason why nothing changed.
     async fn change_row(&self, row: &str, change: RowChange) -> Result<(), String>;
 }
 
-/// One thing about a model row.
+/// One property of a model row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RowChange {
-    /// Whether it is offered tools.
+    /// True to offer tools.
     Tools(bool),
-    /// How long a call of it may take, at least a second.
+    /// The timeout of its calls, at least one second.
     Timeout(Duration),
 }

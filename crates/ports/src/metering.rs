@@ -1,4 +1,4 @@
-//! Work of models beside turns, within the limits of who asks.
+//! Model use outside of turns, within the limits of the caller.
 
 use std::time::Duration;
 
@@ -6,27 +6,27 @@ use super::ModelError;
 use domain::embedding::EmbeddingRequest;
 use domain::ids::{MessageId, Person};
 
-/// Somebody wants vectors.
+/// A request for embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EmbeddingAsk {
-    /// Who asks.
+    /// The caller.
     pub person: Person,
-    /// The name of this request in their window.
+    /// The id of this request in the caller's limit window.
     pub message: MessageId,
-    /// The row whose embedding model makes them.
+    /// The row whose embedding model is used.
     pub row: String,
-    /// What is to be made into vectors.
+    /// The inputs.
     pub request: EmbeddingRequest,
 }
 
-/// Why there are no vectors.
+/// The reason why there are no embeddings.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum NotEmbedded {
-    /// Who asks is over a limit, for this long; none when the limit allows nothing at all.
+    /// The caller is over a limit, for this long. `None`: the limit never allows it.
     OverLimit(Option<Duration>),
-    /// The limits or the permits could not be asked, or all permits are taken.
+    /// Limits or permits could not be checked, or all permits are taken.
     NotCounted,
-    /// So many vectors are too much; at most this many would not be.
+    /// The vectors requested exceed the bound; this many would be allowed.
     TooMany(usize),
     /// The model failed.
     Model(ModelError),

@@ -1,32 +1,33 @@
-//! How completions fail.
+//! Errors of completions.
 
 use std::time::Duration;
 
 pub use domain::ending::ModelErrorKind;
 
-/// Why a completion failed.
+/// The error of a completion.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{kind:?}: {safe_message}")]
 pub struct ModelError {
-    /// What kind of failure it was.
+    /// The kind of error.
     pub kind: ModelErrorKind,
-    /// What happened, for an operator at a terminal; never a secret, capped. A provider's own words may quote the request.
+    /// The description for an operator at a terminal; capped, without secrets. A provider's text in it may quote the
+    /// request.
     pub message: String,
-    /// The same for the log and the pages: without a provider's own words.
+    /// The description for the log and the pages, without the provider's text.
     pub safe_message: String,
-    /// How long the provider asked us to wait.
+    /// The delay that the provider requested.
     pub retry_after: Option<Duration>,
 }
 
 impl ModelError {
-    /// A failure in our own words.
+    /// Creates an error without a provider's text.
     #[must_use]
     pub fn new(kind: ModelErrorKind, message: impl Into<String>) -> Self {
         let message = message.into();
         Self { kind, safe_message: message.clone(), message, retry_after: None }
     }
 
-    /// What the log shows only when it may show content; none when the gist says it all.
+    /// Returns the text that the log may show only if it may show content. `None` if the safe message is complete.
     #[must_use]
     pub fn quoted(&self) -> Option<&str> {
         (self.message != self.safe_message).then_some(&*self.message)

@@ -1,4 +1,4 @@
-//! What a door can be asked to do, and what it answers.
+//! Requests to a door, and its replies.
 
 use std::time::Duration;
 
@@ -14,137 +14,137 @@ use domain::restriction::{Appointment, Member};
 /// One request to a door.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PostRequest {
-    /// Posts a message. The same nonce within some minutes gives the first message back instead of a second one.
+    /// Posts a message. Idempotent: the same nonce within some minutes returns the first message.
     Create {
-        /// Where.
+        /// The place.
         place: Place,
-        /// What it carries.
+        /// The content.
         piece: Piece,
-        /// The message that it replies to; if that is gone, the post still goes out.
+        /// The message that it replies to. If that was deleted, the post is sent without it.
         reply_to: Option<MessageId>,
-        /// At most 25 characters.
+        /// The nonce, at most 25 characters.
         nonce: String,
     },
-    /// Replaces everything that one of our messages carries.
+    /// Replaces the whole content of one of the bot's messages.
     Edit {
-        /// Where.
+        /// The place.
         place: Place,
-        /// Which.
+        /// The message.
         message: MessageId,
-        /// What it carries from then on.
+        /// The new content.
         piece: Piece,
     },
-    /// Removes one of our messages.
+    /// Deletes one of the bot's messages.
     Delete {
-        /// Where.
+        /// The place.
         place: Place,
-        /// Which.
+        /// The message.
         message: MessageId,
     },
-    /// Shows that we are typing, for about ten seconds.
+    /// Shows the typing indicator, for about ten seconds.
     Typing {
-        /// Where.
+        /// The place.
         place: Place,
     },
-    /// Reacts to a message. Repeating it changes nothing.
+    /// Adds a reaction to a message. Idempotent.
     React {
-        /// Where.
+        /// The place.
         place: Place,
-        /// To which message.
+        /// The message.
         message: MessageId,
         /// One emoji, or `name:id` of a community's own.
         emoji: String,
     },
     /// Reads messages of one place, oldest first.
     History {
-        /// Where.
+        /// The place.
         place: Place,
-        /// Which of them.
+        /// The range.
         range: HistoryRange,
-        /// At most 100.
+        /// Maximum number of messages, up to 100.
         limit: u8,
     },
     /// Reads one message.
     Fetch {
-        /// Where.
+        /// The place.
         place: Place,
-        /// Which.
+        /// The message.
         message: MessageId,
     },
-    /// Reads what the beginning of a session has of a community, for [`ShardedSource::complete`](super::ShardedSource::complete).
+    /// Reads the data about a community that a new session would deliver, for
+    /// [`ShardedSource::complete`](super::ShardedSource::complete).
     FetchGuild {
         /// The community.
         community: String,
-        /// What of it; [`GuildField::Itself`] comes before the others.
+        /// The part; [`GuildField::Itself`] must be read before the others.
         aspect: GuildField,
     },
-    /// Offers these commands to members and no others. Nothing is changed where they are offered already.
+    /// Registers exactly these commands. No effect if they are registered already.
     RegisterCommands(Vec<Spec>),
-    /// Says, to whoever ran a command alone, that its answer will come. Answered by [`PostResult::Already`] when somebody has
-    /// said so before.
+    /// Tells the caller of a command, privately, that its answer will follow. The reply is [`PostResult::Already`] if
+    /// it was deferred before.
     Defer(Callback),
-    /// Answers a command, to whoever ran it alone, in the place of what [`PostRequest::Defer`] said. Repeating it changes
-    /// nothing.
+    /// Answers a command privately, in place of [`PostRequest::Defer`]. Idempotent.
     Respond {
-        /// The command.
+        /// The means to answer.
         to: Callback,
         /// The answer.
         piece: Piece,
     },
-    /// Offers choices to somebody who is typing a command.
+    /// Offers completions while a member types a command.
     Suggest {
-        /// What is typed.
+        /// The means to answer.
         to: Callback,
-        /// The choices, the best first.
+        /// The completions, best first.
         choices: Vec<Choice>,
     },
-    /// Reads the roles of somebody. Answered by [`PostResult::Absent`] when they are not there any more.
+    /// Reads a member's roles. The reply is [`PostResult::Absent`] if the member left.
     Roles(Member),
-    /// Gives a role to somebody, who may hold it already.
+    /// Gives a role to a member. Idempotent.
     AddRole(Appointment),
-    /// Takes a role from somebody, who need not hold it.
+    /// Removes a role from a member. Idempotent.
     RemoveRole(Appointment),
 }
 
-/// Which messages of a place are read.
+/// A range of messages in a place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum HistoryRange {
-    /// The newest.
+    /// The newest messages.
     Newest,
-    /// The oldest of those after this one.
+    /// The oldest messages after this one.
     After(MessageId),
-    /// The newest of those before this one.
+    /// The newest messages before this one.
     Before(MessageId),
 }
 
-/// What can be read about a community.
+/// A part of the data about a community.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum GuildField {
-    /// Its language, and what its roles may do.
+    /// Its language, and the permissions of its roles.
     Itself,
-    /// What each of its places changes of that.
+    /// The permission overrides of its places.
     Places,
-    /// Its threads, and the place that each belongs to.
+    /// Its threads, with the place of each.
     Threads,
-    /// What we are there.
+    /// The bot's own membership.
     Ourselves,
 }
 
-/// The answer to a request, and what the platform said of its limits.
+/// The reply to a request, with the platform's rate limit.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PostReply {
-    /// What came back.
+    /// The result.
     pub result: PostResult,
-    /// The rate-limit bucket of the response's headers; none without them.
+    /// The rate-limit bucket of the response headers, if present.
     pub bucket: Option<Bucket>,
 }
 
-/// What came back.
+/// The result of a request.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PostResult {
-    /// Nothing but success.
+    /// Success, without data.
     Done,
-    /// It was done before; nothing was done now.
+    /// It was done before; no effect now.
     Already,
     /// The posted or edited message.
     Message(MessageId),
@@ -152,50 +152,51 @@ pub enum PostResult {
     Messages(Vec<Posted>),
     /// Ids of roles.
     Roles(Vec<String>),
-    /// The person, or the whole community, is not there any more.
+    /// The person left, or the community no longer exists.
     Absent,
 }
 
 /// A rate-limit bucket of the platform.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Bucket {
-    /// The platform's name for it: requests of the same place with the same name share what is left. None where the platform has none.
+    /// The platform's id of the bucket: requests of the same place with the same id share it. `None` if the platform
+    /// has no id.
     pub id: Option<String>,
-    /// Requests left in it.
+    /// The remaining requests.
     pub remaining: u32,
-    /// Time until it is full again.
+    /// The time until it is full again.
     pub reset_after: Duration,
 }
 
-/// Why a request failed.
+/// The error of a request.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PostError {
-    /// Too many requests. Nothing was done.
+    /// Rate limited; nothing was done.
     #[error("rate limited for {retry_after:?}")]
     Limited {
         /// The time to wait.
         retry_after: Duration,
-        /// The limit holds for every request, not only for those of this kind.
+        /// True if the limit applies to all requests, not only to this kind.
         global: bool,
     },
-    /// The platform rejected the request. Nothing was done.
+    /// The platform rejected the request; nothing was done.
     #[error("{reason}: {message}")]
     Rejected {
-        /// Why.
+        /// The reason.
         reason: Rejection,
-        /// The platform's words, at most some hundred characters, for logs.
+        /// The platform's message, at most a few hundred characters, for logs.
         message: String,
     },
-    /// It may have been done: it was sent, and no answer came that says so.
+    /// The request was sent without a conclusive answer; it may have taken effect.
     #[error("{0}")]
     Unsure(String),
-    /// It surely was not done, and may work later.
+    /// The request had no effect, and may work later.
     #[error("{0}")]
     Transient(String),
 }
 
 impl PostError {
-    /// The message that the request names does not exist any more.
+    /// True if the message named in the request no longer exists.
     #[must_use]
     pub const fn is_message_gone(&self) -> bool {
         matches!(self, Self::Rejected { reason: Rejection::MessageGone, .. })

@@ -1,90 +1,90 @@
-//! The last minutes of the program as samples at equal distances, as plain data that is shown as JSON.
+//! The recent history of the program, as samples at a fixed interval, as plain data for JSON.
 
 use serde::ser::{Serialize, Serializer};
 
 use domain::ids::Timestamp;
 
-/// The samples that are kept, or the newest of them.
+/// The stored samples, or the newest of them.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Samples {
-    /// The distance of two samples, in milliseconds.
+    /// The interval, in milliseconds.
     pub every_ms: u64,
-    /// The most samples that are kept.
+    /// Maximum number of stored samples.
     pub kept: usize,
-    /// There are newer ones still, to be asked for after the last of these.
+    /// True if there are newer samples, to be requested after the last of these.
     pub more: bool,
-    /// The paths of the actors that the rows name by their index. A path that ends with `:*` stands for all actors of one kind that
-    /// have no row of their own.
+    /// The paths of the actors that the rows refer to by index. A path that ends with `:*` stands for all actors of
+    /// one kind without rows of their own.
     pub actors: Vec<String>,
-    /// The samples, the oldest first. Those of an earlier life of the program have no rows.
+    /// The samples, oldest first. Those of earlier processes have no rows.
     pub samples: Vec<Sample>,
-    /// The ends of earlier lives of the program, the oldest first.
+    /// The interruptions between processes, oldest first.
     pub breaks: Vec<Break>,
 }
 
-/// The end of one life of the program, and the beginning of the next one.
+/// The end of one process and the start of the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Break {
-    /// The last moment of the life that is known, in milliseconds since 1970.
+    /// The last known time of the process, in milliseconds since 1970.
     #[serde(with = "millis")]
     pub from: Timestamp,
-    /// The beginning of the next one.
+    /// The start of the next one.
     #[serde(with = "millis")]
     pub to: Timestamp,
-    /// How it ended.
+    /// The kind of end.
     pub kind: BreakKind,
 }
 
-/// How a life of the program ended.
+/// The kind of a process's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BreakKind {
-    /// It stopped as it should.
+    /// An orderly stop.
     Stopped,
-    /// It was killed, or crashed.
+    /// A kill or a crash.
     Killed,
 }
 
-/// The program at one moment.
+/// The state of the program at one time.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Sample {
-    /// When it was taken, in milliseconds since 1970.
+    /// The time, in milliseconds since 1970.
     #[serde(with = "millis")]
     pub at: Timestamp,
-    /// The counts of the whole.
+    /// The counts of the whole program.
     pub figures: Figures,
-    /// Its actors, in the order of their paths.
+    /// The actors, in the order of their paths.
     pub rows: Vec<Row>,
 }
 
-/// What is counted of the whole program, since the start of the process unless said otherwise.
+/// Counts of the whole program, since the start of the process unless stated otherwise.
 #[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Figures {
-    /// Turns that were accepted.
+    /// Accepted turns.
     pub turns: u64,
-    /// Turns that are open now.
+    /// Currently open turns.
     pub open: u64,
-    /// The time to the first visible words of turns that ended in the last minute, in milliseconds: the median.
+    /// The median time to the first visible words, over turns that ended in the last minute, in milliseconds.
     pub first_words_p50_ms: Option<u64>,
-    /// The same: what 99 of 100 took at most.
+    /// The 99th percentile of the same.
     pub first_words_p99_ms: Option<u64>,
-    /// Tokens that went into models.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Dollars; none when no row has prices.
+    /// Cost in dollars. `None` if no row has prices.
     pub dollars: Option<f64>,
-    /// What the counters say.
+    /// The metric counters.
     #[serde(flatten)]
     pub counters: Counters,
 }
 
-/// The counters of metrics that the page shows, summed over their labels.
+/// The metric counters shown on the page, summed over their labels.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Counters {
-    /// Messages over the limits of members.
+    /// Messages over members' limits.
     pub refused: u64,
-    /// Work that was turned away because too much was going on.
+    /// Work rejected by load shedding.
     pub shed: u64,
     /// Turns closed without an answer or an apology.
     pub lost: u64,
@@ -92,24 +92,25 @@ pub struct Counters {
     pub doubled: u64,
 }
 
-/// One actor, or all of one kind that have no row of their own. In JSON it is an array of these fields in this order.
+/// One actor, or all of one kind without rows of their own. In JSON, an array of these fields in this order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Row {
-    /// Which one, among [`Samples::actors`].
+    /// The index in [`Samples::actors`].
     pub actor: usize,
-    /// `starting`, `running`, `hung`, `restarting` or `stopped`; of several actors that of one which does not run.
+    /// `starting`, `running`, `hung`, `restarting` or `stopped`; for several actors, that of one which is not
+    /// running.
     pub state: &'static str,
-    /// How many actors these are.
+    /// The number of actors.
     pub count: u64,
-    /// Messages that wait.
+    /// Messages in the mailbox.
     pub mailbox: u64,
     /// Restarts so far.
     pub restarts: u64,
-    /// Messages and events from outside that were handled so far.
+    /// Messages and events from outside handled so far.
     pub handled: u64,
-    /// How long handlers ran since the sample before, in microseconds: the median; none when none ended.
+    /// The median handler time since the previous sample, in microseconds. `None` if no handler ended.
     pub p50_us: Option<u64>,
-    /// The same: what 99 of 100 took at most.
+    /// The 99th percentile of the same.
     pub p99_us: Option<u64>,
 }
 
@@ -120,7 +121,7 @@ impl Serialize for Row {
     }
 }
 
-/// Moments as milliseconds since 1970.
+/// Times as milliseconds since 1970.
 mod millis {
     use serde::{Deserialize, Deserializer, Serializer};
 

@@ -1,4 +1,4 @@
-//! How tool servers are configured, reached and described, as plain data.
+//! Configuration and description of tool servers, as plain data.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,30 +18,30 @@ use domain::tool::{ServerName, Tool, ToolKind};
 pub struct ServerEntry {
     /// Its name, unique among all servers.
     pub name: ServerName,
-    /// How it is reached.
+    /// The transport.
     pub transport: Transport,
-    /// Time one call may take; none leaves it to the settings.
+    /// The timeout of one call. `None`: from the settings.
     pub timeout: Option<Duration>,
-    /// Time that the start of its process may take; none for the default.
+    /// The timeout of its process start. `None`: the default.
     pub start_timeout: Option<Duration>,
-    /// Own names of the tools that are offered; empty offers all.
+    /// Names of the tools offered. Empty: all.
     pub allowed_tools: Vec<String>,
-    /// Own names of tools that are not offered, whatever is allowed.
+    /// Names of tools not offered, even if allowed.
     pub denied_tools: Vec<String>,
-    /// What the operator says it is for.
+    /// The operator's description.
     pub description: Option<String>,
-    /// A person is asked before each call.
+    /// True if each call requires approval.
     pub always_ask: bool,
-    /// What the operator says of side effects: none leaves it to the tools' annotations.
+    /// The operator's statement about side effects. `None`: the tools' annotations decide.
     pub side_effects: Option<bool>,
-    /// The tools' own annotations are believed.
+    /// True if the tools' own annotations are trusted.
     pub trusted: bool,
-    /// What kind of work its tools do.
+    /// The kind of work that its tools do.
     pub kind: ToolKind,
 }
 
 impl ServerEntry {
-    /// A server of which nothing else is said.
+    /// Creates an entry with default values.
     #[must_use]
     pub fn new(name: ServerName, transport: Transport) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl ServerEntry {
         }
     }
 
-    /// The timeout of one attempt to connect. The start of a process may include its installation.
+    /// Returns the timeout of one connection attempt. The start of a process may include its installation.
     #[must_use]
     pub fn connect_timeout(&self) -> Duration {
         match self.transport {
@@ -68,7 +68,8 @@ impl ServerEntry {
         }
     }
 
-    /// The bound of one attempt to connect, with all that a process may take longer while its installation makes progress.
+    /// Returns the longest time of one connection attempt, including the extension for a process whose installation
+    /// makes progress.
     #[must_use]
     pub fn connect_bound(&self) -> Duration {
         match self.transport {
@@ -77,7 +78,7 @@ impl ServerEntry {
         }
     }
 
-    /// What of these tools of the server is offered, and how far it is trusted.
+    /// Returns the offer of these tools, with their trust.
     #[must_use]
     pub fn offer(&self, tools: Vec<Arc<Tool>>) -> Offer {
         Offer {
@@ -93,7 +94,7 @@ impl ServerEntry {
         }
     }
 
-    /// Names what the entry leads to: another program or address has another one. Nothing in it can be read back.
+    /// Returns a hash that identifies the target: each program or address has another one. It reveals nothing of it.
     #[must_use]
     pub fn fingerprint(&self) -> String {
         let mut hash = Sha256::new();
@@ -114,80 +115,80 @@ impl ServerEntry {
     }
 }
 
-/// The default timeout of the start of a process: package runners such as npx and uvx install the server first.
+/// The default timeout of a process start: package runners such as npx and uvx install the server first.
 pub const START_TIMEOUT: Duration = Duration::from_secs(120);
-/// The most times of its timeout that a start may take while it makes progress.
+/// The largest multiple of its timeout that a start may take while it makes progress.
 pub const START_LONGEST: u32 = 5;
 /// The timeout of a connection to an address.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of a hash that tell entries apart.
+/// The number of hash bytes in a fingerprint.
 const FINGERPRINT_BYTES: usize = 8;
 
 /// All tool servers of a configuration.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ServerEntries {
-    /// Those that can be tried, by name.
+    /// Usable entries, by name.
     pub entries: Vec<ServerEntry>,
-    /// Those that cannot.
+    /// Unusable entries.
     pub off: Vec<ServerOff>,
-    /// What is odd about entries but does not stop them.
+    /// Problems of entries that do not disable them.
     pub warnings: Vec<String>,
 }
 
-/// A tool server whose entry cannot be used.
+/// A tool server that is disabled or misconfigured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerOff {
     /// Its name.
     pub name: ServerName,
-    /// What is wrong with its entry and what would be right; none when the operator switched it off.
+    /// The mistake in its entry and the fix. `None` if the operator disabled it.
     pub mistake: Option<String>,
 }
 
-/// How a tool server is reached.
+/// The transport to a tool server.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Transport {
-    /// A child process that speaks on its standard input and output.
+    /// A child process, over standard input and output.
     Stdio(Command),
-    /// An address.
+    /// An HTTP address.
     Http(Endpoint),
-    /// A process that announced itself, and is reached the way that it did.
+    /// A process that announced itself, over the connection of its announcement.
     Provider,
 }
 
 /// A child process.
 #[derive(Clone)]
 pub struct Command {
-    /// The program: a path, or a name that is looked up in `PATH`.
+    /// The program: a path, or a name that is searched in `PATH`.
     pub program: String,
     /// Its arguments, which may hold secrets.
     pub args: Vec<SecretString>,
-    /// Its whole environment.
+    /// Its complete environment.
     pub env: BTreeMap<String, SecretString>,
-    /// Its working directory; none for ours.
+    /// Its working directory. `None`: that of the bot.
     pub cwd: Option<PathBuf>,
 }
 
 /// An address of a server.
 #[derive(Clone)]
 pub struct Endpoint {
-    /// The address, without a login in it.
+    /// The address, without credentials.
     pub url: String,
-    /// The form of the protocol.
+    /// The variant of the protocol.
     pub protocol: HttpProtocol,
-    /// Headers of each request, sent to this origin alone.
+    /// Headers of each request, sent only to this origin.
     pub headers: BTreeMap<String, SecretString>,
-    /// Unencrypted connections to other machines are allowed.
+    /// True if unencrypted connections to other machines are allowed.
     pub allow_http: bool,
 }
 
-/// The forms of the protocol over HTTP.
+/// The variants of the protocol over HTTP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpProtocol {
-    /// Streamable HTTP, and SSE when the server refuses that with a status of the kind 4xx.
+    /// Streamable HTTP, or SSE if the server refuses that with a 4xx status.
     Either,
     /// Streamable HTTP.
     Streamable,
-    /// HTTP with SSE, of the protocol's first revision.
+    /// HTTP with SSE, from the first revision of the protocol.
     Sse,
 }
 
@@ -230,84 +231,84 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What a server said of itself when it was connected.
+/// The server's description of itself, from the handshake.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ServerInfo {
-    /// Its own name and version.
+    /// Its name.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// The revision of the protocol that is spoken with it.
+    /// The protocol revision in use.
     pub protocol: String,
-    /// It tells when its list of tools changes.
+    /// True if it announces changes of its tool list.
     pub announces_changes: bool,
 }
 
 /// All tools of a server.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Listing {
-    /// The tools in the server's order, those that its entry allows.
+    /// The tools that its entry allows, in the server's order.
     pub tools: Vec<Tool>,
-    /// What was left out and why, one line each.
+    /// Omitted tools with reasons, one line each.
     pub warnings: Vec<String>,
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Progress {
-    /// How much is done, in the server's own measure.
+    /// The amount done, in the server's own unit.
     pub done: f64,
-    /// How much there is to do; none when that is unknown.
+    /// The total amount. `None` if unknown.
     pub total: Option<f64>,
-    /// The server's words, one line; none when there are none.
+    /// The server's message, one line.
     pub message: Option<String>,
 }
 
-/// Why there is no connection to a server.
+/// The error of a connection attempt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}; {fix}")]
 pub struct ConnectError {
-    /// What kind of failure it was.
+    /// The kind of error.
     pub kind: ConnectErrorKind,
-    /// What happened; one line, capped, never a secret.
+    /// The description; one line, capped, never a secret.
     pub message: String,
-    /// What to do about it.
+    /// The fix.
     pub fix: String,
 }
 
-/// What kind of failure a connection met.
+/// The kind of a connection error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ConnectErrorKind {
-    /// There is no such program.
+    /// The program does not exist.
     CommandNotFound,
     /// The program or its working directory cannot be used.
     NotStarted,
-    /// The program ended before it spoke the protocol.
+    /// The program exited before the handshake.
     Exited,
-    /// The address is none, or not allowed.
+    /// The address is invalid or not allowed.
     InvalidAddress,
-    /// Nothing answers at the address.
+    /// Nothing responds at the address.
     Unreachable,
-    /// It answered with a redirect, which is not followed to another origin.
+    /// It redirected to another origin, which is not followed.
     Redirected,
     /// The credentials were not accepted (401).
     Unauthorized,
-    /// The credentials are not enough (403).
+    /// The credentials do not suffice (403).
     Forbidden,
-    /// There is nothing at this path (404, 405, 410).
+    /// The path does not exist (404, 405, 410).
     NotFound,
-    /// It takes no more requests for now (429).
+    /// The server limits the request rate (429).
     RateLimited,
     /// The server failed (5xx).
     Failed,
-    /// What answers does not speak the protocol.
+    /// The server does not speak the protocol.
     NotMcp,
-    /// It took too long.
+    /// The attempt timed out.
     Timeout,
 }
 
 impl ConnectErrorKind {
-    /// The label in logs.
+    /// Returns the log label.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {

@@ -1,58 +1,58 @@
-//! One turn in detail, as plain data that is shown as JSON.
+//! One turn in detail, as plain data for JSON.
 
 use serde::Serialize;
 
 use domain::ids::Timestamp;
 
-/// What was said to and by models for one turn, and what the log has of it.
+/// The prompts and answers of one turn, and its log lines.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TurnDetail {
-    /// Whether texts may be seen.
+    /// The visibility of texts.
     pub texts: TextAccess,
-    /// Its calls of models in their order, the first six, for ten minutes; none when they are not told.
+    /// Its first six model calls in order, for ten minutes. Empty if they may not be shown.
     pub calls: Vec<ModelCall>,
-    /// Its lines of the log, the oldest first, at most a hundred; without content and secrets as the log itself.
+    /// Its log lines, oldest first, at most 100; without content and secrets, like the log itself.
     pub log: Vec<String>,
 }
 
-/// Whether the texts of a turn may be seen.
+/// The visibility of a turn's texts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TextAccess {
-    /// They are, as far as they are kept.
+    /// Visible, while they are stored.
     Visible,
     /// The operator does not allow it.
     #[default]
     Withheld,
-    /// A member wished to be forgotten after the turn was accepted, and its texts are gone.
+    /// A member ran `/forget` after the turn was accepted, and its texts were deleted.
     Forgotten,
 }
 
-/// The last lines of the log, for those who look after the program.
+/// The recent log lines, for operators.
 pub trait TurnLog: Send + Sync {
-    /// Those that name this turn, the oldest first.
+    /// Returns the lines that name this turn, oldest first.
     fn of(&self, turn: &str) -> Vec<String>;
 
-    /// Drops all that are kept.
+    /// Drops all lines.
     fn forget(&self);
 
-    /// Drops those that were written before this moment.
+    /// Drops the lines written before this time.
     fn forget_before(&self, moment: Timestamp);
 }
 
-/// One call of a model. Long texts are cut.
+/// One model call. Long texts are truncated.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct ModelCall {
     /// The model row.
     pub model: String,
-    /// What it was asked.
+    /// The prompt.
     pub prompt: Vec<PromptPart>,
-    /// What it answered, before anything was made of it; none while it is asked and when it failed.
+    /// The unprocessed answer. `None` while the call runs and after a failure.
     pub answer: Option<String>,
-    /// The tools that it wanted to have run, each with its arguments.
+    /// The requested tool calls with arguments.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// Why it failed; never a secret.
+    /// The error; never a secret.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -60,7 +60,7 @@ pub struct ModelCall {
 /// One part of a prompt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct PromptPart {
-    /// Who speaks: `system`, `user`, `assistant` or `tool`; `…` for what is left out.
+    /// The role: `system`, `user`, `assistant` or `tool`; `…` for omitted parts.
     pub role: String,
     /// The text.
     pub text: String,

@@ -1,4 +1,4 @@
-//! What is told about the whole program, as plain data that is shown as JSON.
+//! The state of the program, as plain data for JSON.
 
 mod turns;
 
@@ -13,86 +13,87 @@ use super::turn_detail::TurnDetail;
 use domain::ids::Timestamp;
 use domain::tool::server::Tooling;
 
-/// The state of the whole program. Each call returns at once what is known; none of them waits.
+/// The state of the whole program. Each call returns immediately.
 pub trait Vitals: Send + Sync {
-    /// The root supervisor lives.
+    /// True if the root supervisor is running.
     fn alive(&self) -> bool;
 
-    /// Whether messages are answered now, and how each part is.
+    /// Returns whether messages are answered now, and the status of each part.
     fn readiness(&self) -> Readiness;
 
-    /// The living tree, from its root. Of actors of one kind below one supervisor so many have a row of their own, those above the
-    /// others in the order of paths; one row stands for the rest. Actors with children always have their own.
+    /// Returns the supervision tree. Of the actors of one kind below one supervisor, at most `of_a_kind` have rows of
+    /// their own, the first by path; one row stands for the rest. Actors with children always have a row.
     fn tree(&self, of_a_kind: usize) -> TreeNode;
 
-    /// The actor at this path in detail, if there is one.
+    /// Returns details of the actor at this path, if it exists.
     fn actor(&self, _path: &str) -> Option<ActorDetail> {
         None
     }
 
-    /// The time lines of the last turns, what was spent, and how much of each bound is in use.
+    /// Returns the timelines of recent turns, spending, and the use of each bound.
     fn turns(&self) -> Turns;
 
-    /// The turn of this number in detail, while it is among those whose time lines are known.
+    /// Returns details of the turn with this number, while its timeline is stored.
     fn turn(&self, _number: u64) -> Option<TurnDetail> {
         None
     }
 
-    /// A member wished to be forgotten: what is kept of texts is dropped.
+    /// Drops stored texts, after a member ran `/forget`.
     fn forget_texts(&self) {}
 
-    /// Takes a sample of the tree and the counters; to be called at equal distances.
+    /// Takes a sample of the tree and the counters. Call it at a fixed interval.
     fn sample(&self) {}
 
-    /// Reads what earlier lives of the program left. None where there is nothing to read, or it was read.
+    /// Reads the records of earlier processes. `None` if there are none, or they were read.
     fn recall(&self) -> Option<BoxFuture<'static, ()>> {
         None
     }
 
-    /// The program stops as it should; this is written down.
+    /// Records an orderly stop of the program.
     fn stops(&self) {}
 
-    /// The samples of the last minutes that were taken after this moment.
+    /// Returns the recent samples taken after this time.
     fn samples(&self, _after: Timestamp) -> Samples {
         Samples::default()
     }
 
-    /// How the tool servers are, and what they offer.
+    /// Returns the status and the tools of the tool servers.
     fn tooling(&self) -> Tooling {
         Tooling::default()
     }
 
-    /// Memory in use by this process, in bytes; none where the system does not say.
+    /// Returns the memory of this process in bytes. `None` if the system does not report it.
     fn memory(&self) -> Option<u64> {
         None
     }
 
-    /// Processor time that this process used so far; none where the system does not say.
+    /// Returns the CPU time of this process. `None` if the system does not report it.
     fn cpu(&self) -> Option<Duration> {
         None
     }
 
-    /// Time since the root supervisor started.
+    /// Returns the time since the root supervisor started.
     fn uptime(&self) -> Duration {
         Duration::ZERO
     }
 }
 
-/// Whether messages are answered now, and how each part is.
+/// The readiness of the program, with the status of each part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Readiness {
-    /// The whole.
+    /// The overall status.
     pub status: Status,
-    /// The program's version.
+    /// The version of the program.
     pub version: String,
-    /// The configuration in force.
+    /// The current configuration.
     pub configuration: Configuration,
     /// The parts: doors, shards, store, models, MCP servers.
     pub parts: Vec<Part>,
-    /// Actors that hang, or that failed and have waited for their restart for some seconds; at most twenty.
+    /// Actors that are hung, or that failed and have been waiting for their restart for some seconds; at most 20.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub actors: Vec<UnwellActor>,
-    /// What works and can still cost something, each a sentence with its fix: model rows that are disabled, what the store can lose.
+    /// Risks without a current failure, each a sentence with its fix: disabled model rows, data that the store can
+    /// lose.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -100,45 +101,45 @@ pub struct Readiness {
 /// An actor that does not work now.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnwellActor {
-    /// Its place in the tree; of conversations what all have in common.
+    /// Its path; for conversations, their common prefix.
     pub actor: String,
     /// `hung` or `restarting`.
     pub state: String,
-    /// For how long, in seconds.
+    /// The time in this state, in seconds.
     pub for_s: u64,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
 }
 
-/// The configuration in force.
+/// The current configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
-    /// Names its content: the same content has the same version.
+    /// A version derived from the content: equal content has the same version.
     pub version: String,
-    /// Why the files as they are now were rejected, if they were; never a secret.
+    /// The reason why the current files were rejected, if they were; never a secret.
     pub rejected: Option<String>,
 }
 
-/// How something is, from well to gone.
+/// The status of a part, from best to worst.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// All is well.
+    /// Fully working.
     Ready,
-    /// It answers, but something it would like to have is missing.
+    /// Working, but without some desired function.
     Degraded,
-    /// It is well and waits for another process to leave the work to it.
+    /// Working, and waiting to take over from another process.
     Standby,
-    /// It is not there yet.
+    /// Not started yet.
     Starting,
-    /// It finishes what it has and takes nothing new.
+    /// Completing its work, and accepting none.
     Draining,
-    /// It does not work.
+    /// Not working.
     Down,
 }
 
 impl Status {
-    /// The word for it, the same as in JSON.
+    /// Returns the word, as in JSON.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -151,7 +152,7 @@ impl Status {
         }
     }
 
-    /// Counts as able to serve.
+    /// True if it can serve.
     #[must_use]
     pub const fn serves(self) -> bool {
         match self {
@@ -161,117 +162,117 @@ impl Status {
     }
 }
 
-/// How one part is.
+/// The status of one part.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Part {
-    /// What it is: `door`, `shard`, `store`, `model`, `mcp_server` or `place`.
+    /// The kind: `door`, `shard`, `store`, `model`, `mcp_server` or `place`.
     pub kind: String,
-    /// Which one.
+    /// The name.
     pub name: String,
-    /// How it is.
+    /// The status.
     pub status: Status,
-    /// Since when it is so.
+    /// The time of the last change of status.
     #[serde(serialize_with = "as_rfc3339")]
     pub since: Timestamp,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u64,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
-    /// The bot serves without it: its failure leaves the status of the whole as it is. Left out when false.
+    /// True if the bot works without it, so that its failure does not change the overall status. Omitted if false.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub optional: bool,
 }
 
-/// One actor of the living tree and those below it.
+/// One actor of the supervision tree, with its children.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct TreeNode {
-    /// Its own name, such as `shard:0`.
+    /// Its name, such as `shard:0`.
     pub name: String,
-    /// Its place in the tree, such as `staffai/discord/shard:0`.
+    /// Its path, such as `staffai/discord/shard:0`.
     pub path: String,
-    /// What it does now: `starting`, `running`, `hung`, `restarting` or `stopped`.
+    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`.
     pub state: String,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u64,
-    /// Messages that wait for it.
+    /// Messages in its mailbox.
     pub mailbox: u64,
-    /// Messages and events from outside that it handled, over all restarts; not those of its own timers.
+    /// Messages and events from outside handled over all restarts, without those of its own timers.
     pub handled: u64,
     /// Seconds since its last start.
     pub uptime_s: u64,
     /// The backoff of its last restart, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_ms: Option<u64>,
-    /// How long it was away at its last restart, in milliseconds.
+    /// The downtime of its last restart, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_ms: Option<u64>,
     /// Its last failure, if any; never a secret.
     pub last_error: Option<String>,
-    /// How many actors of one kind this stands for, when these have no row of their own; none for one actor.
+    /// The number of actors of one kind that this row stands for. `None` for one actor.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub many: Option<u64>,
-    /// Those it supervises, in start order.
+    /// Its children, in start order.
     pub children: Vec<TreeNode>,
 }
 
 /// One actor in detail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActorDetail {
-    /// Its place in the tree.
+    /// Its path.
     pub path: String,
-    /// What it does now: `starting`, `running`, `hung`, `restarting` or `stopped`.
+    /// The state: `starting`, `running`, `hung`, `restarting` or `stopped`.
     pub state: String,
-    /// For how many seconds it has been running, restarting or stopped.
+    /// The time in this state, in seconds.
     pub for_s: u64,
-    /// Messages that wait for it.
+    /// Messages in its mailbox.
     pub mailbox: u64,
-    /// Messages and events from outside that it handled, over all restarts.
+    /// Messages and events from outside handled over all restarts.
     pub handled: u64,
-    /// How often it was restarted.
+    /// The number of restarts.
     pub restarts: u64,
-    /// For how many milliseconds it has handled what it handles now; none while it waits.
+    /// The duration of the current handler in milliseconds. `None` while it is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub handling_ms: Option<u64>,
     /// Its row of the tree.
     pub row: Option<ActorRow>,
-    /// Its last failures, the newest first; at most sixteen.
+    /// Its last failures, newest first; at most 16.
     pub failures: Vec<ActorFailure>,
 }
 
-/// What the tree says of an actor.
+/// The configuration of an actor in the tree.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActorRow {
-    /// What it is for.
+    /// Its purpose.
     pub role: String,
-    /// When it is started again, and how often its children may fail.
+    /// The restart policy, and the allowed failures of its children.
     pub restart: String,
-    /// How long it waits before it is started again.
+    /// The backoff before a restart.
     pub backoff: String,
-    /// How long one of its handlers may run, in milliseconds.
+    /// The handler timeout, in milliseconds.
     pub handles_within_ms: u64,
-    /// What is done about a handler that runs longer: `logged`, or `killed and restarted`.
+    /// The action on a hung handler: `logged`, or `killed and restarted`.
     pub on_hang: String,
-    /// How long its orderly stop may take, in milliseconds.
+    /// The stop timeout, in milliseconds.
     pub stop_within_ms: u64,
 }
 
 /// A failure of an actor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ActorFailure {
-    /// When it was.
+    /// The time.
     #[serde(serialize_with = "as_rfc3339")]
     pub at: Timestamp,
-    /// Why; never a secret.
+    /// The error; never a secret.
     pub error: String,
-    /// How long its supervisor waited before it started the actor again, in milliseconds.
+    /// The backoff before the restart, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub backoff_ms: Option<u64>,
-    /// How long it was away, in milliseconds; none while it is.
+    /// The downtime in milliseconds. `None` while it lasts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outage_ms: Option<u64>,
 }
 
-/// The moment in RFC 3339, in UTC with milliseconds. A moment that no calendar holds is shown as the epoch.
+/// Formats a time as RFC 3339, in UTC with milliseconds. Times outside of the calendar are shown as the epoch.
 #[must_use]
 pub fn rfc3339(at: Timestamp) -> String {
     let moment = i64::try_from(at.0).ok().and_then(|millis| jiff::Timestamp::from_millisecond(millis).ok());

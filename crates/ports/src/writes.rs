@@ -1,4 +1,4 @@
-//! What changes the store, and how the store is.
+//! Writes to the store, and its status.
 
 use std::time::Duration;
 
@@ -6,16 +6,16 @@ use super::Store;
 use domain::counter::Counter;
 use domain::ledger::Increment;
 
-/// One change to the store.
+/// One write to the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Write {
-    /// Sets a key; it vanishes after `ttl`, or never when that is none.
+    /// Sets a key, with a TTL or without expiry.
     Put {
         /// The key.
         key: String,
-        /// The text.
+        /// The value.
         value: String,
-        /// Its life from now on.
+        /// The TTL from now on.
         ttl: Option<Duration>,
     },
     /// Removes a key.
@@ -23,15 +23,15 @@ pub enum Write {
         /// The key.
         key: String,
     },
-    /// Adds to the numbers that a key holds; what holds none counts as zeros, and a value of any other kind is replaced.
-    /// Increments of several processes add up. Each is counted once, also when it was made while the backend was away and
-    /// when the backend's answer was lost.
+    /// Adds to the counter stored under a key. A missing counter counts as zero, and a value of another type is
+    /// replaced. Increments of several processes add up. Each counts exactly once, also if it was made during an
+    /// outage or if the backend's answer was lost.
     Add {
         /// The key.
         key: String,
-        /// How much.
+        /// The amount.
         by: Counter,
-        /// Its life from now on; none leaves the life as it is. It may end up to a sixteenth earlier.
+        /// The TTL from now on; `None` keeps the current one. It may expire up to a sixteenth earlier.
         ttl: Option<Duration>,
     },
 }
@@ -42,22 +42,22 @@ impl From<Increment> for Write {
     }
 }
 
-/// What became of a value that was to be replaced.
+/// The outcome of a compare-and-swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replaced {
-    /// It is replaced, durably.
+    /// The value is replaced, durably.
     Done,
-    /// The key holds something else than the caller saw; nothing changed.
+    /// The key holds another value than the expected one; nothing changed.
     Other,
-    /// The store is degraded, and it is not known whether it was.
+    /// The store is degraded; the outcome is unknown.
     Away,
 }
 
-/// How often a value is replaced again that others changed meanwhile.
+/// Maximum number of attempts after concurrent changes.
 const REPLACE_TRIES: u32 = 16;
 
-/// Changes the value of a key, durably and also against other processes that change it at the same moment. `changed` is given what
-/// the key holds, none for nothing, again when others were faster; without a new value from it nothing changes, and that is done.
+/// Changes the value of a key durably by compare-and-swap. `changed` receives the current value, again after each
+/// concurrent change. If it returns `None`, nothing changes and the outcome is [`Replaced::Done`].
 pub async fn replace(
     store: &dyn Store,
     key: &str,
@@ -77,31 +77,31 @@ pub async fn replace(
     Replaced::Other
 }
 
-/// One key of a copy of the store.
+/// One key in a copy of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredRow {
     /// The key.
     pub key: String,
-    /// Its text.
+    /// The value.
     pub value: String,
-    /// The time it has left; `None` for ever.
+    /// The remaining TTL; `None`: no expiry.
     pub ttl: Option<Duration>,
 }
 
-/// What the settings of a server that keeps state can do to it. Sentences with the fix; never a secret.
+/// The risks in the settings of a state server, as sentences with the fix; never a secret.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Keeping {
-    /// What is lost when the server fails.
+    /// The data lost if the server fails.
     pub loses: Option<String>,
-    /// Which promise is broken while all works.
+    /// The promise broken even without failures.
     pub breaks: Option<String>,
 }
 
-/// How the store is.
+/// The status of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StoreStatus {
-    /// The backend answers.
+    /// The backend responds.
     Ready,
-    /// The backend fails, for this reason; memory serves.
+    /// The backend fails, for this reason; the store uses memory.
     Degraded(String),
 }

@@ -227,6 +227,6 @@ async fn nobody_decided_in_time_and_the_place_of_the_question_says_so() {
     settle().await;
     tokio::time::sleep(Duration::from_millis(HOUR) + LOOK_EVERY).await;
     assert_eq!(world.records().await, Decision::Expired);
-    assert!(world.rewrites().await.is_some_and(|piece| piece.text.contains("Nobody decided in time")));
+    assert!(world.rewrites().await.is_some_and(|piece| piece.text.contains("expired without a decision")));
     assert_eq!(world.decides(click(&gate, "7", Choice::Once)).await, Err(Refusal::Unknown));
 }

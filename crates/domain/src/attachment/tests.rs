@@ -44,7 +44,7 @@ fn what_is_claimed_decides_only_what_is_looked_at() {
         assert_eq!(Allowance::new(true).plan(&file(name, mime, 900)), plan, "{name} {mime}");
     }
     let blind = Allowance::new(false).plan(&file("cat.png", "image/png", 900));
-    assert_eq!(blind, Plan::Name(Unread::Blind), "nobody fetches what nobody can see");
+    assert_eq!(blind, Plan::Name(Unread::Blind), "a picture that no model accepts is not fetched");
 }
 
 #[test]

@@ -48,12 +48,12 @@ fn a_burst_goes_at_once_and_the_rest_waits_its_turn() {
 #[test]
 fn a_request_without_an_answer_counts_only_as_long_as_it_may_still_arrive() {
     let mut budget = RequestBudget::new(1);
-    let ticket = budget.take(ms(0)).expect("the first");
+    let ticket = budget.take(ms(0)).expect("the first permit is free");
     assert_eq!(budget.take(ms(10)), Err(ms(1_010)), "an answer may come any moment");
     assert_eq!(budget.take(ms(1_010)), Err(ARRIVAL + WINDOW));
-    let next = budget.take(ARRIVAL + WINDOW).expect("the second");
+    let next = budget.take(ARRIVAL + WINDOW).expect("the second permit is free");
     budget.answered(ticket, ARRIVAL + WINDOW + ms(5));
-    assert!(budget.take(ARRIVAL + WINDOW + ms(1_100)).is_err(), "a late answer frees nobody else's place");
+    assert!(budget.take(ARRIVAL + WINDOW + ms(1_100)).is_err(), "a late answer frees only its own slot");
     budget.answered(next, ARRIVAL + WINDOW + ms(20));
     assert!(budget.take(ARRIVAL + WINDOW + ms(20) + WINDOW).is_ok());
 }
@@ -174,7 +174,7 @@ proptest! {
         let mut budget = RequestBudget::new(per_second);
         let last = row(&mut budget, Duration::ZERO, count as usize, ms(answer)).last().copied();
         let rounds = (count - 1) / per_second;
-        prop_assert_eq!(last, Some((WINDOW + ms(answer)) * rounds), "nobody waits longer than needed");
+        prop_assert_eq!(last, Some((WINDOW + ms(answer)) * rounds), "no request waits longer than needed");
     }
 
     #[test]

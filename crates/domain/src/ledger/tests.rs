@@ -178,7 +178,7 @@ fn an_overview_names_members_by_tokens_and_the_bot_apart() {
     let members: Vec<_> = today.members.iter().map(|(person, tally)| (person.id.as_str(), tally.tokens)).collect();
     assert_eq!(members, [("8", 500), ("7", 220)]);
     assert_eq!(today.own, [(PRESENCE.to_owned(), tally)]);
-    assert_eq!((today.total.tokens, today.total.messages), (775, 2), "nobody sent a message for a status line");
+    assert_eq!((today.total.tokens, today.total.messages), (775, 2), "a status line counts no message");
     let both = overview(&days(NOW, Timestamp(NOW.0 + HOUR)));
     assert_eq!((both.total.tokens, both.members[1].1.tokens), (789, 234));
 }

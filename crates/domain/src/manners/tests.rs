@@ -98,7 +98,7 @@ fn tokens_of_an_hour_are_counted() {
     assert_eq!(join(&mut manners, &rules, SURE, 10), Ok(()));
     manners.spent(400, at(20));
     assert_eq!(join(&mut manners, &rules, SURE, 30), Err(SuppressionReason::Budget));
-    assert_eq!(join(&mut manners, &NEUTRAL, SURE, 30), Ok(()), "without a budget nobody counts");
+    assert_eq!(join(&mut manners, &NEUTRAL, SURE, 30), Ok(()), "without a budget, tokens are not counted");
     assert_eq!(join(&mut manners, &rules, SURE, 3_600), Ok(()), "the first are over");
 }
 

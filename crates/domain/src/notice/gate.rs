@@ -48,8 +48,12 @@ struct Words {
 }
 
 const ENGLISH: Words = Words {
-    asks: |who, tool, with, until| format!("{who} needs a yes for the tool `{tool}`, {with}. It ends {until}."),
-    asks_you: |tool, with, until| format!("The tool {tool} needs your yes, {with}. It ends {until}."),
+    asks: |who, tool, with, until| {
+        format!("Approval required: {who} asked for the tool `{tool}`, {with}. The request expires {until}.")
+    },
+    asks_you: |tool, with, until| {
+        format!("The tool {tool} requires your approval, {with}. The request expires {until}.")
+    },
     with: ["with exactly these arguments", "without any arguments"],
     excerpt: |characters, hash| {
         format!(
@@ -64,21 +68,21 @@ const ENGLISH: Words = Words {
     approved: |who| format!("Approved by {who}."),
     denied: |who| format!("Denied by {who}."),
     somebody: "the person who asked",
-    expired: "Nobody decided in time, so it was not done.",
-    not_asked: "Nobody could be asked, so it was not done.",
-    withdrawn: "This is no longer asked; it was not done.",
-    withdrawn_for: "What you had asked for waited for a yes; it was dropped and not done.",
+    expired: "The request expired without a decision, so the tool did not run.",
+    not_asked: "The request for approval could not be posted, so the tool did not run.",
+    withdrawn: "The request was withdrawn, so the tool did not run.",
+    withdrawn_for: "Your question was waiting for an approval. It was withdrawn, and the tool did not run.",
     taken: [
         "Approved: it runs once, with exactly these arguments.",
-        "Approved; for an hour the very same call runs here without asking. `/approvals` takes that back.",
+        "Approved; for one hour, identical calls run here without a question. `/approvals` withdraws this.",
         "Denied: it does not run.",
     ],
     unknown: "There is nothing to decide here any more.",
-    wrong_place: "This is decided in the channel in which it was asked.",
+    wrong_place: "Please decide this in the channel in which it was asked.",
     not_yours: |who| format!("Only {who} can decide this."),
     decided: "This was decided already.",
-    too_late: "It is too late: this counts as denied.",
-    not_recorded: "Your decision could not be written down; please press it again in a moment.",
+    too_late: "The request has expired and counts as denied.",
+    not_recorded: "Your decision could not be saved; please press the button again in a moment.",
 };
 
 const SPANISH: Words = Words {

@@ -1,105 +1,105 @@
-//! What is told about turns: where their time went, and what they cost.
+//! Turns as reported on the pages: timing and cost.
 
 use serde::{Deserialize, Serialize};
 
 use super::{as_rfc3339, of_rfc3339};
 use domain::ids::Timestamp;
 
-/// The time lines of the last turns, what was spent, and how much of each bound is in use.
+/// The timelines of recent turns, spending, and the use of each bound.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Turns {
     /// Turns accepted since the start of the process.
     pub accepted: u64,
-    /// The newest of them, the newest first.
+    /// The recent turns, newest first.
     #[serde(rename = "turns")]
     pub newest: Vec<TurnTimes>,
-    /// What was spent since the start of the process, by model row.
+    /// Spending since the start of the process, by model row.
     pub spent: Vec<Spend>,
-    /// What the usage ledger says of today; none until it was read.
+    /// Today's sums from the usage ledger. `None` until they were read.
     pub today: Option<Today>,
-    /// Bounds and how much of each is in use.
+    /// The bounds and their use.
     pub limits: Vec<Limit>,
 }
 
-/// What a turn takes of the limits of its member.
+/// The share of its member's limits that a turn uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counted {
-    /// Tokens that it was expected to take when the limits were asked.
+    /// The tokens estimated when the limits were checked.
     pub expected: u64,
-    /// Tokens that it counts; none while that is not known.
+    /// The tokens charged. `None` until known.
     pub tokens: Option<u64>,
-    /// Messages that it counts: one, or zero when it was refused or taken back.
+    /// The messages charged: 1, or 0 if it was refused or withdrawn.
     pub messages: u32,
-    /// Messages that its member has in a window.
+    /// The member's messages per window.
     pub of_messages: u32,
-    /// Tokens that its member has in a window.
+    /// The member's tokens per window.
     pub of_tokens: u64,
-    /// It is counted and never refused.
+    /// True if it is counted but never refused.
     pub exempt: bool,
 }
 
-/// The time line of one turn. Moments are milliseconds since it was accepted; those whose names begin with a part of the turn are how
-/// long that part took.
+/// The timeline of one turn. Times are milliseconds since it was accepted. Fields named after a phase are the
+/// duration of that phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnTimes {
-    /// Its place in the order of acceptance in this process, from one.
+    /// Its number in the order of acceptance in this process, from 1.
     pub number: u64,
-    /// The door it came through.
+    /// Its door.
     pub door: String,
-    /// The message that it answers, as its door numbers it; none where a member wished to be forgotten since.
+    /// The id of the message that it answers. `None` after a member ran `/forget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// Where it was asked: door and id; none where a member wished to be forgotten since.
+    /// The place: door and id. `None` after a member ran `/forget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub place: Option<String>,
-    /// The id of its member, with the door; none where a member wished to be forgotten since.
+    /// The member's id, with the door. `None` after a member ran `/forget`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub member: Option<String>,
-    /// Why it is answered.
+    /// The trigger.
     pub trigger: String,
-    /// When it was accepted.
+    /// The time of acceptance.
     #[serde(serialize_with = "as_rfc3339", deserialize_with = "of_rfc3339")]
     pub at: Timestamp,
-    /// How long ago that is.
+    /// The time since then.
     pub age_ms: u64,
     /// `open`, `replied`, `hinted`, `apologised`, `failed` or `cancelled`.
     pub outcome: String,
-    /// Why, where it is not a plain answer.
+    /// The reason, if it is not a plain answer.
     pub reason: Option<String>,
-    /// What it took of the limits of its member; none before they were asked.
+    /// Its share of the member's limits. `None` before the check.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub counted: Option<Counted>,
-    /// When its lane let it begin.
+    /// The start in its lane.
     pub started_ms: Option<u64>,
-    /// When its answer was known.
+    /// The time when the answer was known.
     pub answered_ms: Option<u64>,
-    /// When the first part of the answer could be seen.
+    /// The time when the first part of the answer was visible.
     pub visible_ms: Option<u64>,
-    /// When all of the answer was posted, or the turn ended without one.
+    /// The time when the answer was posted completely, or the turn ended without one.
     pub ended_ms: Option<u64>,
-    /// How long it waited in its lane; this and the next ones are known with the answer.
+    /// The wait in its lane. This and the next fields are known with the answer.
     pub lane_ms: Option<u64>,
-    /// How long it waited for permits to ask models.
+    /// The wait for model permits.
     pub permit_ms: Option<u64>,
-    /// How long it was with models.
+    /// The time of model calls.
     pub model_ms: Option<u64>,
-    /// How long it was with tools.
+    /// The time of tool calls.
     pub tools_ms: Option<u64>,
-    /// How long its answer was known before all of it was posted.
+    /// The time from knowing the answer until it was posted completely.
     pub post_ms: Option<u64>,
     /// The model row that answered.
     pub model: Option<String>,
-    /// Models asked and tools run, in order.
+    /// Model and tool calls, in order.
     pub steps: Vec<Step>,
-    /// It is of an earlier life of the program, which numbered its turns by itself.
+    /// True for a turn of an earlier process, which had its own numbering.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub earlier: bool,
 }
 
-/// Which turns are asked for; absent takes all.
+/// A filter for turns. Absent fields match all.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct WantedTurns {
-    /// The number of turns, the newest.
+    /// Maximum number of turns, newest first.
     pub limit: Option<usize>,
     /// The id of a channel, with or without its door.
     pub place: Option<String>,
@@ -109,12 +109,12 @@ pub struct WantedTurns {
     pub message: Option<String>,
     /// The id of a channel, a member or a message.
     pub id: Option<String>,
-    /// How it ended: `open`, `replied`, `hinted`, `refused`, `dropped`, `apologised`, `failed` or `cancelled`.
+    /// The outcome: `open`, `replied`, `hinted`, `refused`, `dropped`, `apologised`, `failed` or `cancelled`.
     pub outcome: Option<String>,
 }
 
 impl WantedTurns {
-    /// True if the turn is one of those that are asked for.
+    /// True if the turn matches.
     #[must_use]
     pub fn fits(&self, turn: &TurnTimes) -> bool {
         let is = |wanted: &Option<String>, found: Option<&str>| {
@@ -136,80 +136,79 @@ impl WantedTurns {
 /// One call of a turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Step {
-    /// `model`, `tool`, or `gate` for the decision of a person.
+    /// `model`, `tool`, or `gate` for a person's decision.
     pub kind: String,
     /// The model row or the tool.
     pub name: String,
-    /// When it began.
+    /// The start.
     pub from_ms: u64,
-    /// When it ended.
+    /// The end.
     pub to_ms: Option<u64>,
     /// The label of its failure, if it failed.
     pub failed: Option<String>,
-    /// Tokens of a model that went in and came out, and dollars where its row has prices; none for a tool, a failure, and while it
-    /// runs.
+    /// The cost of a completed model call. `None` for tools, failures and running calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<StepCost>,
 }
 
-/// What one call of a model took.
+/// The cost of one model call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StepCost {
-    /// Tokens that went in.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Dollars; none when the row has no prices.
+    /// Dollars. `None` if the row has no prices.
     pub dollars: Option<f64>,
 }
 
-/// What one model row was used for.
+/// The usage of one model row.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Spend {
     /// The row.
     pub model: String,
-    /// Calls that ended.
+    /// Completed calls.
     pub calls: u64,
-    /// Those of them that failed.
+    /// Failed calls among them.
     pub failed: u64,
-    /// Tokens that went in.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Those of them that the provider had cached.
+    /// Cached tokens among them.
     pub cached_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Dollars; none when the row has no prices.
+    /// Dollars. `None` if the row has no prices.
     pub dollars: Option<f64>,
 }
 
-/// What the usage ledger says of one day: everybody, all processes and earlier lives together. It names nobody.
+/// The sums of one day from the usage ledger, over all members, processes and restarts. It names no members.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Today {
     /// The day, in UTC.
     pub day: String,
-    /// Members who asked something.
+    /// Members who asked.
     pub members: u64,
-    /// Messages that a model was asked about.
+    /// Messages for which a model was asked.
     pub messages: u64,
-    /// Tokens that went in.
+    /// Input tokens.
     pub prompt_tokens: u64,
-    /// Those of them that the provider had cached.
+    /// Cached tokens among them.
     pub cached_tokens: u64,
-    /// Tokens that came out.
+    /// Output tokens.
     pub completion_tokens: u64,
-    /// Tokens of models without prices, which are not in the cost.
+    /// Tokens of models without prices, excluded from the cost.
     pub unpriced_tokens: u64,
-    /// Dollars; none when nothing had a price.
+    /// Dollars. `None` if nothing had a price.
     pub dollars: Option<f64>,
 }
 
-/// A bound and how much of it is in use.
+/// A bound and its use.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Limit {
-    /// What is bounded.
+    /// The name of the bound.
     pub name: String,
-    /// How much is in use now.
+    /// The current use.
     pub used: u64,
-    /// How much there is.
+    /// The maximum.
     pub max: u64,
 }

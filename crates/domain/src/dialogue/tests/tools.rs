@@ -116,7 +116,7 @@ fn tell(transcript: Transcript, tools: Option<TurnTools>, takes: Takes, what: Ve
                 let mut next = what.next().expect("the dialogue asks more often than it was answered");
                 while let Do::Row(takes) = next {
                     row = Row { key: "other".to_owned(), ..row_that(takes) };
-                    next = what.next().expect("an answer");
+                    next = what.next().expect("the script has an answer");
                 }
                 let (request, asked) = dialogue.request(&row, true, None);
                 requests.push(request);
@@ -223,7 +223,7 @@ fn a_row_may_want_some_of_the_history_along_with_tools() {
     dialogue.next(Event::Begin);
     let request = |most| dialogue.request(&Row { tool_history: most, ..row_that(Takes::Before) }, true, None);
     assert_eq!(sent(&request(1).0), "2 false assistant:older|user:quoted|user:hi");
-    assert!(!request(1).1.may_answer(ReplyContract::Typed), "nobody reads along with what will be asked again");
+    assert!(!request(1).1.may_answer(ReplyContract::Typed), "an answer that will be requested again is not streamed");
     assert_eq!(sent(&request(2).0), "2 false user:old|assistant:older|user:quoted|user:hi");
     assert!(request(2).1.may_answer(ReplyContract::Typed));
 }

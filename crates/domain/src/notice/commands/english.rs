@@ -16,20 +16,20 @@ pub(super) const WORDS: Words = Words {
         CommandKind::Memories => "What you told me to remember, and forget some of it",
         CommandKind::Tools => "The tools that I can use",
         CommandKind::Status => "How I am: parts, models, queues, limits",
-        CommandKind::Approvals => "What waits for somebody's yes or no",
-        CommandKind::RefreshTools => "Read the lists of all tools again",
-        CommandKind::RefreshStatus => "Read my prompts and settings again, and write a status line",
+        CommandKind::Approvals => "Calls that wait for approval, and calls that are allowed for a while",
+        CommandKind::RefreshTools => "Reload the tool lists of all servers",
+        CommandKind::RefreshStatus => "Reload my prompts and settings, and write a new status line",
     },
-    row: "The model that answers you from now on; default takes your choice back",
-    user: "Somebody else; only for operators",
-    withdraw: "The id of something allowed for a while that is to be taken back",
-    fact: "What I shall forget",
+    row: "The model that answers you from now on; default resets your choice",
+    user: "Another member; only for operators",
+    withdraw: "The id of the permission to withdraw",
+    fact: "The fact to forget",
     category: "The category whose tools are shown, such as search",
     remember: "What I shall remember, in one short sentence",
     digit: |c| c,
 
     operators_only: |name| format!("`/{name}` is for those who run this bot."),
-    usage_of_others: "Only operators can see what somebody else used. Run `/usage` without a name to see your own.",
+    usage_of_others: "Only operators can see the usage of other members. Run `/usage` without a name to see your own.",
     unknown: "I do not know this command. The list that you see may be an old one; `/help` names all that I know.",
     broken: "Sorry, something went wrong on my side, and I cannot say how far this got. Please run it again.",
     too_slow: "Sorry, this took too long, and I stopped before the end. Please run it again in a minute.",
@@ -65,7 +65,7 @@ pub(super) const WORDS: Words = Words {
         "for an hour, the bare ids of messages that I answered: so that none is answered twice",
         "the messages in the channels: they stay where they were said, and yours are yours to delete",
     ],
-    forget_again: "**My memory does not answer at the moment.** I forgot all that I can see and what I hold in mind is gone, but there may be more. Please run `/forget` again later.",
+    forget_again: "**My memory does not answer at the moment.** I forgot everything that I can see now, but there may be more. Please run `/forget` again later.",
     kept_for_replies: |answers| format!("{} kept for replies", many(answers, "answer", "answers")),
     exported: |items| {
         format!("Everything that I keep about you: {items}. Your limits count in windows that end by themselves.")
@@ -137,7 +137,7 @@ pub(super) const WORDS: Words = Words {
     shards: "Shards",
     connected: |up, all| format!("{up} of {all} connected"),
     models: "Models",
-    left_alone: |rows| format!("left alone: {rows}"),
+    left_alone: |rows| format!("paused: {rows}"),
     store: "Store",
     store_works: "works",
     store_fails: "fails; memory serves",
@@ -158,25 +158,25 @@ pub(super) const WORDS: Words = Words {
     own_tools: "my own",
     held_back: |tools| format!("changed, and held back until an operator runs `/refresh_tools`: {tools}"),
     more_names: |tools, more| format!("{tools} and {more} more"),
-    no_lists: "No tool server is connected, so there is no list to read again.",
+    no_lists: "No tool server is connected, so there is no list to reload.",
     reading_lists: |servers| {
-        format!("Reading again, {}: `/tools` shows what comes of it.", many(servers, "tool server", "tool servers"))
+        format!("Reloading the lists of {}: `/tools` shows the result.", many(servers, "tool server", "tool servers"))
     },
     nothing_waits: "Nothing waits for approval.",
     waiting: "**Waiting for approval**",
     waits: |tool, place, who, until| format!("`{tool}` in {place}, asked by {who}, ends {until}"),
-    nothing_allowed: "Nothing is allowed beyond a single call.",
-    allowed: "**Allowed for a while** (`/approvals withdraw:` and the id takes one back)",
+    nothing_allowed: "No call is allowed in advance.",
+    allowed: "**Allowed for a while** (withdraw one with `/approvals withdraw:` and its id)",
     allows: |id, tool, place, whose, until| {
-        let whose = whose.map_or_else(|| "everybody there".to_owned(), str::to_owned);
+        let whose = whose.map_or_else(|| "all members there".to_owned(), str::to_owned);
         format!("`{id}`: `{tool}` in {place} for {whose}, ends {until}")
     },
-    withdrawn: |id| format!("`{id}` is taken back: the call needs a yes again."),
-    no_such_allowance: |id| format!("There is no `{id}` that you could take back; `/approvals` shows what is allowed."),
+    withdrawn: |id| format!("`{id}` is withdrawn: the call requires approval again."),
+    no_such_allowance: |id| format!("There is no `{id}` to withdraw; `/approvals` lists what is allowed."),
     refreshed: |version| {
         format!(
-            "I am reading my prompts and settings again, and I think of another status line where those are switched on. If they \
-             changed and are right, `/status` shows another configuration than `{version}`."
+            "I am reloading my prompts and settings, and I write a new status line if that is enabled. If the files changed and \
+             are valid, `/status` shows a configuration other than `{version}`."
         )
     },
 

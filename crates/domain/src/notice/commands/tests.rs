@@ -138,7 +138,7 @@ fn status_says_what_is_wrong_first() {
     Up for: 1 h 1 min
     Configuration: abc
     Shards: 1 of 2 connected
-    Models: fast; left alone: deep
+    Models: fast; paused: deep
     Store: fails; memory serves
     Turns: 0 in flight, 0 since the start
     In use: open turns 1/2000
@@ -210,13 +210,13 @@ fn tools_and_approvals_are_told_as_they_are() {
         told,
         format!(
             "**Waiting for approval**\n- `{id}`: `fm__delete` in <#42>, asked by <@7>, ends <t:2:R>; `{shown}`\n\n**Allowed for a while** \
-             (`/approvals withdraw:` and the id takes one back)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>; `{shown}`"
+             (withdraw one with `/approvals withdraw:` and its id)\n- `{id}`: `fm__delete` in <#42> for <@7>, ends <t:3601:R>; `{shown}`"
         )
     );
     let long = Gate { arguments: format!("{{\n  \"path\": \"{}\"\n}}", "x".repeat(100)), ..gate };
     let told = approvals(&[long], &[], EN);
     assert!(told.contains(&format!("; `{{ \"path\": \"{}…`", "x".repeat(49))), "{told}");
-    assert!(withdrawn("ab`@everyone", false, EN).contains("no `abeee`"), "what somebody typed is not shown as it is");
+    assert!(withdrawn("ab`@everyone", false, EN).contains("no `abeee`"), "typed text is filtered before it is shown");
 }
 
 #[test]
