@@ -1,5 +1,5 @@
-//! The whole outer surface on one page. Actors drive these; edges implement them; nothing of a wire shows through.
-//! What they take and give, as plain data, is below this module.
+//! All traits between actors and edges: actors call them, edges implement them. No wire type appears here. Their data
+//! types are in the modules below.
 
 mod clean_calls;
 mod connection;
@@ -60,108 +60,110 @@ use domain::tool::{CallError, OnBehalf, ToolRequest, ToolResult};
 
 /// Wall-clock time. Monotonic waits use tokio's clock.
 pub trait Clock: Send + Sync {
-    /// The present moment.
+    /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// A source of chance.
+/// A random source.
 pub trait Dice: Send + Sync {
-    /// A number in `[0, 1)`.
+    /// Returns a number in `[0, 1)`.
     fn roll(&self) -> f64;
 }
 
 // === Injected failure ===
 
-/// Asked by the generic wrapper before each message, so that failure can be injected into any actor. Production never fails.
+/// Fault injection: consulted before each message of any actor. Production has no faults.
 pub trait Faults: Send + Sync {
-    /// What the actor at this path shall do instead of handling its next message or event.
+    /// Returns the fault for the next message or event of the actor at this path.
     fn before(&self, path: &str, input: Input) -> Option<Fault>;
 
-    /// Faults for the life that the actor at this path begins now, each handled as an event from outside, also while nothing else
-    /// reaches the actor. None when there never are any.
+    /// Returns a channel of faults for the actor life that begins at this path. Each is handled as an external event,
+    /// even if the actor receives nothing else. `None` if there will never be any.
     fn ordered(&self, _path: &str) -> Option<mpsc::Receiver<Fault>> {
         None
     }
 
-    /// Whether the backend of the store fails now; none when it never fails by order.
+    /// Returns the switch for backend faults of the store. `None` if there will never be any.
     fn store(&self) -> Option<StoreFault> {
         None
     }
 }
 
-/// Says at each step whether the backend of the store shall fail.
+/// Decides at each step whether the store's backend fails.
 pub type StoreFault = Arc<dyn Fn() -> bool + Send + Sync>;
 
 // === Store ===
 
-/// Text by key, with a life. Reads see every write that was begun before them, durable or not. A failing backend never
-/// shows as an error here: the store goes on in memory, says `store.degraded`, and merges back when it recovers. Every wait
-/// ends within a deadline of the store's own, also while the backend hangs.
+/// A key-value store of texts with TTL. Reads see every earlier write, durable or not. A failing backend causes no
+/// error here: the store continues in memory, logs `store.degraded`, and merges when the backend recovers. Every wait
+/// has a deadline of the store's own, also if the backend hangs.
 pub trait Store: Send + Sync {
-    /// The value of a live key. While the backend is away a counter has only what was added since.
+    /// Returns the value of a live key. During an outage, a counter contains only the increments made since it began.
     fn get<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Option<String>>;
 
-    /// These keys are about to be asked for, each once: a store on a server may begin to read them together with what is sent next. What
-    /// is read so is used within moments, or read again.
+    /// Announces that these keys will be read soon, once each. A store on a server may read them in one batch with
+    /// the next request. A prefetched value is used within moments, or read again.
     fn read_ahead(&self, _keys: Vec<String>) {}
 
-    /// All live keys that begin with `prefix` and their values, by key; at most `limit`.
+    /// Returns all live keys with this prefix and their values, ordered by key; at most `limit`.
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>>;
 
-    /// Applies the writes as one, in order. They are visible when this returns; the future resolves when they are durable
-    /// (`true`) or when the store is degraded and holds them in memory (`false`). Dropping the future changes nothing.
+    /// Applies the writes atomically and in order. They are visible when this returns. The future resolves when they
+    /// are durable (`true`), or when the store is degraded and holds them in memory (`false`). Dropping the future
+    /// has no effect.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
 
-    /// As [`Self::write`], for what is waited for: it is made durable without waiting for more to join it.
+    /// Like [`Self::write`], for a caller that waits: not delayed for group commit.
     fn commit(&self, writes: Vec<Write>) -> BoxFuture<'static, bool> {
         self.write(writes)
     }
 
-    /// As [`Self::write`]; the future resolves when the writes are on their way to the backend, or wait in memory because it is away.
-    /// What is read of a server after that goes out together with them or behind them, never long before.
+    /// Like [`Self::write`], but the future resolves when the writes are sent to the backend, or held in memory
+    /// during an outage. Later reads from a server are sent together with them or after them, never long before.
     fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
         drop(self.write(writes));
         Box::pin(ready(()))
     }
 
-    /// Sets a key, without an end, if it holds what the caller saw: none for no value. Of several that replace one value at the same
-    /// moment, in this process or another, one is done. Only keys that are never written otherwise may be replaced.
+    /// Sets a key without expiry if its value equals `seen` (compare-and-swap); `None` means absent. Of concurrent
+    /// calls with one expected value, in any process, exactly one succeeds. Use it only for keys that have no other
+    /// writer.
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced>;
 
-    /// How the store is.
+    /// Returns the status of the store.
     fn status(&self) -> StoreStatus;
 
-    /// Sends every living key, all of one moment where the backend can, once all that was written before is durable. Ends early when
-    /// nothing receives any more.
+    /// Sends every live key, from one snapshot if the backend supports it, after all earlier writes are durable.
+    /// Stops early when the receiver is dropped.
     ///
     /// # Errors
-    /// Why not everything was sent, as a sentence.
+    /// A sentence that states why the copy is incomplete.
     fn copy(&self, _to: mpsc::Sender<StoredRow>) -> BoxFuture<'_, Result<(), String>> {
         Box::pin(ready(Err("this store cannot be copied".to_owned())))
     }
 
-    /// What the settings of the server behind it can lose or break, as far as it is known.
+    /// Returns the known risks in the settings of the server behind the store.
     fn keeping(&self) -> Keeping {
         Keeping::default()
     }
 
-    /// Waits, at most `within`, until everything written is durable, and closes the backend. False when something was not.
+    /// Waits, at most `within`, until all writes are durable, and closes the backend. False if some are not.
     fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
 }
 
 // === Limits ===
 
-/// Counts what members, places and programs use, and decides what they may still use.
+/// Counts the usage of members, places and programs, and decides what they may still use.
 pub trait Limiter: Send + Sync {
-    /// Does one step by the law of [`domain::limits`], as one atomic operation. Steps about one account that are begun one after
-    /// the other are done in that order. A failing backend changes nothing about the law: the limiter decides by what it knows.
-    /// The answer is there at once where no server has to be asked, and else within the limiter's own deadline.
+    /// Performs one step of [`domain::limits`] atomically. Consecutive steps for one account are performed in order.
+    /// During an outage the same rules apply to the data that the limiter has. Returns immediately if no server is
+    /// needed, otherwise within the limiter's own deadline.
     fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
 }
 
-/// Makes copies of everything that is kept.
+/// Creates backups of all stored data.
 pub trait Backups: Send + Sync {
-    /// Begins one. Its text arrives in chunks; one that ends without its last line is not whole.
+    /// Starts a backup. Its text arrives in chunks; without its last line it is incomplete.
     fn begin(&self) -> mpsc::Receiver<Vec<u8>>;
 }
 
@@ -170,22 +172,22 @@ pub trait Backups: Send + Sync {
 /// The configured models.
 #[async_trait]
 pub trait Models: Send + Sync {
-    /// The rows, the default one first.
+    /// Returns the rows, the default first.
     fn rows(&self) -> &[Row];
 
-    /// Whether the provider of this row takes tools at present: false for a while after it refused them.
+    /// True if the provider of this row currently accepts tools; false for a while after it refused them.
     fn takes_tools(&self, _row: &str) -> bool {
         true
     }
 
-    /// One completion by the row of this key. One attempt, no hidden retries; bounded by the row's timeout.
+    /// Requests one completion from this row: one attempt without retries, bounded by the row's timeout.
     ///
     /// # Errors
     /// See [`ModelError`].
     async fn complete(&self, row: &str, request: &Request) -> Result<Completion, ModelError>;
 
-    /// The same, with the deltas of the answer where the row and its provider can stream. Deltas before a failure are not
-    /// taken back; together they are the beginning of the completion's content.
+    /// Does the same, with deltas of the answer if the row and its provider can stream. Deltas before a failure are
+    /// not revoked; together they are a prefix of the completion's content.
     ///
     /// # Errors
     /// See [`ModelError`].
@@ -193,47 +195,46 @@ pub trait Models: Send + Sync {
         self.complete(row, request).await
     }
 
-    /// Vectors by the embedding model of this row. One attempt, bounded by the row's timeout.
+    /// Requests embeddings from this row's embedding model: one attempt, bounded by the row's timeout.
     ///
     /// # Errors
-    /// See [`ModelError`]; a row without such a model is one.
+    /// See [`ModelError`]; also if the row has no such model.
     async fn embed(&self, row: &str, _request: &EmbeddingRequest) -> Result<Embeddings, ModelError> {
         let why = format!("the row {row} has no embedding model");
         Err(ModelError::new(ModelErrorKind::Unsupported, why))
     }
 }
 
-/// Work of models beside turns. It counts in the limits and in the ledger as that of turns does.
+/// Model use outside of turns. It counts against limits and in the ledger like turns.
 #[async_trait]
 pub trait Metering: Send + Sync {
-    /// Makes vectors, within five minutes.
+    /// Creates embeddings, within five minutes.
     ///
     /// # Errors
     /// See [`NotEmbedded`].
     async fn embed(&self, ask: EmbeddingAsk) -> Result<Embeddings, NotEmbedded>;
 
-    /// The most tokens that the limits let this person use within the window; none where nothing is refused.
+    /// Returns the token limit of this person per window. `None`: unlimited.
     fn most_tokens(&self, person: &Person) -> Option<u64>;
 
-    /// How long the limits refuse this person from now on; none when they do not, or for good.
+    /// Returns how long the limits refuse this person from now on. `None` if they do not, or permanently.
     async fn refused_for(&self, person: &Person) -> Option<Duration>;
 }
 
-/// The sink of the deltas of a growing answer, in order. Called between two reads from the network, so it must not take
-/// long.
+/// The receiver of an answer's deltas, in order. Called between two network reads, so it must be fast.
 pub type DeltaSink = Arc<dyn Fn(Delta<'_>) + Send + Sync>;
 
-/// A piece of a growing answer.
+/// A part of a streaming answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Delta<'a> {
-    /// Text that people may read.
+    /// Visible text.
     Text(&'a str),
-    /// So many characters that they may not: thoughts, arguments of tools.
+    /// The number of hidden characters: reasoning, tool arguments.
     Hidden(usize),
 }
 
 impl Delta<'_> {
-    /// Its length in characters.
+    /// Returns its length in characters.
     #[must_use]
     pub fn chars(&self) -> usize {
         match self {
@@ -248,86 +249,89 @@ impl Delta<'_> {
 /// Connects to tool servers.
 #[async_trait]
 pub trait ToolServers: Send + Sync {
-    /// One connection with its handshake, within `within`. One attempt; what was begun is gone when it fails or is dropped.
+    /// Opens one connection, including the handshake, in at most `within`. One attempt; its resources are released on
+    /// failure or drop.
     ///
     /// # Errors
     /// See [`ConnectError`].
     async fn connect(&self, entry: &ServerEntry, within: Duration) -> Result<Arc<dyn ToolServer>, ConnectError>;
 }
 
-/// Where other processes say that they provide tools.
+/// Announcements of processes that provide tools.
 #[async_trait]
 pub trait ToolProviders: Send + Sync {
-    /// Listens until there is no connection, and says why there is none. `announced` is told of all that there are, as entries of
-    /// tool servers, once it listens and whenever there are others. Dropping the future ends the connection.
+    /// Listens until the connection is lost, and returns the reason. Calls `announced` with all providers, as entries
+    /// of tool servers, once it listens and after each change. Dropping the future closes the connection.
     async fn listen(&self, announced: AnnouncedSink) -> String;
 }
 
-/// Told which processes provide tools. Called between two reads, so it must not take long.
+/// The receiver of the current tool providers. Called between two reads, so it must be fast.
 pub type AnnouncedSink = Arc<dyn Fn(Vec<ServerEntry>) + Send + Sync>;
 
-/// One connected tool server and its session. Dropping the last handle closes it in the background.
+/// A session with a connected tool server. Dropping the last handle closes it in the background.
 #[async_trait]
 pub trait ToolServer: Send + Sync {
-    /// What the server said of itself.
+    /// Returns the server's description of itself.
     fn info(&self) -> &ServerInfo;
 
-    /// All tools, page by page, within the edge's own bounds of time, count and bytes.
+    /// Lists all tools, page by page, within the edge's bounds of time, count and bytes.
     ///
     /// # Errors
     /// See [`CallError`].
     async fn list(&self) -> Result<Listing, CallError>;
 
-    /// One call, ended by its deadline whatever the server does. Dropping the future cancels the call at the server. It is sent
-    /// a second time only after a lost session, and only when its effect allows it.
+    /// Makes one call, bounded by its deadline. Dropping the future cancels the call at the server. It is resent only
+    /// after a lost session, and only if its effect allows it.
     ///
     /// # Errors
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError>;
 
-    /// Returns the databases that this tool reaches, as they were read last, after a moment at most; `None` for every other tool.
+    /// Returns the databases that this tool reaches, as last read, waiting a moment at most. `None` for all other
+    /// tools.
     async fn outline(&self, _tool: &str) -> Option<Arc<Outline>> {
         None
     }
 
-    /// Asks for a sign of life, within the edge's own deadline.
+    /// Checks that the server responds, within the edge's own deadline.
     ///
     /// # Errors
     /// See [`CallError`].
     async fn ping(&self) -> Result<(), CallError>;
 
-    /// A count that grows when the server's list of tools may have changed; many changes may be one step.
+    /// Returns a counter that grows when the server's tool list may have changed; several changes may be one step.
     fn changes(&self) -> watch::Receiver<u64>;
 
-    /// Resolves, with the reason in words, when the connection is lost; a lost connection stays lost.
+    /// Waits until the connection is lost, and returns the reason as text. A lost connection stays lost.
     async fn closed(&self) -> String;
 
-    /// Ends the session in order, and the process group with it; bounded by the edge's own deadline.
+    /// Closes the session and its process group in order, bounded by the edge's own deadline.
     async fn close(&self);
 }
 
-/// The sink of the progress of a call. Called between two reads, so it must not take long.
+/// The receiver of a call's progress. Called between two reads, so it must be fast.
 pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 // === Facts ===
 
-/// What members told us to keep. Who asks, and where the answer is read, is part of each request and decides what is found. Bounded
-/// by the deadlines of the store.
+/// Members' facts. The caller and the place of the answer are part of each request and decide what is found. Bounded
+/// by the store's deadlines.
 #[async_trait]
 pub trait Facts: Send + Sync {
-    /// Keeps a fact of the one who asks, told in their place. The same words told again there are the same fact.
+    /// Stores a fact of the caller, told in their place. Idempotent for the same text and place.
     ///
     /// # Errors
     /// See [`NotKept`].
     async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept>;
 
-    /// The facts of the one who asks that may be found in their place and fit these words best; without words those told last.
+    /// Returns the caller's facts that may be found in their place, best matches first; for an empty query, the last
+    /// told.
     ///
     /// # Errors
     /// See [`NotKept`].
     async fn search(&self, asked: &OnBehalf, query: &str) -> Result<Found, NotKept>;
 
-    /// Forgets a fact of the one who asks, if it may be found in their place. False when there is none.
+    /// Deletes a fact of the caller, if it may be found in their place. False if there is none.
     ///
     /// # Errors
     /// See [`NotKept`].
@@ -336,64 +340,64 @@ pub trait Facts: Send + Sync {
 
 // === Prompts ===
 
-/// The sections of prompts. Bounded by the deadlines of the store.
+/// Prompt sections. Bounded by the store's deadlines.
 #[async_trait]
 pub trait PromptSections: Send + Sync {
-    /// All sections, by name, as they are in force, for whoever asked.
+    /// Returns all current sections, by name, for this caller.
     ///
     /// # Errors
-    /// Why they are not shown, in words for who asked.
+    /// The reason why they are not shown, as text for the caller.
     async fn sections(&self, asked: &OnBehalf) -> Result<Vec<Section>, String>;
 
-    /// The instructions that a model gets for a question of this caller in this place, assembled: the persona with its sections,
-    /// what holds for every persona, and the form of the answer. `name` is the caller's name as others see it.
+    /// Returns the complete instructions of a model for a question of this caller in this place: the persona with its
+    /// sections, the rules for every persona, and the form of the answer. `name` is the caller's display name.
     ///
     /// # Errors
-    /// Why they are not shown, in words for the caller.
+    /// The reason why they are not shown, as text for the caller.
     async fn assembled(&self, asked: &OnBehalf, name: &str) -> Result<String, String>;
 
-    /// Changes a section for whoever asked; the number of its version.
+    /// Changes a section for this caller, and returns its version number.
     ///
     /// # Errors
-    /// Why nothing changed, in words for who asked.
+    /// The reason why nothing changed, as text for the caller.
     async fn change(&self, asked: &OnBehalf, name: &str, change: &Change) -> Result<u32, String>;
 }
 
 // === Events in ===
 
-/// Where the events of a door come from, whatever its platform.
+/// The event source of a door, on any platform.
 #[async_trait]
 pub trait EventSource: Send + Sync {
-    /// Keeps one connection to the platform and hands each event to `intake`, until the connection ends; it is called again
-    /// after a pause. `serving` is called once the connection brings events. An event that was not accepted is the source's
-    /// to hand over again. Dropping the future closes the connection.
+    /// Runs one connection to the platform and passes each event to `intake`, until the connection ends; the caller
+    /// runs it again after a pause. Calls `serving` when the connection delivers events. The source must redeliver
+    /// events that were not accepted. Dropping the future closes the connection.
     async fn run(&self, intake: Arc<dyn Intake>, serving: Box<dyn Fn() + Send + Sync>) -> SourceError;
 
-    /// The pauses before a connection that ended is begun again.
+    /// Returns the backoff between connections.
     fn pauses(&self) -> Backoff;
 }
 
-// === Events in, from a platform that divides them among shards ===
+// === Events in, from a sharded platform ===
 
-/// Where the events come from when a platform (Discord) divides them among shards, lets them identify by its advice, and
-/// resumes their sessions.
+/// The event source of a platform (Discord) that splits events among shards, limits identifies, and resumes sessions.
 #[async_trait]
 pub trait ShardedSource: Send + Sync {
-    /// What the platform advises for connecting.
+    /// Returns the platform's advice for connecting.
     ///
     /// # Errors
-    /// A refusal for good, or a failure that may pass.
+    /// A permanent refusal, or a temporary failure.
     async fn advice(&self) -> Result<Advice, SourceError>;
 
-    /// Our own account; none until the platform was asked for its advice.
+    /// Returns the bot's account. `None` before the first advice.
     fn us(&self) -> Option<Person>;
 
-    /// Adds to a message what the platform told of its place: the place above it, the language, our rights. False while nothing
-    /// was told of its community: a session that was resumed tells nothing of what it told before ([`PostRequest::FetchGuild`]).
+    /// Adds to a message the known facts about its place: parent, language, the bot's permissions. False while
+    /// nothing is known of its community: a resumed session does not repeat these facts
+    /// ([`PostRequest::FetchGuild`]).
     fn complete(&self, posted: &mut Posted) -> bool;
 
-    /// One connection. The stream identifies only after `permit` resolved; resuming needs none. While it lives, it keeps what
-    /// the platform shows of us to what is `shown`, within the platform's bounds.
+    /// Opens one connection. It identifies only after `permit` resolves; resuming needs no permit. While connected,
+    /// it keeps the bot's presence equal to `shown`, within the platform's limits.
     fn connect(
         &self,
         shard: Shard,
@@ -403,49 +407,50 @@ pub trait ShardedSource: Send + Sync {
     ) -> Box<dyn EventStream>;
 }
 
-/// How we are to be shown to people; none leaves it to the platform.
+/// The presence to show. `None`: the platform's default.
 pub type PresenceUpdates = watch::Receiver<Option<Presence>>;
 
-/// Resolves when a shard may identify; an error means that nobody will ever allow it.
+/// Resolves when a shard may identify; false if that will never be allowed.
 pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync>;
 
 /// One connection of a shard. Dropping it closes the socket; a resumable session stays resumable.
 #[async_trait]
 pub trait EventStream: Send {
-    /// The next thing that happened. Never waits longer than the platform's heartbeats allow for a dead peer.
-    /// After [`StreamEvent::Closed`] the stream is spent.
+    /// Waits for the next event, at most as long as the platform's heartbeats allow for a dead peer. After
+    /// [`StreamEvent::Closed`], the stream has ended.
     async fn next(&mut self) -> StreamEvent;
 }
 
 // === Requests in ===
 
-/// The way in for doors that serve requests, instead of reading events of a platform.
+/// The entry for doors that serve requests instead of reading a platform's events.
 #[async_trait]
 pub trait Intake: Send + Sync {
-    /// Hands an event on; `us` is our own account at that door. Resolves when the event is durably taken or needs no owner.
+    /// Passes on an event; `us` is the bot's account at that door. Resolves when the event is durably accepted or
+    /// needs no owner.
     ///
     /// # Errors
-    /// It was not taken, and nothing of it was kept.
+    /// The event was not accepted, and nothing of it was stored.
     async fn accept(&self, incoming: Incoming, us: Person) -> Result<(), NotAccepted>;
 
-    /// Decides about a call that waits. Resolves when the decision is on record.
+    /// Decides a waiting tool call. Resolves when the decision is durable.
     ///
     /// # Errors
-    /// Why it was not taken, in words for whoever decided.
+    /// The reason why it was not accepted.
     async fn decide(&self, click: Click) -> Result<Decision, Refusal>;
 }
 
-/// An event was not taken, and nothing of it was kept.
+/// The error for an event that was not accepted and of which nothing was stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("not taken")]
 pub struct NotAccepted;
 
 // === Messages out ===
 
-/// What a door can be asked to do over its request API. One attempt each; order, budgets and retries are the outbox's.
+/// A door's request API. One attempt each; the outbox is responsible for order, budgets and retries.
 #[async_trait]
 pub trait Poster: Send + Sync {
-    /// What the platform can show.
+    /// Returns the abilities of the platform.
     fn capabilities(&self) -> Capabilities;
 
     /// Performs one request, bounded by the poster's own timeout.
@@ -457,50 +462,52 @@ pub trait Poster: Send + Sync {
 
 // === Files and pictures ===
 
-/// Where the files that came with messages are read from.
+/// Downloads of message attachments.
 #[async_trait]
 pub trait Attachments: Send + Sync {
-    /// The file behind an address that came over a door, if it is at most this many bytes long. One attempt, bounded by a timeout
-    /// of its own; only servers that the door itself keeps files on are ever asked.
+    /// Downloads a file of at most this many bytes from an address received at a door. One attempt with its own
+    /// timeout; only the door's own file servers are contacted.
     ///
     /// # Errors
     /// See [`FetchError`].
     async fn fetch(&self, url: &str, most: usize) -> Result<Vec<u8>, FetchError>;
 }
 
-/// Draws what no platform shows by itself. Work in memory alone: no file is read and no address is asked.
+/// Renders content that platforms cannot show. Works in memory only, without files or network.
 pub trait Renderer: Send + Sync {
-    /// A formula in LaTeX as a PNG picture, bounded in time and size.
+    /// Renders a LaTeX formula as PNG, bounded in time and size.
     ///
     /// # Errors
-    /// There is no picture; the formula is shown as text then.
+    /// The formula could not be rendered; it is then shown as text.
     fn formula<'a>(&'a self, formula: &'a str) -> BoxFuture<'a, Result<Vec<u8>, NotDrawn>>;
 }
 
 // === Audit ===
 
-/// What was called for whom, and who decided about it.
+/// The audit log of tool calls and decisions.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// The lines that are wanted, the oldest first, each one JSON object. As many as are kept, which is bounded for each day.
+    /// Returns the matching lines, oldest first, each one JSON object. All stored lines are available; their number
+    /// is bounded per day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
 }
 
-/// What was used on each day.
+/// The usage per day.
 #[async_trait]
 pub trait UseByDay: Send + Sync {
-    /// The use of the last days, today first, at most [`domain::daily::DAYS_MAX`]. Bounded by the deadlines of the store.
+    /// Returns the usage of the last days, today first, at most [`domain::daily::DAYS_MAX`]. Bounded by the store's
+    /// deadlines.
     async fn days(&self, many: usize) -> Vec<DayUse>;
 }
 
 // === Pages ===
 
-/// Something that listens for HTTP.
+/// An HTTP listener.
 #[async_trait]
 pub trait Listener: Send + Sync {
     /// Serves until `stop` is cancelled.
     ///
     /// # Errors
-    /// The address could not be bound, or the listener broke.
+    /// The address could not be bound, or the listener failed.
     async fn serve(&self, stop: CancellationToken) -> Result<(), String>;
 }

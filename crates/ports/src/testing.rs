@@ -1,4 +1,4 @@
-//! The ports in memory, for tests.
+//! In-memory ports for tests.
 
 #![allow(
     missing_docs,
@@ -36,24 +36,24 @@ use domain::limits::member_windows::MemberWindows;
 use domain::model::Row;
 use domain::outgoing::{Capabilities, Piece};
 
-/// The platform that tests play.
+/// The platform in tests.
 pub const DOOR: Door = Door::new("discord");
-/// Longer than any wait of the program.
+/// Longer than any timeout of the program.
 pub const LONG: Duration = Duration::from_secs(100_000);
-/// The wall-clock time at which tests begin.
+/// The wall-clock time at the start of tests.
 pub const BEGINNING: Timestamp = Timestamp(1_800_000_000_000);
 
-/// A member with this id.
+/// Returns a member with this id.
 pub fn person(id: &str) -> Person {
     Person::new(DOOR, id)
 }
 
-/// The program's own account.
+/// Returns the bot's account.
 pub fn us() -> Person {
     person("1")
 }
 
-/// Lets all tasks do what they can do without time passing.
+/// Runs all tasks as far as possible without advancing the time.
 pub async fn settle() {
     for _ in 0..200 {
         tokio::task::yield_now().await;
@@ -62,7 +62,7 @@ pub async fn settle() {
 
 // === Time, chance, failure ===
 
-/// Wall-clock time that goes with tokio's.
+/// A wall clock that follows tokio's clock.
 pub struct ManualClock {
     origin: Instant,
 }
@@ -80,7 +80,7 @@ impl Clock for ManualClock {
     }
 }
 
-/// Dice that always show the same.
+/// Dice with a constant result.
 pub struct FixedDice(f64);
 
 impl FixedDice {
@@ -95,26 +95,26 @@ impl Dice for FixedDice {
     }
 }
 
-/// Failures for actors by path, each met once.
+/// Faults of actors by path, each used once.
 #[derive(Default)]
 pub struct ScriptedFaults {
     planned: Mutex<HashMap<String, VecDeque<Fault>>>,
-    /// Ways to the actors that take orders; none take any unless this is set.
+    /// Channels to the actors that take orders. Unset: none take any.
     orders: Mutex<Option<HashMap<String, mpsc::Sender<Fault>>>>,
 }
 
 impl ScriptedFaults {
-    /// The next message of the actor at this path meets this fault.
+    /// Injects this fault at the next message of the actor at this path.
     pub fn inject(&self, path: &str, fault: Fault) {
         self.planned.lock().entry(path.to_owned()).or_default().push_back(fault);
     }
 
-    /// Actors that start from now on take orders.
+    /// Makes actors that start from now on take orders.
     pub fn take_orders(&self) {
         *self.orders.lock() = Some(HashMap::new());
     }
 
-    /// Orders a fault of the actor at this path; false when no life of it takes any.
+    /// Sends a fault to the actor at this path. False if it takes none.
     pub fn order(&self, path: &str, fault: Fault) -> bool {
         let orders = self.orders.lock();
         orders.as_ref().and_then(|orders| orders.get(path)).is_some_and(|order| order.try_send(fault).is_ok())
@@ -135,21 +135,21 @@ impl Faults for ScriptedFaults {
 
 // === Store ===
 
-/// A store in memory whose durability can be held back.
+/// An in-memory store with controllable durability.
 pub struct MemoryStore {
     pub entries: Mutex<BTreeMap<String, String>>,
     durable: watch::Sender<bool>,
-    /// The next scans panic.
+    /// The number of next scans that panic.
     pub broken_scans: AtomicUsize,
-    /// It fails: nothing of what it kept is found.
+    /// True if the store fails and finds none of its data.
     pub degraded: AtomicBool,
-    /// The next reads fail, and then it is back.
+    /// The number of next reads that fail before the store recovers.
     pub failing_reads: AtomicUsize,
-    /// Others change a value just before the next replacements.
+    /// The number of next replacements that lose to a concurrent change.
     pub lost_replaces: AtomicUsize,
-    /// What counts for members.
+    /// The limit windows.
     pub book: Mutex<MemberWindows>,
-    /// Answers about limits wait while this is not set.
+    /// While false, decisions about limits wait.
     answering: watch::Sender<bool>,
     clock: ManualClock,
 }
@@ -169,7 +169,7 @@ impl MemoryStore {
         }
     }
 
-    /// Answers about limits come, or wait.
+    /// Releases or holds decisions about limits.
     pub fn answering(&self, answering: bool) {
         self.answering.send_replace(answering);
     }
@@ -278,13 +278,13 @@ impl Limiter for MemoryStore {
 
 // === Models ===
 
-/// What a model does when it is asked.
+/// The scripted behavior of a model.
 pub enum Say {
     Text(&'static str),
-    /// These words as they are, without the form of a typed reply.
+    /// This text as it is, without the form of a typed reply.
     Plain(&'static str),
     Fail(ModelErrorKind),
-    /// It streams this and never ends.
+    /// Streams this text and never ends.
     Flows(&'static str),
     Panic,
 }
@@ -293,7 +293,7 @@ pub enum Say {
 pub struct ScriptedModels {
     rows: Vec<Row>,
     script: Mutex<VecDeque<Say>>,
-    /// The rows that were asked and the last text of each request.
+    /// The rows asked, each with the last text of the request.
     pub asked: Mutex<Vec<(String, String)>>,
     takes: Mutex<Duration>,
     pub at_once: AtomicUsize,
@@ -301,7 +301,7 @@ pub struct ScriptedModels {
 }
 
 impl ScriptedModels {
-    /// The first row falls back to the others in order.
+    /// Creates rows; the first falls back to the others in order.
     pub fn new(keys: &[&str]) -> Self {
         let rows = keys.iter().enumerate().map(|(index, key)| Row {
             stream: false,
@@ -322,7 +322,7 @@ impl ScriptedModels {
         self.script.lock().push_back(say);
     }
 
-    /// How long each answer takes from now on.
+    /// Sets the duration of each answer from now on.
     pub fn takes(&self, time: Duration) {
         *self.takes.lock() = time;
     }
@@ -367,29 +367,29 @@ impl Models for ScriptedModels {
 
 // === Posts ===
 
-/// How a request goes, in the place of going well.
+/// The scripted result of a request, instead of success.
 #[derive(Clone)]
 pub enum Go {
     Fail(PostError),
-    /// It happens, but the answer is lost.
+    /// It takes effect, but the answer is lost.
     LoseAnswer,
     Panic,
-    /// It happens, then comes a panic.
+    /// It takes effect, then the poster panics.
     PanicAfter,
-    /// Whom it is about is not there.
+    /// The member is absent.
     Absent,
-    /// It goes well, and the platform says that so many are left in its bucket for so long.
+    /// Success, with this many requests left in the bucket for this long.
     Leaves(u32, Duration),
 }
 
 /// True for requests that are refused.
 type Refuses = fn(&PostRequest) -> bool;
 
-/// A channel service in memory that remembers nonces, with a script for the next posts and edits.
+/// An in-memory channel service that remembers nonces, with a script for the next requests.
 pub struct ScriptedPoster {
-    /// All requests and when they came.
+    /// All requests with their times.
     pub requests: Mutex<Vec<(Instant, PostRequest)>>,
-    /// All messages, ours and others'.
+    /// All messages, of the bot and of others.
     pub messages: Mutex<Vec<Posted>>,
     nonces: Mutex<HashMap<String, MessageId>>,
     posts: Mutex<VecDeque<Go>>,
@@ -397,11 +397,11 @@ pub struct ScriptedPoster {
     roles: Mutex<VecDeque<Go>>,
     typing: Mutex<VecDeque<Go>>,
     slow: Mutex<HashMap<Place, Duration>>,
-    /// Requests of this kind are refused with a 5xx.
+    /// Requests that are refused with a 5xx status.
     pub refuses: Mutex<Option<Refuses>>,
-    /// What each of our messages carries beside its text.
+    /// The content of each of the bot's messages besides its text.
     pub carried: Mutex<HashMap<MessageId, Piece>>,
-    /// What the platform shows.
+    /// The abilities of the platform.
     pub shows: Mutex<Capabilities>,
 }
 
@@ -422,43 +422,43 @@ impl ScriptedPoster {
         }
     }
 
-    /// The next post or edit goes like this.
+    /// Scripts the next post or edit.
     pub fn post_goes(&self, go: Go) {
         self.posts.lock().push_back(go);
     }
 
-    /// The next read goes like this.
+    /// Scripts the next read.
     pub fn read_goes(&self, go: Go) {
         self.reads.lock().push_back(go);
     }
 
-    /// The next change of a role goes like this.
+    /// Scripts the next change of a role.
     pub fn role_goes(&self, go: Go) {
         self.roles.lock().push_back(go);
     }
 
-    /// The next sign of typing, or reaction, goes like this.
+    /// Scripts the next typing indicator or reaction.
     pub fn courtesy_goes(&self, go: Go) {
         self.typing.lock().push_back(go);
     }
 
-    /// Requests to this place take so long.
+    /// Sets the duration of requests to this place.
     pub fn slow(&self, place: Place, time: Duration) {
         self.slow.lock().insert(place, time);
     }
 
-    /// The texts of our messages in one place, in order.
+    /// Returns the texts of the bot's messages in one place, in order.
     pub fn ours(&self, place: &Place) -> Vec<String> {
         let ours = |posted: &&Posted| posted.place == *place && posted.author.kind == AuthorKind::Ourselves;
         self.messages.lock().iter().filter(ours).map(|posted| posted.text.clone()).collect()
     }
 
-    /// The requests of one kind so far.
+    /// Returns the number of requests of one kind so far.
     pub fn count(&self, kind: impl Fn(&PostRequest) -> bool) -> usize {
         self.requests.lock().iter().filter(|(_, request)| kind(request)).count()
     }
 
-    /// A message of ours from an earlier life.
+    /// Adds a message that the bot posted before a restart.
     pub fn earlier(&self, id: &str, place: &Place, answers: &MessageId, text: &str) {
         let reply_to = Some(Quoted { id: answers.clone(), seen: None });
         self.messages.lock().push(ours(MessageId::new(DOOR, id), place.clone(), reply_to, text.to_owned()));
@@ -504,7 +504,7 @@ impl ScriptedPoster {
             | PostRequest::Respond { .. }
             | PostRequest::Suggest { .. }
             | PostRequest::FetchGuild { .. } => PostResult::Done,
-            // Everybody holds one role, by their own number.
+            // Every member has one role, with the id of the member.
             PostRequest::Roles(member) => PostResult::Roles(vec![member.person.id.to_string()]),
             PostRequest::History { place, range, limit } => {
                 let number = |id: &MessageId| id.id.parse::<u64>().unwrap_or(0);
@@ -611,31 +611,31 @@ impl Poster for ScriptedPoster {
 
 // === Events ===
 
-/// One connection that a shard made.
+/// One connection that a shard opened.
 pub struct Connection {
     pub shard: Shard,
     pub session: Option<Session>,
     pub permit: IdentifyPermit,
-    /// What the test lets happen on it.
+    /// The events that the test sends on it.
     pub events: mpsc::UnboundedSender<StreamEvent>,
 }
 
-/// A platform whose connections are handed to the test.
+/// A platform whose connections are passed to the test.
 pub struct ScriptedSource {
     advice: Mutex<VecDeque<Result<Advice, SourceError>>>,
     pub asked: AtomicUsize,
     connected: mpsc::UnboundedSender<Connection>,
 }
 
-/// The connections as they are made.
+/// The connections in the order of opening.
 pub struct Connections(mpsc::UnboundedReceiver<Connection>);
 
 impl Connections {
     pub async fn next(&mut self) -> Connection {
-        tokio::time::timeout(LONG, self.0.recv()).await.expect("nobody connected").expect("the source ended")
+        tokio::time::timeout(LONG, self.0.recv()).await.expect("no shard connected").expect("the source ended")
     }
 
-    /// The next one, however long it takes; none once nobody can connect any more.
+    /// Waits for the next connection without a timeout. `None` when no shard can connect any more.
     pub async fn ever(&mut self) -> Option<Connection> {
         self.0.recv().await
     }
@@ -655,7 +655,7 @@ impl ScriptedSource {
         (Self { advice: Mutex::default(), asked: AtomicUsize::new(0), connected }, Connections(connections))
     }
 
-    /// The next advice, before the usual one.
+    /// Scripts the next advice, before the default one.
     pub fn advise(&self, advice: Result<Advice, SourceError>) {
         self.advice.lock().push_back(advice);
     }
@@ -689,7 +689,7 @@ impl ShardedSource for ScriptedSource {
     }
 }
 
-/// A community of which the scripted source was never told anything.
+/// A community without any facts in the scripted source.
 pub const UNTOLD: &str = "untold";
 
 struct ScriptedStream(mpsc::UnboundedReceiver<StreamEvent>);
@@ -706,7 +706,7 @@ impl EventStream for ScriptedStream {
 
 // === Pages ===
 
-/// A listener that fails as often as it is told, then serves.
+/// A listener that fails as often as configured, then serves.
 #[derive(Default)]
 pub struct ScriptedListener {
     pub failures: AtomicUsize,
@@ -728,7 +728,7 @@ impl Listener for ScriptedListener {
 
 // === Health ===
 
-/// A program of which nothing is known but that it lives.
+/// A running program without any other state.
 pub struct NoVitals;
 
 impl Vitals for NoVitals {
