@@ -369,7 +369,7 @@ fn what_nothing_serves_is_neither_offered_nor_known() {
         let none = world.tells("Ada", "tools", &[("category", 3, "search")]).await;
         assert!(other.contains("`calculator`") && !none.contains('`'), "{other} {none}");
         assert!(world.tells("Chloe", "refresh_tools", &[]).await.starts_with("No tool server is connected"));
-        assert!(world.tells("Chloe", "refresh_status", &[]).await.starts_with("I am reading my prompts"));
+        assert!(world.tells("Chloe", "refresh_status", &[]).await.starts_with("I am reloading my prompts"));
     });
 }
 

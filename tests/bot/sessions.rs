@@ -332,7 +332,7 @@ async fn fails_in_the_middle(operator: &Client<'_>) {
     let (status, told) = operator.asks(reqwest::Method::POST, "submit", Some(body)).await;
     let detail = told["detail"].as_str().unwrap_or_default();
     assert!(status == 400 && detail.starts_with("!model wide failed: there is no model"), "{told}");
-    assert!(detail.contains("is done:\n\n!model deep\n"), "{told}");
+    assert!(detail.contains("were run:\n\n!model deep\n"), "{told}");
     operator.says("one", "!model scripted").await;
 }
 

@@ -1,5 +1,4 @@
-//! All traits between actors and edges: actors call them, edges implement them. No wire type appears here. Their data
-//! types are in the modules below.
+//! All traits that actors call and edges implement, without wire types. The modules below contain their data types.
 
 mod clean_calls;
 mod connection;
@@ -110,9 +109,8 @@ pub trait Store: Send + Sync {
     /// Returns all live keys with this prefix and their values, ordered by key; at most `limit`.
     fn scan<'a>(&'a self, prefix: &'a str, limit: usize) -> BoxFuture<'a, Vec<(String, String)>>;
 
-    /// Applies the writes atomically and in order. They are visible when this returns. The future resolves when they
-    /// are durable (`true`), or when the store is degraded and holds them in memory (`false`). Dropping the future
-    /// has no effect.
+    /// Applies the writes atomically and in order, visible on return. The future resolves to true when they are
+    /// durable, to false if a degraded store holds them in memory. Dropping it has no effect.
     fn write(&self, writes: Vec<Write>) -> BoxFuture<'static, bool>;
 
     /// Like [`Self::write`], for a caller that waits: not delayed for group commit.
@@ -127,9 +125,8 @@ pub trait Store: Send + Sync {
         Box::pin(ready(()))
     }
 
-    /// Sets a key without expiry if its value equals `seen` (compare-and-swap); `None` means absent. Of concurrent
-    /// calls with one expected value, in any process, exactly one succeeds. Use it only for keys that have no other
-    /// writer.
+    /// Compare-and-swap without expiry: sets the key if its value equals `seen` (`None`: absent). Of concurrent calls
+    /// with one expected value, in any process, exactly one succeeds. Only for keys without other writers.
     fn replace<'a>(&'a self, key: &'a str, seen: Option<&'a str>, value: &'a str) -> BoxFuture<'a, Replaced>;
 
     /// Returns the status of the store.
@@ -251,8 +248,7 @@ impl Delta<'_> {
 /// Connects to tool servers.
 #[async_trait]
 pub trait ToolServers: Send + Sync {
-    /// Opens one connection, including the handshake, in at most `within`. One attempt; its resources are released on
-    /// failure or drop.
+    /// Opens one connection with its handshake, in at most `within`; one attempt. Failure or drop releases it.
     ///
     /// # Errors
     /// See [`ConnectError`].
@@ -289,8 +285,7 @@ pub trait ToolServer: Send + Sync {
     /// See [`CallError`].
     async fn call(&self, request: &ToolRequest, progress: Option<ProgressSink>) -> Result<ToolResult, CallError>;
 
-    /// Returns the databases that this tool reaches, as last read, waiting a moment at most. `None` for all other
-    /// tools.
+    /// Returns the databases that this tool reaches, as last read, after a moment at most; `None` for other tools.
     async fn outline(&self, _tool: &str) -> Option<Arc<Outline>> {
         None
     }
@@ -316,8 +311,7 @@ pub type ProgressSink = Arc<dyn Fn(Progress) + Send + Sync>;
 
 // === Facts ===
 
-/// Members' facts. The caller and the place of the answer are part of each request and decide what is found. Bounded
-/// by the store's deadlines.
+/// Members' facts. The caller and the place of each request decide what is found. Bounded by the store's deadlines.
 #[async_trait]
 pub trait Facts: Send + Sync {
     /// Stores a fact of the caller, told in their place. Idempotent for the same text and place.
@@ -326,8 +320,7 @@ pub trait Facts: Send + Sync {
     /// See [`NotKept`].
     async fn remember(&self, asked: &OnBehalf, text: &str) -> Result<Remembered, NotKept>;
 
-    /// Returns the caller's facts that may be found in their place, best matches first; for an empty query, the last
-    /// told.
+    /// Returns the caller's best matching facts that may be found in their place; for an empty query, the last told.
     ///
     /// # Errors
     /// See [`NotKept`].
@@ -393,9 +386,8 @@ pub trait ShardedSource: Send + Sync {
     /// Returns the bot's account. `None` before the first advice.
     fn us(&self) -> Option<Person>;
 
-    /// Adds to a message the known facts about its place: parent, language, the bot's permissions. False while
-    /// nothing is known of its community: a resumed session does not repeat these facts
-    /// ([`PostRequest::FetchGuild`]).
+    /// Adds the known facts about its place to a message: parent, language, the bot's permissions. False while
+    /// nothing is known of its community; a resumed session does not repeat them ([`PostRequest::FetchGuild`]).
     fn complete(&self, posted: &mut Posted) -> bool;
 
     /// Opens one connection. It identifies only after `permit` resolves; resuming needs no permit. While connected,
@@ -418,8 +410,7 @@ pub type IdentifyPermit = Box<dyn Fn() -> BoxFuture<'static, bool> + Send + Sync
 /// One connection of a shard. Dropping it closes the socket; a resumable session stays resumable.
 #[async_trait]
 pub trait EventStream: Send {
-    /// Waits for the next event, at most as long as the platform's heartbeats allow for a dead peer. After
-    /// [`StreamEvent::Closed`], the stream has ended.
+    /// Waits for the next event, at most for the platform's heartbeat timeout. [`StreamEvent::Closed`] is the last.
     async fn next(&mut self) -> StreamEvent;
 }
 
@@ -428,8 +419,7 @@ pub trait EventStream: Send {
 /// The entry for doors that serve requests instead of reading a platform's events.
 #[async_trait]
 pub trait Intake: Send + Sync {
-    /// Passes on an event; `us` is the bot's account at that door. Resolves when the event is durably accepted or
-    /// needs no owner.
+    /// Passes on an event; `us` is the bot's account there. Resolves when it is durably accepted or needs no owner.
     ///
     /// # Errors
     /// The event was not accepted, and nothing of it was stored.
@@ -467,8 +457,7 @@ pub trait Poster: Send + Sync {
 /// Downloads of message attachments.
 #[async_trait]
 pub trait Attachments: Send + Sync {
-    /// Downloads a file of at most this many bytes from an address received at a door. One attempt with its own
-    /// timeout; only the door's own file servers are contacted.
+    /// Downloads a file of at most `most` bytes, from the door's own file servers only. One attempt, with a timeout.
     ///
     /// # Errors
     /// See [`FetchError`].
@@ -489,16 +478,14 @@ pub trait Renderer: Send + Sync {
 /// The audit log of tool calls and decisions.
 #[async_trait]
 pub trait AuditLog: Send + Sync {
-    /// Returns the matching lines, oldest first, each one JSON object. All stored lines are available; their number
-    /// is bounded per day.
+    /// Returns the stored lines that match, oldest first, each one JSON object. Their number is bounded per day.
     async fn lines(&self, wanted: &Wanted) -> Vec<String>;
 }
 
 /// The usage per day.
 #[async_trait]
 pub trait UseByDay: Send + Sync {
-    /// Returns the usage of the last days, today first, at most [`domain::daily::DAYS_MAX`]. Bounded by the store's
-    /// deadlines.
+    /// Returns the last days, today first, at most [`domain::daily::DAYS_MAX`]. Bounded by the store's deadlines.
     async fn days(&self, many: usize) -> Vec<DayUse>;
 }
 
