@@ -1,12 +1,12 @@
 //! The arithmetic of the benchmark's figures.
 
-/// A count as a number to calculate with.
+/// Converts a count to floating point.
 #[expect(clippy::cast_precision_loss, reason = "counts of a benchmark are far below 2^52")]
 pub const fn as_f64(count: u64) -> f64 {
     count as f64
 }
 
-/// The value below which this share of them lies.
+/// Returns the percentile for a share of 0 to 1.
 pub fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -20,24 +20,24 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * place.fract()
 }
 
-/// The middle one.
+/// Returns the median.
 pub fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
-/// The borders of the quarters.
+/// Returns the quartiles.
 pub fn quartiles(values: &[f64]) -> (f64, f64, f64) {
     (percentile(values, 0.25), median(values), percentile(values, 0.75))
 }
 
-/// The least, the quartiles and the most.
+/// Formats the minimum, the quartiles and the maximum.
 pub fn spread(values: &[f64]) -> String {
     let (low, _, high) = quartiles(values);
     let [least, most] = [0.0, 1.0].map(|share| percentile(values, share));
     format!("[{} {} {} {}]", plain(least), plain(low), plain(high), plain(most))
 }
 
-/// A number with as many digits as it deserves.
+/// Formats a number with a sensible number of digits.
 pub fn plain(value: f64) -> String {
     match value.abs() {
         big if big >= 100.0 => format!("{value:.0}"),

@@ -1,19 +1,19 @@
-//! Figures, and the table that they are printed in.
+//! Figures, and the table in which they are printed.
 
 use crate::arithmetic::{plain, quartiles};
 use crate::process;
 
-/// Time stolen by the machine's host above which a round is marked.
+/// The share of stolen CPU time above which a round is marked.
 const STEAL_MAX: f64 = 0.02;
 
-/// Whether a figure reaches its goal.
+/// The verdict on a figure.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// It does.
+    /// The goal is met.
     Met,
-    /// It does not.
+    /// The goal is missed.
     Missed,
-    /// It has none.
+    /// The figure has no goal.
     Told,
 }
 
@@ -30,26 +30,26 @@ pub struct Row {
 #[derive(Default)]
 pub struct Table {
     rows: Vec<Row>,
-    /// What must never happen and did.
+    /// Violated invariants.
     pub broken: Vec<String>,
 }
 
 impl Table {
-    /// Adds a figure that has to stay at or below its goal.
+    /// Adds a figure with a maximum.
     pub fn at_most(&mut self, what: &str, figure: (f64, &str), goal: f64, steal: &Steal) {
         let word = if figure.0 <= goal { Word::Met } else { Word::Missed };
         let (value, unit) = figure;
         self.add(what, &format!("<= {} {unit}", plain(goal)), &format!("{} {unit}", plain(value)), word, steal);
     }
 
-    /// Adds a figure that has to reach its goal.
+    /// Adds a figure with a minimum.
     pub fn at_least(&mut self, what: &str, figure: (f64, &str), goal: f64, steal: &Steal) {
         let word = if figure.0 >= goal { Word::Met } else { Word::Missed };
         let (value, unit) = figure;
         self.add(what, &format!(">= {} {unit}", plain(goal)), &format!("{} {unit}", plain(value)), word, steal);
     }
 
-    /// Adds a ratio of many rounds that has to stay at or below its goal.
+    /// Adds a ratio of many rounds with a maximum.
     pub fn ratio(&mut self, what: &str, ratios: &[f64], goal: f64, steal: &Steal) {
         let (low, middle, high) = quartiles(ratios);
         let word = if middle <= goal { Word::Met } else { Word::Missed };
@@ -62,7 +62,7 @@ impl Table {
         self.add(what, "", figure, Word::Told, steal);
     }
 
-    /// Takes note of something that must never happen.
+    /// Records a violated invariant.
     pub fn broke(&mut self, what: impl Into<String>) {
         let what = what.into();
         println!("BROKEN: {what}");
@@ -98,16 +98,16 @@ impl Table {
     }
 }
 
-/// Watches how much time the machine's host took away.
+/// Measures the CPU time that the host stole.
 pub struct Steal((f64, f64));
 
 impl Steal {
-    /// From now on.
+    /// Starts measuring.
     pub fn watch() -> Self {
         Self(process::stolen())
     }
 
-    /// The share of all time until now.
+    /// Returns the stolen share since the start.
     pub fn share(&self) -> f64 {
         let (stolen, all) = process::stolen();
         (stolen - self.0.0) / (all - self.0.1).max(1.0)

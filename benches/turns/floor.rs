@@ -1,5 +1,5 @@
-//! The floor: a bare relay with the same input and output and nothing in between. Gateway in, one model call, one post; no
-//! order, no memory, no limits, no retries, no journal, no log, no typing. Nothing that answers can be much cheaper.
+//! The floor: a bare relay with the same input and output, as a lower bound of the cost. Gateway in, one model call,
+//! one post; no order, history, limits, retries, journal, log or typing.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use tokio_tungstenite::tungstenite::Message;
 
 use crate::{http, wire};
 
-/// Model calls at once, as many as the program under test makes.
+/// Maximum concurrent model calls, as in the program under test.
 const CONCURRENT: usize = 64;
-/// Text that stands for the prompt, of about the length that the program under test sends.
+/// The length of the prompt, about that of the program under test, in bytes.
 const PROMPT: usize = 4_000;
 
 #[derive(Deserialize)]
@@ -33,14 +33,14 @@ struct Data<'a> {
     content: std::borrow::Cow<'a, str>,
 }
 
-/// Kept connections to one server.
+/// A pool of connections to one server.
 struct Pool {
     server: SocketAddr,
     free: Mutex<Vec<(TcpStream, Vec<u8>)>>,
 }
 
 impl Pool {
-    /// Sends a request; gives the connection that its answer comes on.
+    /// Sends a request; returns the connection for its response.
     async fn send(&self, method: &str, path: &str, body: &str) -> std::io::Result<(TcpStream, Vec<u8>)> {
         let free = self.free.lock().pop();
         let (mut stream, buffer) = match free {
@@ -91,7 +91,7 @@ pub async fn run(api: SocketAddr, gateway: SocketAddr) -> Result<(), Box<dyn std
         let turn = Turn { id: d.id.to_owned(), channel: d.channel_id.to_owned(), text: d.content.into_owned() };
         let (pool, permits, prompt) = (Arc::clone(&pool), Arc::clone(&permits), Arc::clone(&prompt));
         tokio::spawn(async move {
-            // A turn that fails here is missed by the rig.
+            // The rig counts a failed turn as lost.
             let _ = relay(&pool, &permits, &prompt, &turn).await;
         });
     }
@@ -124,7 +124,7 @@ async fn relay(pool: &Pool, permits: &Semaphore, prompt: &str, turn: &Turn) -> s
     post(pool, turn, text).await
 }
 
-/// Posts the first word of a streamed answer, and the whole when it is there.
+/// Posts the first word of a streamed answer, and edits in the whole text at the end.
 async fn relay_stream(pool: &Pool, mut stream: TcpStream, mut buffer: Vec<u8>, turn: &Turn) -> std::io::Result<()> {
     let marker = br#"\"response\":\""#;
     while memchr::memmem::find(&buffer, marker).is_none() && stream.read_buf(&mut buffer).await? > 0 {}
@@ -134,7 +134,7 @@ async fn relay_stream(pool: &Pool, mut stream: TcpStream, mut buffer: Vec<u8>, t
     while !buffer.ends_with(b"0\r\n\r\n") && stream.read_buf(&mut buffer).await? > 0 {}
     buffer.clear();
     pool.free.lock().push((stream, buffer));
-    // The rig tells no ids to those who do not read them: the number of the post is that of the trigger.
+    // The floor does not read the rig's response, so the post has the trigger's id.
     let (id, channel) = (&turn.id, &turn.channel);
     let body = format!(r#"{{"content":"{}"}}"#, wire::streamed_text());
     pool.exchange("PATCH", &format!("/api/v10/channels/{channel}/messages/{id}"), &body).await?;

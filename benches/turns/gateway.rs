@@ -1,4 +1,4 @@
-//! The rig's gateway: hello, identify or resume, then events; plain, or as one zlib stream when the client wants that.
+//! The rig's gateway: hello, identify or resume, then events; plain, or as one zlib stream if the client asks for it.
 
 use std::sync::Arc;
 
@@ -16,12 +16,12 @@ use crate::wire;
 const HELLO: &str = r#"{"t":null,"s":null,"op":10,"d":{"heartbeat_interval":41250,"_trace":[]}}"#;
 const ACK: &str = r#"{"t":null,"s":null,"op":11,"d":null}"#;
 
-/// Takes connections for ever.
+/// Accepts connections forever.
 pub async fn accept(listener: TcpListener, rig: Arc<Rig>) {
     while let Ok((stream, _)) = listener.accept().await {
         let rig = Arc::clone(&rig);
         tokio::spawn(async move {
-            // A bot that goes away is looked after by the scene that made it go.
+            // The scene that caused a disconnect handles it.
             let _ = serve(stream, &rig).await;
         });
     }
@@ -90,7 +90,7 @@ impl Connection {
         }
     }
 
-    /// Sends one event and, before it flushes, whatever waits behind it.
+    /// Sends one event and all queued ones, then flushes.
     async fn feed_all(&mut self, first: String) -> Result<(), Error> {
         let frame = self.frame(&first);
         self.socket.feed(frame).await?;

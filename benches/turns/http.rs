@@ -1,5 +1,5 @@
-//! The rig's request API and model: as little of HTTP as a client with lengths and kept connections needs, so that the rig is
-//! never what is measured.
+//! The rig's request API and model: a minimal HTTP server for clients with content lengths and persistent connections,
+//! so that the rig is not what is measured.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use tokio::time::Instant;
 use crate::rig::{Rig, Stream};
 use crate::wire;
 
-/// How many pieces of a long stream are written at once.
+/// Number of pieces of a long stream per write.
 const WORDS_AT_ONCE: usize = 16;
 
-/// Takes connections for ever.
+/// Accepts connections forever.
 pub async fn accept(listener: TcpListener, rig: Arc<Rig>) {
     while let Ok((stream, _)) = listener.accept().await {
         let rig = Arc::clone(&rig);
         tokio::spawn(async move {
-            // A client that goes away in the middle is the client's affair; turns that suffer are counted elsewhere.
+            // A disconnect is not an error here; affected turns are counted elsewhere.
             let _ = serve(stream, &rig).await;
         });
     }
@@ -47,7 +47,7 @@ async fn serve(mut stream: TcpStream, rig: &Rig) -> std::io::Result<()> {
     }
 }
 
-/// A model that says many words at once, each in a piece of its own.
+/// A model that streams many words at once, each in a piece of its own.
 async fn stream_words(stream: &mut TcpStream, rig: &Rig, words: usize) -> std::io::Result<()> {
     rig.count("model");
     let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
@@ -60,7 +60,7 @@ async fn stream_words(stream: &mut TcpStream, rig: &Rig, words: usize) -> std::i
     stream.write_all((chunk(wire::end_of_stream()) + "0\r\n\r\n").as_bytes()).await
 }
 
-/// A model that says a word every now and then.
+/// A model that streams a word at intervals.
 async fn stream_slowly(stream: &mut TcpStream, rig: &Rig, number: Option<usize>) -> std::io::Result<()> {
     rig.count("model");
     let note = |note: fn(&mut Stream, Instant)| number.into_iter().for_each(|number| rig.streams(number, note));
@@ -83,7 +83,7 @@ fn chunk(text: &str) -> String {
     format!("{:x}\r\n{text}\r\n", text.len())
 }
 
-/// Reads one message: the lengths of its head and its body. None at the end of the connection.
+/// Reads one message: the lengths of its head and its body. `None` at the end of the connection.
 pub async fn read(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> std::io::Result<Option<(usize, usize)>> {
     let head = loop {
         if let Some(at) = memchr::memmem::find(buffer, b"\r\n\r\n") {

@@ -1,9 +1,10 @@
-//! What a turn costs beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two minutes,
-//! `-- --only m1,m4` some scenes, `-- --program PATH` those of another build, `-- --threads 1` what it costs with so many threads.
+//! The cost of a turn beside the model: `cargo bench --bench turns` prints the table, `-- --quick` a rougher one in two
+//! minutes, `-- --only m1,m4` some scenes, `-- --program PATH` those of another build, `-- --threads 1` with this
+//! number of threads.
 //!
-//! A rig in this process plays Discord and an instant model on one clock. The program under test is the real one, as a child
-//! process; beside it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine;
-//! the ratios of one run do not, or much less. A lost or doubled reply fails the run.
+//! A rig in this process plays Discord and an instant model on one clock. The real program is a child process; beside
+//! it runs the floor, a bare relay with the same input and output. Absolute figures depend on the machine; the ratios
+//! within one run do so much less. A lost or doubled reply fails the run.
 
 mod arithmetic;
 mod figures;

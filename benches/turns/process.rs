@@ -1,4 +1,4 @@
-//! The processes under test, and what the kernel counts about them.
+//! The processes under test, and the kernel's counters of them.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,36 +14,36 @@ use tokio::time::Instant;
 use crate::arithmetic::as_f64;
 use crate::rig::Rig;
 
-/// Clock ticks a second in /proc; Linux tells user space no other number.
+/// Clock ticks per second in /proc; the same on all Linux systems.
 const TICKS: f64 = 100.0;
-/// How long a process may take until it has a session.
+/// Timeout until a process has a session.
 const UP_WITHIN: Duration = Duration::from_secs(20);
 
-/// How long a process may take to end in order.
+/// Timeout of a graceful shutdown.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long the bot holds first words back.
+/// The time that the bot holds first words back.
 pub const HELD_BACK: Duration = Duration::from_millis(300);
 
-/// What the peer runs.
+/// The peer's program.
 const PEER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/benches/turns/peer.py");
 
 static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
 
 static THREADS: OnceLock<String> = OnceLock::new();
 
-/// How many programs have a key. No one of them may ask as often as all of them do.
+/// Number of programs with a key. The limit of each is below the total.
 pub const KEYS: usize = 16;
 
-/// The key of a program.
+/// Returns the key of a program.
 pub fn key(number: usize) -> String {
     format!("sk-rig-{}", number % KEYS)
 }
 
-/// What is run.
+/// The kind of program.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// The program itself, as it is shipped.
+    /// The program itself, as shipped.
     Us,
     /// The bare relay.
     Floor,
@@ -51,26 +51,26 @@ pub enum Kind {
     Peer,
 }
 
-/// What it logs, and where to.
+/// The log level and output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Log {
-    /// Warnings, into nothing.
+    /// Warnings, discarded.
     Warnings,
-    /// Everything that it logs by default, into nothing.
+    /// The default level, discarded.
     Default,
-    /// The same, to be listened to.
+    /// The default level, read by the benchmark.
     Heard,
 }
 
-/// Another process of this program, which tells where it listens. Killed when it is dropped.
+/// Another process of this program, with its address. Killed when dropped.
 pub struct Helper {
     child: Child,
-    /// Where it listens.
+    /// Its address.
     pub address: String,
 }
 
 impl Helper {
-    /// Starts it with these words, on the core of what is measured where there are several.
+    /// Starts it with these arguments, on the core of the program under test if there are several.
     pub fn start(on_core: bool, words: &[&str]) -> Result<Self, String> {
         let program = std::env::current_exe().map_err(|error| error.to_string())?;
         let mut command = if on_core { Command::new("taskset") } else { Command::new(&program) };
@@ -85,7 +85,7 @@ impl Helper {
         Ok(Self { child, address: address.trim().to_owned() })
     }
 
-    /// Processor time used so far, in seconds.
+    /// Returns the CPU time so far, in seconds.
     pub fn cpu(&self) -> f64 {
         cpu_of(self.child.id())
     }
@@ -93,7 +93,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -101,11 +101,10 @@ impl Drop for Helper {
 
 /// A process under test with a rig of its own.
 pub struct Bot {
-    /// Its rig.
     pub rig: Arc<Rig>,
-    /// Where its own interface listens.
+    /// The address of its HTTP interface.
     pub http: SocketAddr,
-    /// When it was last executed.
+    /// The time of its last start.
     pub executed: Instant,
     kind: Kind,
     child: Child,
@@ -141,7 +140,7 @@ impl Bot {
         Err(format!("no session within {} s", UP_WITHIN.as_secs()))
     }
 
-    /// When a log line with this text comes; for processes that are listened to.
+    /// Resolves at a log line with this text; for processes whose log is read.
     pub fn when_logged(&mut self, text: &'static str) -> oneshot::Receiver<Instant> {
         let (tell, told) = oneshot::channel();
         let out = self.child.stdout.take();
@@ -151,7 +150,7 @@ impl Bot {
                 if line.contains(text)
                     && let Some(tell) = tell.take()
                 {
-                    // Nobody waits when the scene is over.
+                    // The scene may be over.
                     let _ = tell.send(Instant::now());
                 }
             }
@@ -159,7 +158,7 @@ impl Bot {
         told
     }
 
-    /// Ends it without a word, and starts it again on the same data.
+    /// Kills it, and starts it again on the same data.
     pub fn kill_and_start(&mut self) -> Result<(), String> {
         self.end();
         self.executed = Instant::now();
@@ -167,17 +166,17 @@ impl Bot {
         Ok(())
     }
 
-    /// Processor time used so far, in seconds.
+    /// Returns the CPU time so far, in seconds.
     pub fn cpu(&self) -> f64 {
         cpu_of(self.child.id())
     }
 
-    /// Resident memory, in bytes.
+    /// Returns the resident memory, in bytes.
     pub fn rss(&self) -> f64 {
         self.memory("VmRSS:")
     }
 
-    /// The part of it that is no mapped file, in bytes.
+    /// Returns the resident memory without mapped files, in bytes.
     pub fn own_memory(&self) -> f64 {
         self.memory("RssAnon:")
     }
@@ -188,7 +187,7 @@ impl Bot {
         line.and_then(|line| line.trim().trim_end_matches(" kB").parse::<f64>().ok()).unwrap_or(0.0) * 1024.0
     }
 
-    /// Bytes in its data directory.
+    /// Returns the size of its data directory, in bytes.
     pub fn stored(&self) -> f64 {
         let entries = std::fs::read_dir(self.data.path()).into_iter().flatten().flatten();
         let sizes = entries.filter_map(|entry| entry.metadata().ok()).map(|about| about.len());
@@ -196,18 +195,18 @@ impl Bot {
     }
 
     fn end(&mut self) {
-        // It may be gone already, which is what is wanted.
+        // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
 }
 
 impl Drop for Bot {
-    /// Ends it in order: a build that writes down which paths it took does so at its end.
+    /// Stops it gracefully: an instrumented build writes its profile at the end.
     fn drop(&mut self) {
         let pid = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw);
         if let Some(pid) = pid {
-            // It may be gone already, which is what is wanted.
+            // It may have ended already.
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
         let asked = Instant::now();
@@ -218,12 +217,12 @@ impl Drop for Bot {
     }
 }
 
-/// Processor time of this process, which is the rig, in seconds.
+/// Returns the CPU time of this process, which is the rig, in seconds.
 pub fn own_cpu() -> f64 {
     cpu_of(std::process::id())
 }
 
-/// Time stolen from this machine by its host, and all time, in ticks over all cores.
+/// Returns the time stolen by the host, and the total time, in ticks over all cores.
 pub fn stolen() -> (f64, f64) {
     let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
     let line = stat.lines().next().unwrap_or_default();
@@ -231,15 +230,15 @@ pub fn stolen() -> (f64, f64) {
     (ticks.get(7).copied().unwrap_or(0.0), ticks.iter().take(8).sum())
 }
 
-/// The program under test: the one that was named, or that of this build.
+/// Returns the program under test: the named one, or that of this build.
 pub fn program() -> PathBuf {
     PROGRAM.get().cloned().unwrap_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_staffai")))
 }
 
-/// Names another build as the program under test, before any process starts.
+/// Sets another build as the program under test, before any process starts.
 ///
 /// # Errors
-/// There is no such file, or one was named before.
+/// The file does not exist, or one was set before.
 pub fn test_program(path: &str) -> Result<(), String> {
     let path = std::fs::canonicalize(path).map_err(|error| format!("{path}: {error}"))?;
     PROGRAM.set(path).map_err(|_| "name one program".to_owned())
@@ -253,26 +252,26 @@ pub fn on_threads(threads: String) -> Result<(), String> {
     THREADS.set(threads).map_err(|_| "name one number of threads".to_owned())
 }
 
-/// Keeps this process, and whatever it starts, to one core. False when that cannot be done.
+/// Pins this process and its children to one core. Returns false if that fails.
 pub fn keep_to(core: &str) -> bool {
     let pid = std::process::id().to_string();
     let done = Command::new("taskset").args(["-cp", core, &pid]).stdout(Stdio::null()).stderr(Stdio::null()).status();
     done.is_ok_and(|status| status.success())
 }
 
-/// Processor time of a process so far, in seconds.
+/// Returns the CPU time of a process so far, in seconds.
 pub fn cpu_of(pid: u32) -> f64 {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    // The name before the last bracket may hold anything.
+    // The name before the last bracket may contain anything.
     let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0);
     (ticks(11) + ticks(12)) / TICKS
 }
 
-/// The interpreter that the tests install the peer's libraries for.
+/// Returns the interpreter with the peer's libraries, as the tests install it.
 ///
 /// # Errors
-/// It is not there.
+/// It does not exist.
 pub fn peer_program() -> Result<PathBuf, String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(".venv-tests/bin/python3");
     if path.exists() { Ok(path) } else { Err("not measured: ./test installs its libraries".to_owned()) }
@@ -293,7 +292,7 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
         Kind::Floor => command.arg("--floor").arg(rig.api.to_string()).arg(rig.gateway.to_string()),
         Kind::Peer => command.arg(PEER).arg(rig.api.to_string()).arg(rig.gateway.to_string()),
     };
-    // The model takes tools and the form of a reply together, so a plain message is one call.
+    // The model supports tools together with a response format, so a plain message is one call.
     let models = data.join("rig-models.json");
     std::fs::write(&models, r#"{"families": [{"pattern": "rig", "schema_with_tools": true}], "models": {}}"#)
         .map_err(|error| error.to_string())?;
@@ -312,9 +311,9 @@ fn spawn(kind: Kind, rig: &Rig, (data, http): (&Path, SocketAddr), log: Log, on_
         .env("STAFFAI_DATA_DIR", data)
         .env("STAFFAI_HTTP_ADDR", http.to_string())
         .env("STAFFAI_API_KEYS", (0..KEYS).map(key).collect::<Vec<_>>().join(","))
-        // A thousand are the most that a window holds. The few regulars ask as often as thousands of members would: in a window
-        // of the usual length each of them would have thousands of turns, and no limit lets that happen. In one second they
-        // have what a member has in a minute.
+        // A window holds at most a thousand. The few regular members ask as often as thousands would: in a window of
+        // usual length each would have thousands of turns, beyond any limit. In a window of one second they have as
+        // many as a member has in a minute.
         .env("RATE_LIMIT_WINDOW_SECONDS", "1")
         .env("RATE_LIMIT_COUNT", "1000")
         .env("TOKEN_RATE_LIMIT_COUNT", "1000000000")

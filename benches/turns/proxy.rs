@@ -1,4 +1,4 @@
-//! A bare proxy in front of the model: what asks is passed on, and what is answered is passed back as it comes.
+//! A bare streaming proxy in front of the model.
 
 use std::net::SocketAddr;
 
@@ -9,12 +9,12 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use tokio::net::TcpListener;
 
-/// The word that makes this program the proxy; the address of the model follows.
+/// The argument that makes this program the proxy; the address of the model follows.
 pub const WORD: &str = "--proxy";
 
 /// Serves until it is killed.
 pub async fn run(model: SocketAddr) -> std::io::Result<()> {
-    // Another part may have done it already.
+    // Another part may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let client = reqwest::Client::builder().no_proxy().build().map_err(std::io::Error::other)?;
     let pass = move |method: Method, uri: Uri, body: Bytes| async move {

@@ -1,5 +1,5 @@
-//! The rig: gateway, request API and model of one bot under test, on one clock. It counts every reply, and a reply that is
-//! lost or doubled fails the whole run.
+//! The rig: gateway, request API and model of one bot under test, on one clock. It counts every reply; a lost or
+//! doubled reply fails the whole run.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -14,37 +14,37 @@ use tokio::time::Instant;
 use crate::wire::{self, Seat};
 use crate::{gateway, http};
 
-/// The program's own pause between two edits of one channel; what it waits for that is no delay.
+/// The program's own interval between two edits of one channel, which does not count as a delay.
 const EDIT_EVERY: Duration = Duration::from_secs(1);
-/// Events that wait for the connection.
+/// Maximum number of queued events of the connection.
 const QUEUE: usize = 4096;
-/// Events kept for a resumed session.
+/// Number of events kept for a resumed session.
 const REPLAY: usize = 4096;
 
-/// What is sent on the gateway connection.
+/// An instruction for the gateway connection.
 pub enum Out {
-    /// One payload.
+    /// Sends one payload.
     Text(String),
-    /// The connection is cut without a word.
+    /// Cuts the connection.
     Cut,
 }
 
 /// Gateway, request API and model of one bot.
 pub struct Rig {
-    /// Where request API and model are.
+    /// The address of request API and model.
     pub api: SocketAddr,
-    /// Where the gateway is.
+    /// The address of the gateway.
     pub gateway: SocketAddr,
-    /// What happened.
+    /// The recorded state.
     pub state: Mutex<State>,
-    /// Something happened.
+    /// Notified of each change of the state.
     pub changed: Notify,
     born: Instant,
     born_ms: u64,
     first_id: u64,
 }
 
-/// What happened so far.
+/// The recorded state.
 #[derive(Default)]
 pub struct State {
     turns: Vec<Turn>,
@@ -54,25 +54,25 @@ pub struct State {
     sequence: u64,
     connection: Option<mpsc::Sender<Out>>,
     replay: VecDeque<(u64, String)>,
-    /// When a session was begun, each time.
+    /// The times of all new sessions.
     pub readied: Vec<Instant>,
-    /// When a session was resumed, each time.
+    /// The times of all resumed sessions.
     pub resumed: Vec<Instant>,
-    /// Posts that answer nothing that was asked.
+    /// Posts that answer no question.
     pub strays: usize,
-    /// Requests by what they were.
+    /// Requests by kind.
     pub requests: HashMap<&'static str, u64>,
     /// Bytes of all prompts.
     pub prompt_bytes: u64,
-    /// The model takes its time, and streams.
+    /// True if the model streams slowly.
     pub slow_model: bool,
-    /// The model streams so many words without a pause; with none it answers as it usually does.
+    /// The number of words that the model streams without a pause; 0 for a normal answer.
     pub words: usize,
-    /// The turns that messages of ours belong to, while the model is slow.
+    /// The turns of the bot's posts, while the model is slow.
     posts: HashMap<u64, usize>,
-    /// When something was last edited in each channel, and the shortest time between two edits of one channel.
+    /// The time of the last edit per channel.
     edited: HashMap<String, Instant>,
-    /// The shortest time between two edits of one channel.
+    /// The shortest interval between two edits of one channel.
     pub shortest_pause: Option<Duration>,
 }
 
@@ -83,34 +83,34 @@ struct Turn {
     stream: Stream,
 }
 
-/// What became of a streamed answer.
+/// The progress of a streamed answer.
 #[derive(Clone, Copy, Default)]
 pub struct Stream {
-    /// When its first word was sent.
+    /// The time of its first word.
     pub begun: Option<Instant>,
-    /// When its end was sent.
+    /// The time of its end.
     pub ended: Option<Instant>,
-    /// When the whole text stood in the channel.
+    /// The time at which the whole text was in the channel.
     pub whole: Option<Instant>,
-    /// When it was edited before that.
+    /// The time of the last edit before that.
     edited: Option<Instant>,
-    /// How often it was edited.
+    /// The number of edits.
     pub edits: u32,
 }
 
-/// What a stretch of streamed turns took.
+/// The latencies of a streamed turn.
 pub struct Streamed {
-    /// From the moment it was meant for to the first visible text, in microseconds.
+    /// From the scheduled time to the first visible text, in microseconds.
     pub visible: f64,
-    /// From the first word of the model to the first visible text, in microseconds.
+    /// From the model's first word to the first visible text, in microseconds.
     pub behind_model: f64,
-    /// From the end of the stream, or the moment at which another edit was allowed, to the whole text, in microseconds.
+    /// From the end of the stream, or the time at which another edit was allowed, to the whole text, in microseconds.
     pub finished: f64,
     /// Edits.
     pub edits: u32,
 }
 
-/// A stretch of turns that were asked.
+/// A range of turns.
 #[derive(Clone, Copy)]
 pub struct Span {
     first: usize,
@@ -137,18 +137,18 @@ impl Rig {
         Ok(rig)
     }
 
-    /// The gateway's address as it is told.
+    /// Returns the gateway's URL.
     pub fn gateway_url(&self) -> String {
         format!("ws://{}", self.gateway)
     }
 
-    /// Now, as messages are stamped.
+    /// Returns the current time as a message's timestamp.
     pub fn stamp(&self) -> String {
         let ms = self.born_ms + u64::try_from(self.born.elapsed().as_millis()).unwrap_or(0);
         jiff::Timestamp::from_millisecond(i64::try_from(ms).unwrap_or(0)).map(|at| at.to_string()).unwrap_or_default()
     }
 
-    /// Asks one turn, meant for `due`.
+    /// Asks one turn, scheduled for `due`.
     pub async fn ask(&self, seat: Seat, due: Instant) {
         let (out, text) = {
             let mut state = self.state.lock();
@@ -160,18 +160,18 @@ impl Rig {
             state.keep(&text);
             (state.connection.clone(), text)
         };
-        // Without a connection the event waits for the session to be resumed.
+        // Without a connection the event waits for a resume.
         if let Some(out) = out {
             let _ = out.send(Out::Text(text)).await;
         }
     }
 
-    /// Sends one message that is not for us.
+    /// Sends one message that does not address the bot.
     pub async fn noise(&self, number: u64) {
         let (out, text) = {
             let mut state = self.state.lock();
             state.sequence += 1;
-            // Ids of noise are from another year, so that they meet no turn.
+            // Ids of noise are from another year, so that they differ from those of turns.
             let id = self.first_id - (1 << 50) + number;
             let seat = Seat { user: number % 5000, channel: number % 500 };
             (state.connection.clone(), wire::message(state.sequence, id, &self.stamp(), seat, false))
@@ -189,12 +189,12 @@ impl Rig {
         }
     }
 
-    /// Marks where a stretch begins; turns that are asked from now on belong to it.
+    /// Begins a range of turns.
     pub fn begin(&self) -> usize {
         self.state.lock().turns.len()
     }
 
-    /// Waits until all turns since `first` are answered. None when some were not in time.
+    /// Awaits the answers to all turns since `first`. `None` on a timeout.
     pub async fn answered(&self, first: usize, within: Duration) -> Option<Span> {
         let deadline = Instant::now() + within;
         let mut done = first;
@@ -211,7 +211,7 @@ impl Rig {
         }
     }
 
-    /// Waits until something holds.
+    /// Waits until a condition holds; returns false on a timeout.
     pub async fn until(&self, within: Duration, holds: impl Fn(&State) -> bool) -> bool {
         let deadline = Instant::now() + within;
         loop {
@@ -225,19 +225,19 @@ impl Rig {
         }
     }
 
-    /// How long each turn of a stretch took, in microseconds, from the moment it was meant for.
+    /// Returns the latency of each turn of a range, in microseconds, from its scheduled time.
     pub fn latencies(&self, span: Span) -> Vec<f64> {
         let state = self.state.lock();
         let took = |turn: &Turn| turn.replied.map(|at| at.saturating_duration_since(turn.due).as_secs_f64() * 1e6);
         state.turns[span.first..span.end].iter().filter_map(took).collect()
     }
 
-    /// Waits until the whole text of all turns since `first` stands in its channel.
+    /// Waits until the whole text of all turns since `first` is in its channel.
     pub async fn finished(&self, span: Span, within: Duration) -> bool {
         self.until(within, |state| state.turns[span.first..].iter().all(|turn| turn.stream.whole.is_some())).await
     }
 
-    /// What each streamed turn of a stretch took.
+    /// Returns the latencies of the streamed turns of a range.
     pub fn streamed(&self, span: Span) -> Vec<Streamed> {
         let state = self.state.lock();
         let micros = |from: Instant, to: Instant| to.saturating_duration_since(from).as_secs_f64() * 1e6;
@@ -255,7 +255,7 @@ impl Rig {
         each.collect()
     }
 
-    /// From the first turn asked to the last reply, in seconds.
+    /// Returns the time from the first question to the last reply, in seconds.
     pub fn stretch(&self, span: Span) -> f64 {
         let state = self.state.lock();
         let turns = &state.turns[span.first..span.end];
@@ -264,23 +264,23 @@ impl Rig {
         begun.zip(ended).map_or(0.0, |(begun, ended)| ended.saturating_duration_since(begun).as_secs_f64())
     }
 
-    /// Turns that got no reply and turns that got more than one.
+    /// Returns the numbers of turns without a reply and with more than one.
     pub fn wrong(&self) -> (usize, usize) {
         let state = self.state.lock();
         let count = |wrong: fn(&Turn) -> bool| state.turns.iter().filter(|turn| wrong(turn)).count();
         (count(|turn| turn.replies == 0), count(|turn| turn.replies > 1))
     }
 
-    // === What the servers tell ===
+    // === Server side ===
 
-    /// A connection is up: what it sends comes from the given queue.
+    /// Registers a connection, and returns the queue of what it sends.
     pub fn connected(&self) -> mpsc::Receiver<Out> {
         let (out, queue) = mpsc::channel(QUEUE);
         self.state.lock().connection = Some(out);
         queue
     }
 
-    /// The payload that begins a session.
+    /// Returns the payload that begins a session.
     pub fn identify(&self) -> String {
         let mut state = self.state.lock();
         state.sequence += 1;
@@ -291,7 +291,7 @@ impl Rig {
         text
     }
 
-    /// The payloads that a resumed session missed.
+    /// Returns the payloads that a resumed session missed.
     pub fn resume(&self, seen: u64) -> Vec<String> {
         let mut state = self.state.lock();
         state.resumed.push(Instant::now());
@@ -304,7 +304,7 @@ impl Rig {
         missed
     }
 
-    /// A message was posted; gives what the platform answers.
+    /// Records a post; returns the platform's response.
     pub fn post(&self, channel: &str, body: &[u8]) -> String {
         let now = Instant::now();
         let stamp = self.stamp();
@@ -344,11 +344,11 @@ impl Rig {
         wire::posted(id, channel, trigger, &stamp)
     }
 
-    /// A message of ours was edited.
+    /// Records an edit of the bot's post.
     pub fn edit(&self, channel: &str, id: u64, body: &[u8]) {
         let now = Instant::now();
         let mut state = self.state.lock();
-        // A whole answer waits for no pace.
+        // A complete answer is not subject to the interval.
         let grows = memchr::memmem::find(body, wire::streamed_text().as_bytes()).is_none();
         if grows && let Some(before) = state.edited.insert(channel.to_owned(), now) {
             let pause = now.saturating_duration_since(before);
@@ -362,21 +362,21 @@ impl Rig {
         self.changed.notify_waiters();
     }
 
-    /// The turn that a prompt asks for: its message names its own id.
+    /// Returns the turn of a prompt: its message contains its own id.
     pub fn asked_in(&self, prompt: &[u8]) -> Option<usize> {
         let at = memchr::memmem::rfind(prompt, b"about number ")?;
         let id = wire::number_behind(&prompt[at..], "about number ")?;
         id.checked_sub(self.first_id).and_then(|number| usize::try_from(number).ok())
     }
 
-    /// Takes note of how far the answer to a turn is streamed.
+    /// Records the progress of streaming the answer to a turn.
     pub fn streams(&self, number: usize, note: impl FnOnce(&mut Stream, Instant)) {
         if let Some(turn) = self.state.lock().turns.get_mut(number) {
             note(&mut turn.stream, Instant::now());
         }
     }
 
-    /// Messages of ours in a channel after an id, newest first.
+    /// Returns the bot's messages in a channel after an id, newest first.
     pub fn history(&self, channel: &str, after: u64) -> String {
         let stamp = self.stamp();
         let state = self.state.lock();
@@ -393,7 +393,7 @@ impl Rig {
 }
 
 impl State {
-    /// The channel shows this of a turn's answer.
+    /// Records the text of a turn's answer in the channel.
     fn shows(&mut self, number: usize, body: &[u8], now: Instant) {
         let whole = memchr::memmem::find(body, wire::streamed_text().as_bytes()).is_some();
         if let Some(turn) = self.turns.get_mut(number) {

@@ -1,5 +1,5 @@
-//! What is measured. Scenes that compare run floor and program in turns, forth and back, so that a slow minute of the machine
-//! falls on both.
+//! The measured scenes. Comparisons run floor and program alternately in both orders, so that a slow minute of the
+//! machine affects both.
 
 use std::time::Duration;
 
@@ -28,41 +28,41 @@ pub mod stream;
 pub mod tools;
 pub mod typed;
 
-/// How long a whole stretch of turns may take to be answered.
+/// Timeout of a range of turns.
 const WITHIN: Duration = Duration::from_secs(60);
-/// Turns that fill a history.
+/// Number of turns that fill a history.
 const FILL: u64 = 11;
 
-/// How much is measured.
+/// The extent of the measurement.
 #[derive(Clone, Copy)]
 pub struct Size {
     /// Rounds of each comparison.
     pub rounds: usize,
-    /// How long one side of a round takes.
+    /// Duration of one side of a round.
     pub slot: Duration,
-    /// Bursts in a round.
+    /// Bursts per round.
     pub bursts: u64,
-    /// Events that are not for us.
+    /// Events that do not address the bot.
     pub noise: u64,
-    /// Conversations that are left idle.
+    /// Idle conversations.
     pub idle: u64,
-    /// How long they are left.
+    /// Duration of the idle time.
     pub idle_for: Duration,
     /// Cold starts, cuts and kills.
     pub starts: usize,
 }
 
-/// Few people in a few channels, who have talked before.
+/// Few members in a few channels, with histories.
 pub fn regular(number: u64) -> Seat {
     Seat { user: number % 50, channel: number % 20 }
 }
 
-/// Ten thousand people in five hundred channels.
+/// Ten thousand members in five hundred channels.
 pub fn crowd(number: u64) -> Seat {
     Seat { user: 1_000 + number % 10_000, channel: 100 + number % 500 }
 }
 
-/// Fills the histories of the regulars.
+/// Fills the histories of the regular members.
 pub async fn warm(bot: &Bot) -> Result<(), String> {
     for round in 0..FILL {
         let first = bot.rig.begin();
@@ -74,7 +74,7 @@ pub async fn warm(bot: &Bot) -> Result<(), String> {
     Ok(())
 }
 
-/// One turn after the other for a while.
+/// Runs turns in sequence for a while.
 pub async fn one_by_one(bot: &Bot, lasting: Duration, seat: impl Fn(u64) -> Seat) -> Result<Sample, String> {
     let (first, cpu, end) = (bot.rig.begin(), bot.cpu(), Instant::now() + lasting);
     let mut number = 0;
@@ -88,7 +88,7 @@ pub async fn one_by_one(bot: &Bot, lasting: Duration, seat: impl Fn(u64) -> Seat
     Ok(Sample::of(bot, answered(&bot.rig, first).await?, cpu))
 }
 
-/// So many turns a second on a schedule that waits for nobody.
+/// Runs this many turns per second on an open-loop schedule.
 pub async fn paced(bot: &Bot, rate: u32, lasting: Duration, seat: impl Fn(u64) -> Seat) -> Result<Sample, String> {
     let (first, cpu, start) = (bot.rig.begin(), bot.cpu(), Instant::now());
     let mut due = start;
@@ -105,7 +105,7 @@ pub async fn paced(bot: &Bot, rate: u32, lasting: Duration, seat: impl Fn(u64) -
     Ok(Sample::of(bot, span, cpu))
 }
 
-/// So many turns at once.
+/// Runs this many turns at once.
 pub async fn burst(bot: &Bot, from: u64, many: u64, seat: impl Fn(u64) -> Seat) -> Result<Sample, String> {
     let (first, cpu) = (bot.rig.begin(), bot.cpu());
     for number in from..from + many {
@@ -116,13 +116,13 @@ pub async fn burst(bot: &Bot, from: u64, many: u64, seat: impl Fn(u64) -> Seat) 
     Ok(Sample::of(bot, span, cpu))
 }
 
-/// What a stretch of turns took.
+/// The figures of a range of turns.
 pub struct Sample {
     pub p50: f64,
     pub p99: f64,
-    /// Turns a second.
+    /// Turns per second.
     pub rate: f64,
-    /// Processor time of the process under test for each turn, in microseconds.
+    /// CPU time of the process under test per turn, in microseconds.
     pub cpu: f64,
 }
 
@@ -139,7 +139,7 @@ impl Sample {
     }
 }
 
-/// Waits until all turns since `first` are answered.
+/// Awaits the answers to all turns since `first`.
 pub async fn answered(rig: &Rig, first: usize) -> Result<Span, String> {
     rig.answered(first, WITHIN).await.ok_or_else(|| {
         let (lost, doubled) = rig.wrong();
@@ -147,12 +147,12 @@ pub async fn answered(rig: &Rig, first: usize) -> Result<Span, String> {
     })
 }
 
-/// What follows a reply (its receipt, its record) belongs to its cost.
+/// Work after a reply (receipt, record) is part of its cost.
 async fn settled() {
     tokio::time::sleep(Duration::from_millis(60)).await;
 }
 
-/// Timers are a millisecond coarse; the last stretch is waited out awake.
+/// Timers have a resolution of a millisecond; the last part is a busy wait.
 async fn exactly(due: Instant) {
     let early = due.checked_sub(Duration::from_millis(2)).unwrap_or(due);
     tokio::time::sleep_until(early).await;
@@ -161,7 +161,7 @@ async fn exactly(due: Instant) {
     }
 }
 
-/// Two processes side by side.
+/// Two processes, compared with each other.
 pub struct Pair {
     pub floor: Bot,
     pub us: Bot,
@@ -176,7 +176,7 @@ impl Pair {
     }
 }
 
-/// The rounds of a comparison: floor, us, us, floor, and so on.
+/// The rounds of a comparison: floor, program, program, floor, and so on.
 struct Rounds {
     floor: Vec<Sample>,
     us: Vec<Sample>,
@@ -214,7 +214,7 @@ impl Rounds {
     }
 }
 
-/// M1: from the event to the reply, less the model, which answers at once.
+/// M1: from the event to the reply, with an instant model.
 pub async fn overhead(pair: &Pair, size: Size, table: &mut Table) -> Result<(), String> {
     for paced_at in [None, Some(200)] {
         let steal = Steal::watch();

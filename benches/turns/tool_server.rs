@@ -1,4 +1,4 @@
-//! The rig's tool server: as little of MCP over HTTP as a client needs. A process of its own, so that only the client is measured.
+//! The rig's tool server: minimal MCP over HTTP, in a process of its own, so that only the client is measured.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use tokio::net::{TcpListener, TcpStream};
 use crate::http;
 use crate::process::Helper;
 
-/// The word that makes this program the server.
+/// The argument that makes this program the server.
 pub const WORD: &str = "--tool-server";
-/// How long a call of the tool `holds` takes.
+/// Duration of a call of the tool `holds`.
 pub const HOLD: Duration = Duration::from_millis(50);
 
 /// Starts it.
@@ -25,7 +25,7 @@ pub async fn run() -> std::io::Result<()> {
     println!("{}", listener.local_addr()?);
     loop {
         let (stream, _) = listener.accept().await?;
-        // A client that goes away in the middle is the client's affair.
+        // A disconnect is not an error here.
         tokio::spawn(async move { drop(serve(stream).await) });
     }
 }

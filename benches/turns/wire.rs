@@ -1,44 +1,44 @@
-//! The texts that go over the wire: gateway events, answers of the request API, and an instant model's completion.
+//! The texts on the wire: gateway events, responses of the request API, and an instant model's completion.
 
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Our account on the rig.
+/// The bot's account on the rig.
 pub const BOT: u64 = 900_000_000_000_000_001;
-/// The one guild.
+/// The only guild.
 pub const GUILD: u64 = 800_000_000_000_000_001;
-/// The first user and the first channel; others count on from here.
+/// The first ids of users and channels; further ones follow.
 const USERS: u64 = 700_000_000_000_000_000;
 const CHANNELS: u64 = 600_000_000_000_000_000;
-/// What Discord counts its ids' time from, in milliseconds since 1970.
+/// Discord's epoch, in milliseconds since 1970.
 const EPOCH: u64 = 1_420_070_400_000;
 
-/// What the model answers, always.
+/// The model's constant answer.
 const REPLY: &str = r#"{\"type\":\"text\",\"response\":\"Certainly. Here is a short answer of a usual length for a chat.\",\"data\":\"\"}"#;
 
-/// Words in a streamed answer, and the time between two of them.
+/// Words of a streamed answer, and the interval between two of them.
 pub const PIECES: usize = 64;
 pub const PIECE_EVERY: Duration = Duration::from_millis(20);
 
-/// Who writes where.
+/// A member in a channel.
 #[derive(Clone, Copy)]
 pub struct Seat {
-    /// The number of the user.
+    /// The user's number.
     pub user: u64,
-    /// The number of the channel.
+    /// The channel's number.
     pub channel: u64,
 }
 
-/// An id made at this time, with a number of its own below 2^22.
+/// Returns an id of this time, with a number below 2^22.
 pub fn id_at(ms: u64, number: u64) -> u64 {
     ((ms - EPOCH) << 22) + number
 }
 
-/// A `MESSAGE_CREATE` as Discord writes it, about 1 KB long; it mentions us, or somebody else.
+/// Returns a `MESSAGE_CREATE` as Discord writes it, about 1 KB long; it mentions the bot, or another user.
 pub fn message(sequence: u64, id: u64, at: &str, seat: Seat, ours: bool) -> String {
     let (user, channel) = (USERS + seat.user, CHANNELS + seat.channel);
     let whom = if ours { BOT } else { USERS + seat.user + 1 };
-    let name = if ours { "staffai" } else { "somebody" };
+    let name = if ours { "staffai" } else { "another" };
     let mut text = String::with_capacity(1400);
     let _ = write!(
         text,
@@ -47,28 +47,28 @@ pub fn message(sequence: u64, id: u64, at: &str, seat: Seat, ours: bool) -> Stri
     text
 }
 
-/// The first event of a session.
+/// Returns the first event of a session.
 pub fn ready(sequence: u64, gateway: &str) -> String {
     format!(
         r#"{{"t":"READY","s":{sequence},"op":0,"d":{{"v":10,"user_settings":{{}},"user":{{"verified":true,"username":"staffai","mfa_enabled":false,"id":"{BOT}","global_name":null,"flags":0,"email":null,"discriminator":"0","bot":true,"avatar":null}},"session_type":"normal","session_id":"0123456789abcdef","resume_gateway_url":"{gateway}","shard":[0,1],"relationships":[],"private_channels":[],"presences":[],"guilds":[],"guild_join_requests":[],"geo_ordered_rtc_regions":[],"auth":{{}},"application":{{"id":"{BOT}","flags":565248}},"_trace":[]}}}}"#
     )
 }
 
-/// What the request API tells about the gateway.
+/// Returns the response about the gateway.
 pub fn gateway_bot(gateway: &str) -> String {
     format!(
         r#"{{"url":"{gateway}","shards":1,"session_start_limit":{{"total":1000,"remaining":999,"reset_after":86400000,"max_concurrency":1}}}}"#
     )
 }
 
-/// Our account as the request API shows it.
+/// Returns the bot's account.
 pub fn me() -> String {
     format!(
         r#"{{"id":"{BOT}","username":"staffai","global_name":null,"discriminator":"0","bot":true,"avatar":null,"flags":0}}"#
     )
 }
 
-/// Our application as the request API shows it.
+/// Returns the bot's application.
 pub fn application() -> String {
     format!(
         r#"{{"id":"{BOT}","name":"staffai","icon":null,"description":"","summary":"","bot_public":false,"bot_require_code_grant":false,"verify_key":"","flags":0,"team":null,"owner":{}}}"#,
@@ -76,7 +76,7 @@ pub fn application() -> String {
     )
 }
 
-/// The guild, or what the path asks of it. Its members may see and write.
+/// Returns the guild, or a part of it. Its members may see and write.
 pub fn guild(of_it: &[&str]) -> String {
     match of_it {
         [] => format!(
@@ -88,21 +88,21 @@ pub fn guild(of_it: &[&str]) -> String {
     }
 }
 
-/// A message of ours that replies to another.
+/// Returns a message of the bot that replies to another.
 pub fn posted(id: u64, channel: &str, trigger: u64, at: &str) -> String {
     format!(
         r#"{{"id":"{id}","type":19,"channel_id":"{channel}","content":"Certainly. Here is a short answer of a usual length for a chat.","timestamp":"{at}","edited_timestamp":null,"tts":false,"mention_everyone":false,"mentions":[],"mention_roles":[],"attachments":[],"embeds":[],"components":[],"pinned":false,"flags":0,"author":{{"id":"{BOT}","username":"staffai","discriminator":"0","global_name":null,"avatar":null,"bot":true}},"message_reference":{{"type":0,"message_id":"{trigger}","channel_id":"{channel}"}}}}"#
     )
 }
 
-/// A completion in one piece.
+/// Returns a complete completion.
 pub fn completion() -> String {
     format!(
         r#"{{"id":"chatcmpl-1","object":"chat.completion","created":1760000000,"model":"rig","choices":[{{"index":0,"message":{{"role":"assistant","content":"{REPLY}","refusal":null}},"logprobs":null,"finish_reason":"stop"}}],"usage":{{"prompt_tokens":420,"completion_tokens":21,"total_tokens":441}}}}"#
     )
 }
 
-/// The same as a stream of events.
+/// Returns the same as an event stream.
 pub fn completion_stream() -> String {
     let head =
         r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"rig","choices""#;
@@ -113,12 +113,12 @@ pub fn completion_stream() -> String {
     )
 }
 
-/// The text of a streamed answer: so many words, each in a piece of its own.
+/// Returns the text of a streamed answer.
 pub fn streamed_text() -> String {
     (1..=PIECES).map(|number| format!("word{number}")).collect::<Vec<_>>().join(" ")
 }
 
-/// One piece of a streamed completion, from zero to [`PIECES`]; each but the last has a word of the text.
+/// Returns one piece of a streamed completion, from 0 to [`PIECES`]; each but the last has a word of the text.
 pub fn piece(number: usize) -> String {
     let content = match number {
         0 => r#"{\"type\":\"text\",\"response\":\"word1"#.to_owned(),
@@ -131,7 +131,7 @@ pub fn piece(number: usize) -> String {
     )
 }
 
-/// One piece of a streamed text without any form.
+/// Returns one piece of a streamed plain text.
 pub fn word(number: usize) -> String {
     format!(
         "data: {{\"id\":\"chatcmpl-1\",\"object\":\"chat.completion.chunk\",\"created\":1760000000,\"model\":\"rig\",\
@@ -139,7 +139,7 @@ pub fn word(number: usize) -> String {
     )
 }
 
-/// What ends a streamed completion.
+/// Returns the end of a streamed completion.
 pub fn end_of_stream() -> &'static str {
     concat!(
         r#"data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1760000000,"model":"rig","choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}"#,
@@ -149,7 +149,7 @@ pub fn end_of_stream() -> &'static str {
     )
 }
 
-/// The digits behind `marker` in a text.
+/// Returns the digits after `marker` in a text.
 pub fn number_behind(text: &[u8], marker: &str) -> Option<u64> {
     let at = memchr::memmem::find(text, marker.as_bytes())? + marker.len();
     let digits = text[at..].iter().take_while(|byte| byte.is_ascii_digit());

@@ -1,5 +1,5 @@
-//! M11: programs that ask over HTTP. What their turns cost beside a turn of a member, and how fast a stream passes through beside a
-//! bare proxy.
+//! M11: programs that ask over HTTP: the cost of their turns compared with a member's turn, and the throughput of a
+//! stream compared with a bare proxy.
 
 use std::time::Duration;
 
@@ -14,15 +14,14 @@ use crate::figures::{Steal, Table};
 use crate::process::{Bot, Helper, Kind, key};
 use crate::proxy;
 
-/// Tokens of a streamed answer, and streams of one side in a round.
+/// Tokens of a streamed answer, and streams of one side per round.
 const TOKENS: usize = 4_000;
 const STREAMS: usize = 10;
-/// Conversations over the bot's own interface.
+/// Conversations over the bot's own API.
 const SESSIONS: usize = 20;
-/// How long the interface may take until it answers.
+/// Timeout until the API answers.
 const UP_WITHIN: Duration = Duration::from_secs(20);
 
-/// Runs the scene.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let bot = Bot::start(Kind::Us, on_core).await?;
     warm(&bot).await?;
@@ -31,7 +30,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     stream(&bot, &mut client, on_core, size, table).await
 }
 
-/// How a turn is asked for.
+/// The way to ask for a turn.
 #[derive(Clone, Copy)]
 enum Way {
     Member,
@@ -46,7 +45,7 @@ const WAYS: [(Way, &str); 4] = [
     (Way::Session, "/api/v1/submit that waits"),
 ];
 
-/// One turn after the other, each way in its turn.
+/// Runs turns in sequence, alternating between the ways.
 async fn turns(bot: &Bot, client: &mut Client, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let mut samples: [Vec<Sample>; 4] = Default::default();
@@ -57,7 +56,7 @@ async fn turns(bot: &Bot, client: &mut Client, size: Size, table: &mut Table) ->
                 Way::Member => one_by_one(bot, size.slot, regular).await?,
                 way => asked(bot, client, way, size.slot).await?,
             };
-            // The first round warms up.
+            // The first round is a warm-up.
             if round > 0 {
                 samples[at].push(sample);
             }
@@ -74,7 +73,7 @@ async fn turns(bot: &Bot, client: &mut Client, size: Size, table: &mut Table) ->
     Ok(())
 }
 
-/// One request after the other for a while.
+/// Sends requests in sequence for a while.
 async fn asked(bot: &Bot, client: &mut Client, way: Way, lasting: Duration) -> Result<Sample, String> {
     let (cpu, begun, mut took) = (bot.cpu(), Instant::now(), Vec::new());
     while begun.elapsed() < lasting {
@@ -100,14 +99,14 @@ fn chat(text: &str, stream: bool) -> String {
     json!({"model": "rig", "messages": [{"role": "user", "content": text}], "stream": stream}).to_string()
 }
 
-/// A model that says many words at once, through the bot and through a bare proxy.
+/// A model that streams many words at once, through the bot and through a bare proxy.
 async fn stream(bot: &Bot, client: &mut Client, on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let proxy = Helper::start(on_core, &[proxy::WORD, &bot.rig.api.to_string()])?;
     let mut bare = Client::open(&proxy.address).await?;
     bot.rig.state.lock().words = TOKENS;
     let body = chat("tell me all of it", true);
-    // Tokens a second and microseconds of the processor for each: of the proxy, and of the bot.
+    // Tokens per second and CPU microseconds per token: of the proxy, and of the bot.
     let (mut rates, mut cpus) = ([Vec::new(), Vec::new()], [Vec::new(), Vec::new()]);
     for round in 0..=size.rounds {
         for side in if round % 2 == 0 { [0, 1] } else { [1, 0] } {
@@ -137,12 +136,12 @@ async fn stream(bot: &Bot, client: &mut Client, on_core: bool, size: Size, table
     Ok(())
 }
 
-/// A program with one connection: as little of HTTP as it takes, so that it is not what is measured.
+/// A minimal HTTP client with one connection, so that it is not what is measured.
 struct Client {
     stream: TcpStream,
     address: String,
     buffer: Vec<u8>,
-    /// How often it asked.
+    /// Number of requests.
     asked: usize,
 }
 
@@ -160,7 +159,7 @@ impl Client {
         Ok(Self { stream, address: address.to_owned(), buffer: Vec::with_capacity(1 << 20), asked: 0 })
     }
 
-    /// Asks, and reads the whole answer.
+    /// Sends a request and reads the whole response.
     async fn ask(&mut self, path: &str, body: &str) -> Result<(), String> {
         let (key, address, length) = (key(self.asked), &self.address, body.len());
         self.asked += 1;
@@ -194,7 +193,7 @@ impl Client {
         })
     }
 
-    /// The last answer had this in it.
+    /// Checks that the last response contained this.
     fn ends_with(&self, word: &str) -> Result<(), String> {
         let found = memchr::memmem::rfind(&self.buffer, word.as_bytes());
         found.map(drop).ok_or_else(|| "a streamed answer was not whole".to_owned())

@@ -1,4 +1,4 @@
-//! M5 and M8: many conversations that lie idle, and what they cost those that do not.
+//! M5 and M8: many idle conversations, and their effect on active ones.
 
 use super::{Size, answered, burst, one_by_one, regular, warm};
 use crate::arithmetic::{as_f64, median, percentile, plain};
@@ -8,12 +8,11 @@ use crate::wire::Seat;
 
 const MIB: f64 = 1024.0 * 1024.0;
 
-/// Everybody in a channel of their own: each conversation has an actor while it is awake.
+/// Each member in a channel of their own: each active conversation has an actor.
 fn alone(number: u64) -> Seat {
     Seat { user: 1_000_000 + number, channel: 1_000_000 + number }
 }
 
-/// Runs the scene.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let few = Bot::start(Kind::Us, on_core).await?;
@@ -53,7 +52,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     Ok(())
 }
 
-/// The same turns beside few and beside many stored conversations, then with an empty and with a full history.
+/// Compares the same turns with few and with many stored conversations, then with an empty and with a full history.
 async fn flat(few: &Bot, many: &Bot, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let (mut took, mut cpu, mut full) = (Vec::new(), Vec::new(), Vec::new());

@@ -1,5 +1,5 @@
-//! M9: what a decision about limits costs: the law alone, the embedded store, and a server when one is installed. Every decision
-//! is held against the number that may be admitted.
+//! M9: the cost of a limit decision: the law alone, the embedded store, and a server if one is installed. Every
+//! decision is checked against the number that may be admitted.
 
 use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
@@ -27,16 +27,15 @@ const LIMITS: Limits = Limits { messages: 15, tokens: 20_000 };
 const WINDOW: Duration = Duration::from_secs(60);
 /// Members who ask in turn.
 const MEMBERS: u64 = 500;
-/// Decisions of the law alone in one round.
+/// Decisions of the law alone per round.
 const DECISIONS: u64 = 200_000;
-/// Steps under way at once on the server, as many as there are connections.
+/// Concurrent steps on the server, as many as there are connections.
 const AT_ONCE: u64 = 8;
-/// How long a server may take to start.
+/// Timeout of the server's start.
 const UP_WITHIN: Duration = Duration::from_secs(5);
 /// The server's port.
 const PORT: u16 = 16_399;
 
-/// Runs the scene.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let rounds: Vec<f64> = (0..size.rounds).map(|_| law(table)).collect();
@@ -60,7 +59,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     let opener = redis::opener::Opener::new(&format!("redis://127.0.0.1:{PORT}/0").into())?;
     let store = Resilient::start_with(move || opener.open(), clock, redis::limits()).await;
     let store = store.map_err(|error| error.to_string())?;
-    // While the server is not reached yet, the store decides by itself.
+    // Until the server is reached, the store decides locally.
     let deadline = Instant::now() + UP_WITHIN;
     while store.status() != StoreStatus::Ready {
         if Instant::now() > deadline {
@@ -73,7 +72,7 @@ pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), Str
     Ok(())
 }
 
-/// Nanoseconds for each decision of the law with full windows: sixteen turns of each member, one of them refused.
+/// Returns nanoseconds per decision of the law with full windows: sixteen turns of each member, one of them refused.
 fn law(table: &mut Table) -> f64 {
     let mut book = MemberWindows::default();
     let (mut admitted, mut decided) = (0, 0);
@@ -89,7 +88,7 @@ fn law(table: &mut Table) -> f64 {
     took
 }
 
-/// The first and the last step of a turn.
+/// Returns the first and the last step of a turn.
 fn steps(round: u64, number: u64) -> [Request; 2] {
     let turn = TurnId::new(Door::new("d"), format!("{round}x{number}"));
     let member = Member::new(format!("5:{round}x{}", number % MEMBERS));
@@ -98,7 +97,7 @@ fn steps(round: u64, number: u64) -> [Request; 2] {
     [request(Step::Reserve(reservation)), request(Step::Settle(turn, Some(300)))]
 }
 
-/// Microseconds for both steps of each turn, one after the other.
+/// Measures both steps of each turn in sequence, in microseconds.
 async fn turns(store: &impl Limiter, round: u64, table: &mut Table) -> Vec<f64> {
     let mut took = Vec::new();
     let mut admitted = 0;
@@ -153,7 +152,7 @@ async fn on_server(
     Ok(())
 }
 
-/// What a call of the script took on average, in microseconds, its commands included.
+/// Returns the mean duration of a script call including its commands, in microseconds.
 fn usec_per_call(counted: &str) -> Option<f64> {
     let line = counted.lines().find_map(|line| line.strip_prefix("cmdstat_evalsha:"))?;
     line.split(',').find_map(|field| field.strip_prefix("usec_per_call="))?.trim().parse().ok()
@@ -165,11 +164,11 @@ fn exactly(admitted: u64, allowed: u64, table: &mut Table) {
     }
 }
 
-/// A server of this scene's own. It ends when this is dropped.
+/// A server for this scene; stopped when dropped.
 struct Server(Child);
 
 impl Server {
-    /// None when there is no such program, or it does not answer.
+    /// Starts it. `None` if the program is not installed or does not answer.
     async fn start(dir: &std::path::Path, on_core: bool) -> Option<Self> {
         let port = PORT.to_string();
         let there = |program: &&str| {
@@ -195,7 +194,7 @@ impl Server {
         Some(server)
     }
 
-    /// Its answer to a command.
+    /// Returns its answer to a command.
     fn ask(command: &str) -> Result<String, String> {
         let text = |error: ::redis::RedisError| error.to_string();
         let client = ::redis::Client::open(format!("redis://127.0.0.1:{PORT}/0")).map_err(text)?;
@@ -209,7 +208,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It may be gone already, which is what is wanted.
+        // It may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }

@@ -1,4 +1,4 @@
-//! M4: what most events cost, those that are not for us.
+//! M4: the cost of events that do not address the bot.
 
 use std::time::Duration;
 
@@ -9,12 +9,11 @@ use crate::arithmetic::{as_f64, median, plain};
 use crate::figures::{Steal, Table};
 use crate::process::Bot;
 
-/// Noise beside turns, in events a second.
+/// Rate of noise during turns, in events per second.
 const BESIDE: u64 = 20_000;
-/// Events in one go of that noise.
+/// Events per batch of that noise.
 const GO: u64 = 100;
 
-/// Runs the scene.
 pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let (mut ours, mut floors) = (Vec::new(), Vec::new());
@@ -36,7 +35,7 @@ pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), Strin
     Ok(())
 }
 
-/// Processor time for each event, in microseconds. A turn behind them all tells when they are done.
+/// Returns the CPU time per event, in microseconds. A final turn marks the end of the events.
 async fn discard(bot: &Bot, many: u64) -> Result<f64, String> {
     let cpu = bot.cpu();
     for number in 0..many {

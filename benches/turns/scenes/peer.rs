@@ -1,19 +1,19 @@
-//! The same turns through a bot as many communities run one: `peer.py`, on discord.py. Floor, we and the peer in turns, forth and
-//! back, in one run.
+//! The same turns through a common kind of bot: `peer.py`, on discord.py. Floor, program and peer alternate in one run,
+//! in both orders.
 
 use super::{Sample, Size, burst, one_by_one, regular, warm};
 use crate::arithmetic::{median, plain, spread};
 use crate::figures::{Steal, Table};
 use crate::process::{Bot, Kind, peer_program};
 
-/// The rounds of a comparison, where fewer were asked for.
+/// Minimum number of rounds of a comparison.
 const ROUNDS_LEAST: usize = 5;
 /// Mentions at once.
 const MANY: u64 = 300;
 
 const KINDS: [(Kind, &str); 3] = [(Kind::Floor, "floor"), (Kind::Us, "us"), (Kind::Peer, "peer")];
 
-/// Runs them, where the peer's libraries are there.
+/// Runs the scene, if the peer's libraries are installed.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     if let Err(why) = peer_program() {

@@ -12,7 +12,7 @@ use crate::figures::{Steal, Table};
 use crate::process::{Bot, Kind, Log, program};
 
 const MIB: f64 = 1024.0 * 1024.0;
-/// How long a start may take at all.
+/// Timeout of a start.
 const WITHIN: Duration = Duration::from_secs(20);
 
 /// M6: cold start, memory at rest, size.
@@ -41,7 +41,7 @@ pub async fn cold(on_core: bool, size: Size, table: &mut Table) -> Result<(), St
     table.at_most("M6 memory at rest", (idle.0, "MiB"), 17.0, &steal);
     table.told("M6 of that, not the binary's own pages", &format!("{} MiB", plain(idle.1)), &steal);
     let (whole, bare) = sizes(&program());
-    // The goal is one for the binary that is shipped, which link-time optimisation makes a tenth smaller.
+    // The goal is for the shipped binary, which link-time optimization makes a tenth smaller.
     let what =
         if bare.is_some() { "M6 binary of this build, stripped" } else { "M6 binary of this build, with symbols" };
     table.told(what, &format!("{} MiB", plain(bare.unwrap_or(whole) / MIB)), &steal);
@@ -53,7 +53,7 @@ pub async fn recovery(on_core: bool, size: Size, table: &mut Table) -> Result<()
     let steal = Steal::watch();
     let mut resumed = Vec::new();
     for number in 0..size.starts as u64 * 2 {
-        // A session that was cut lately is resumed after a pause, on purpose; so each cut has a process of its own.
+        // A recently cut session is resumed after a deliberate pause, so each cut has a process of its own.
         let bot = Bot::start(Kind::Us, on_core).await?;
         let first = bot.rig.begin();
         bot.rig.ask(regular(number), Instant::now()).await;
@@ -79,7 +79,7 @@ pub async fn recovery(on_core: bool, size: Size, table: &mut Table) -> Result<()
         for waiting in 0..20 {
             bot.rig.ask(regular(number * 20 + waiting), Instant::now()).await;
         }
-        // Some of them are answered by now, some are under way, some have not been read.
+        // Some of them are answered by now, some are in progress, some are unread.
         tokio::time::sleep(Duration::from_millis(number % 10)).await;
         bot.kill_and_start()?;
         answered(&bot.rig, first).await?;
@@ -92,7 +92,7 @@ pub async fn recovery(on_core: bool, size: Size, table: &mut Table) -> Result<()
     Ok(())
 }
 
-/// Every turn has exactly one reply, and there is no other post.
+/// Checks that every turn has exactly one reply, and that there is no other post.
 pub fn check(bot: &Bot, table: &mut Table) {
     let (lost, doubled) = bot.rig.wrong();
     let (strays, unknown) = {
@@ -107,7 +107,7 @@ pub fn check(bot: &Bot, table: &mut Table) {
     }
 }
 
-/// What one turn asks of the world.
+/// Describes the requests of one turn.
 pub fn exchanges(bot: &Bot) -> String {
     let turns = as_f64(bot.rig.begin() as u64);
     let state = bot.rig.state.lock();
@@ -118,7 +118,7 @@ pub fn exchanges(bot: &Bot) -> String {
     format!("{}; {} B a prompt", each.join(", "), plain(as_f64(state.prompt_bytes) / as_f64(model)))
 }
 
-/// The size of the binary, and without symbols when that can be known.
+/// Returns the size of the binary, and without symbols if that can be determined.
 fn sizes(path: &Path) -> (f64, Option<f64>) {
     let size = |path: &Path| std::fs::metadata(path).map(|about| as_f64(about.len())).ok();
     let bare = tempfile::NamedTempFile::new().ok().and_then(|copy| {

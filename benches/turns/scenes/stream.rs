@@ -1,4 +1,4 @@
-//! M3: a model that says a word every 20 ms. How soon members read along, and how well edits behave.
+//! M3: a model that streams a word every 20 ms: the latency of visible text, and the intervals of edits.
 
 use std::time::Duration;
 
@@ -12,18 +12,17 @@ use crate::process::{Bot, HELD_BACK};
 use crate::rig::Streamed;
 use crate::wire::{PIECE_EVERY, PIECES, Seat};
 
-/// Turns of one side of a round, and the time between two of them.
+/// Turns of one side of a round, and the interval between them.
 const TURNS: u64 = 10;
 const EVERY: Duration = Duration::from_millis(97);
-/// Turns at once, and their channels.
+/// Concurrent turns, and their channels.
 const CROWD: u64 = 60;
 const CHANNELS: u64 = 20;
-/// How long the whole text of a stretch may take.
+/// Timeout of the whole text of a range.
 const WITHIN: Duration = Duration::from_secs(30);
-/// The pause that we promise between two edits of growing answers of one channel, less what a clock may be off by.
+/// The promised interval between two edits of growing answers in one channel, less the clock's tolerance.
 const PAUSE: Duration = Duration::from_millis(990);
 
-/// Runs the scene.
 pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), String> {
     for bot in [&pair.floor, &pair.us] {
         bot.rig.state.lock().slow_model = true;
@@ -38,7 +37,7 @@ pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), Strin
             let us = spaced(&pair.us, round).await?;
             (spaced(&pair.floor, round).await?, us)
         };
-        // The model's own time until its first word is the same for both.
+        // The model's time until its first word is the same for both.
         let held = PIECE_EVERY.as_secs_f64() * 1e6;
         let visible =
             |side: &[Streamed], held: f64| median(&side.iter().map(|turn| turn.visible - held).collect::<Vec<_>>());
@@ -49,7 +48,7 @@ pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), Strin
     }
     let of = |of: fn(&Streamed) -> f64| all.iter().map(of).collect::<Vec<_>>();
     let floor = |of: fn(&Streamed) -> f64| floors.iter().map(of).collect::<Vec<_>>();
-    // First words are held back for so long by design, so that a short answer is one post.
+    // First words are held back for this long by design, so that a short answer is one post.
     let held = as_f64(ids::millis(HELD_BACK)) * 1_000.0;
     let behind = of(|turn| turn.behind_model).iter().map(|waited| waited - held).collect::<Vec<_>>();
     let what = format!(
@@ -71,7 +70,7 @@ pub async fn run(pair: &Pair, size: Size, table: &mut Table) -> Result<(), Strin
     Ok(())
 }
 
-/// Some streams side by side, each in a channel of its own.
+/// Runs some concurrent streams, each in a channel of its own.
 async fn spaced(bot: &Bot, round: u64) -> Result<Vec<Streamed>, String> {
     let (first, start) = (bot.rig.begin(), Instant::now());
     for number in 0..TURNS {
@@ -83,7 +82,7 @@ async fn spaced(bot: &Bot, round: u64) -> Result<Vec<Streamed>, String> {
     whole(bot, first).await
 }
 
-/// Many at once, several of them in each channel: edits keep their pauses, and every text gets whole.
+/// Runs many at once, several per channel: edits keep their intervals, and every text is completed.
 async fn crowd(pair: &Pair, table: &mut Table) -> Result<(), String> {
     let (bot, steal) = (&pair.us, Steal::watch());
     let first = bot.rig.begin();

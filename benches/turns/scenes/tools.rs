@@ -1,4 +1,5 @@
-//! Tools: what a call costs beside a raw request to the same server, and what a catalogue costs a turn that uses none of it.
+//! Tools: the cost of a call compared with a raw request to the same server, and the cost of an unused catalogue per
+//! turn.
 
 use std::collections::{BTreeMap, HashMap};
 use std::hint::black_box;
@@ -25,20 +26,19 @@ use crate::http;
 use crate::process::Helper;
 use crate::tool_server::{self, HOLD};
 
-/// Calls of one side in a round, half of them before and half behind those of the other.
+/// Calls of one side per round, half of them before and half after those of the other.
 const CALLS: usize = 400;
-/// Calls at once.
+/// Concurrent calls.
 const PARALLEL: usize = 16;
-/// How many tools a row of a model offers at most.
+/// Maximum number of tools that a model row is offered.
 const OFFERED: usize = 40;
-/// How long the rig's server may take for anything.
+/// Timeout of any step of the rig's server.
 const WITHIN: Duration = Duration::from_secs(10);
 
 type Server = Arc<dyn ports::ToolServer>;
 
-/// Runs the scene.
 pub async fn run(on_core: bool, size: Size, table: &mut Table) -> Result<(), String> {
-    // Another scene may have done it already.
+    // Another scene may have installed it already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let rig = tool_server::start(on_core)?;
     let server = connect(&rig, OFFERED).await?;
@@ -102,7 +102,7 @@ impl Raw {
     }
 }
 
-/// One call after the other, beside as many raw requests.
+/// Measures calls in sequence, alternating with raw requests.
 async fn calls(rig: &Helper, server: &Server, size: Size, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let mut raw = Raw::open(&rig.address).await.map_err(|error| error.to_string())?;
@@ -120,7 +120,7 @@ async fn calls(rig: &Helper, server: &Server, size: Size, table: &mut Table) -> 
                 (if of_us { &mut us } else { &mut floor }).push(begun.elapsed().as_secs_f64() * 1e6);
             }
         }
-        // The first round warms up.
+        // The first round is a warm-up.
         if round > 0 {
             ratios.push(median(&us) / median(&floor));
             ours.extend(us);
@@ -137,7 +137,7 @@ async fn calls(rig: &Helper, server: &Server, size: Size, table: &mut Table) -> 
     Ok(())
 }
 
-/// Calls side by side, against the slowest of them alone.
+/// Compares concurrent calls with the slowest single one.
 async fn parallel(server: &Server, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let mut ratios = Vec::new();
@@ -150,7 +150,7 @@ async fn parallel(server: &Server, table: &mut Table) -> Result<(), String> {
     Ok(())
 }
 
-/// What so many tools cost: once for a change, and in each turn.
+/// Measures the cost of this many tools: per change, and per turn.
 async fn catalogue(rig: &Helper, many: usize, table: &mut Table) -> Result<(), String> {
     let steal = Steal::watch();
     let millis = |begun: Instant| begun.elapsed().as_secs_f64() * 1e3;

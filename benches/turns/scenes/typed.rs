@@ -1,5 +1,5 @@
-//! Rendering: what a typed reply costs between the model's last byte and the request that posts it. Within this process, one
-//! reply after the other.
+//! Rendering: the cost of a typed reply between the model's last byte and the request that posts it. In this process,
+//! one reply after the other.
 
 use std::hint::black_box;
 
@@ -12,16 +12,15 @@ use tokio::time::Instant;
 use crate::arithmetic::{as_f64, median};
 use crate::figures::{Steal, Table};
 
-/// Stretches of which the middle one counts.
+/// Number of measurements, of which the median counts.
 const STRETCHES: usize = 15;
-/// Replies in a stretch; formulas are a thousand times as dear.
+/// Replies per measurement; formulas cost a thousand times as much.
 const REPLIES: u64 = 2_000;
 const FORMULAS: u64 = 40;
-/// What Discord shows.
+/// Discord's capabilities.
 const DOOR: Capabilities =
     Capabilities { text_limit: 2_000, cards: 10, files: 10, file_bytes: 8 * 1024 * 1024, buttons: 0 };
 
-/// Runs the scene.
 pub fn run(table: &mut Table) -> Result<(), String> {
     let document: Value =
         serde_json::from_str(include_str!("../../../response_schema.json")).map_err(|error| error.to_string())?;
@@ -61,7 +60,7 @@ fn formula(table: &mut Table) {
 #[cfg(not(feature = "latex"))]
 fn formula(_: &mut Table) {}
 
-/// What one call costs, in microseconds: the middle of some stretches.
+/// Returns the cost of one call, in microseconds: the median of some measurements.
 fn each(many: u64, mut work: impl FnMut() -> usize) -> f64 {
     let stretch = |_| {
         let begun = Instant::now();
