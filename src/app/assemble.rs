@@ -125,13 +125,12 @@ pub struct Assembled {
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, observers, metrics, logged } = launch;
-    let (mut mistakes, mask) = (Vec::new(), redaction.clone());
+    let (mut mistakes, mask, us) = (Vec::new(), redaction.clone(), built_ins::agents::identity(&settings, &*dice));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let (listed, events) = (mistakes.clone(), doors::events(&clock));
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
-    let us = built_ins::agents::identity(&settings, &*dice);
     let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
     // What is wrong with these is in the list of what runs already.
     let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
@@ -141,15 +140,12 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
     let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
-    let others = if alone { None } else { doors::chat_service(&settings, &clock) };
+    let others = (!alone).then(|| doors::chat_service(&settings, &clock)).flatten();
     let (doors, home) = opened(records(platform, &sessions, others))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
-    // One process owns every turn of its doors.
-    let turns = Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()));
     let (facts, audit) = of_members(&store, &clock, &live);
-    let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
-    let built_in = built_in(own, &settings, &facts, &sections);
+    let (in_force, built_in) = (in_force(&live, &clock), built_in(own, &settings, &facts, &sections));
     let toolbox = toolbox(&built_in, !live.now().servers.entries.is_empty());
     let beside = (&dice, &sessions, &vitals, &toolbox, &limiter, us);
     let listener = Api::new(ApiOptions {
@@ -180,7 +176,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         faults,
         store,
         limiter,
-        turns,
+        turns: turns(owned, &doors),
         doors,
         home,
         renderer: render::renderer(),
@@ -197,6 +193,16 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         exit: Arc::new(exit),
     };
     Ok(Assembled { parts, exited, bound })
+}
+
+/// The settings in force, for requests.
+fn in_force(live: &Live, clock: &Arc<dyn Clock>) -> Arc<InForce> {
+    Arc::new(InForce { live: live.clone(), clock: Arc::clone(clock) })
+}
+
+/// The turns of this process: it owns every turn of its doors.
+fn turns(owned: Arc<dyn OwnedStore>, doors: &Doors) -> Arc<StoredTurns> {
+    Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()))
 }
 
 /// The doors, and the one whose members are counted by day.

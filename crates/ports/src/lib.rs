@@ -150,13 +150,10 @@ pub trait Store: Send + Sync {
     fn close(&self, within: Duration) -> BoxFuture<'_, bool>;
 }
 
-// === Limits ===
-
 /// Counts the usage of members, places and programs, and decides what they may still use.
 pub trait Limiter: Send + Sync {
-    /// Performs one step of [`domain::limits`] atomically. Consecutive steps for one account are performed in order.
-    /// During an outage the same rules apply to the data that the limiter has. Returns immediately if no server is
-    /// needed, otherwise within the limiter's own deadline.
+    /// Performs one step of [`domain::limits`] atomically; consecutive steps for one account in order. During an outage
+    /// the same rules apply to the known data. Returns at once without a server, else within the limiter's deadline.
     fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
 }
 

@@ -10,6 +10,7 @@ use crate::embedded::Embedded;
 use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
 use crate::{BackendError, Batch};
+use domain::ownership::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
