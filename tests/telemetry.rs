@@ -38,7 +38,6 @@ fn options(page: &Page) -> LogOptions {
         redact: vec!["hunter22".into()].into(),
         out: Box::new(page.clone()),
         clock: Arc::new(Epoch),
-        extra: None,
         kept: None,
     }
 }

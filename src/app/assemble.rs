@@ -43,7 +43,9 @@ use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::samples::Counters;
-use ports::{Backups, Clock, Dice, Facts, Faults, Limiter, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use ports::{
+    Backups, Clock, Dice, Facts, Faults, Limiter, Observer, PromptSections, Store, StoreFault, ToolProviders, TurnLog,
+};
 use render;
 use settings::Settings;
 use store::resilient::Resilient;
@@ -82,8 +84,8 @@ pub struct Launch {
     pub faults: Arc<dyn Faults>,
     /// Only the terminal's door is open: no platform is asked for anything.
     pub alone: bool,
-    /// Pages beside health and metrics.
-    pub page: Option<Router>,
+    /// Further readers of what happens.
+    pub observers: Vec<Arc<dyn Observer>>,
     /// The page of metrics.
     pub metrics: Arc<dyn Fn() -> String + Send + Sync>,
     /// The last lines of the log.
@@ -119,14 +121,13 @@ pub struct Assembled {
 /// # Errors
 /// See [`StartError`]; all mistakes in files are told at once.
 pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
-    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, page, metrics, logged } = launch;
-    let (mut mistakes, mask) = (Vec::new(), redaction.clone());
+    let Launch { settings, lookup, redaction, reread, clock, dice, faults, alone, observers, metrics, logged } = launch;
+    let (mut mistakes, mask, us) = (Vec::new(), redaction.clone(), built_ins::agents::identity(&settings, &*dice));
     let configured = Configured { settings: settings.clone(), lookup, redaction };
     let live = reload::running(configured.clone()).map(Live::new).map_err(|more| mistakes.extend(more)).ok();
     let (listed, events) = (mistakes.clone(), doors::events(&clock));
     let platform = (!alone).then(|| doors::discord(&settings, live.as_ref(), &dice)).transpose();
     let platform = platform.map_err(|mistake| mistakes.push(mistake)).ok().flatten();
-    let us = built_ins::agents::identity(&settings, &*dice);
     let own = built_ins::configured(&settings, &configured.lookup, &us, &clock, Arc::clone(&dice));
     // What is wrong with these is in the list of what runs already.
     let own = own.map_err(|more| mistakes.extend(more.into_iter().filter(|mistake| !listed.contains(mistake)))).ok();
@@ -152,7 +153,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         programs: programs(&in_force, &handles, (&events, &sections), beside),
         vitals: Arc::clone(&vitals) as _,
         metrics,
-        page,
+        page: None,
         routes: kept_routes(&settings, &audit, (&store, &clock), &home),
         signed: signed(&in_force, &handles, (&store, &limiter), &dice),
         limits: Limits::of(settings.http.connections, settings.turn.lease()),
@@ -183,6 +184,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         board: Arc::clone(&vitals.board),
         tooling: Arc::clone(&vitals.tooling),
         timeline: Arc::clone(&vitals.timeline),
+        observers,
         vitals,
         events,
         exit: Arc::new(exit),

@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use self::log::{LogTo, log};
+use self::log::{Log, LogTo, log};
 use self::own_service::ask_health;
 use self::reading::{Reading, configured, lookup, print_problems};
 use crate::app::assemble::{Launch, StartError};
@@ -38,7 +38,7 @@ pub fn run(cli: &Cli) -> u8 {
     let Ok(loaded) = reading.load() else { return exit::USAGE };
     crate::app::on_threads(loaded.settings.runtime.threads, async {
         let Ok(log) = log(&loaded, &reading, LogTo::Stdout) else { return exit::USAGE };
-        let code = serve(launch(loaded, reading, None), async |address| {
+        let code = serve(launch(loaded, reading, &log), async |address| {
             tracing::info!(event = "service.started", %address, "the pages are at http://{address}/");
         })
         .await;
@@ -92,7 +92,7 @@ pub fn config(cli: &Cli) -> u8 {
 }
 
 /// What a start needs, with the real clock, dice and metrics.
-pub(crate) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router>) -> Launch {
+pub(crate) fn launch(loaded: Loaded, reading: Reading, log: &Log) -> Launch {
     let (redaction, lines) = (reading.redaction.clone(), reading.lines.clone());
     let watched = reading.watched(&loaded.settings);
     let Configured { settings, lookup, redaction } = configured(loaded, redaction);
@@ -117,7 +117,7 @@ pub(crate) fn launch(loaded: Loaded, reading: Reading, page: Option<axum::Router
         dice: Arc::new(SystemDice),
         faults: Arc::new(NoFaults),
         alone: false,
-        page,
+        observers: log.observers.clone(),
         metrics,
         logged: Arc::new(lines),
     }

@@ -1,7 +1,9 @@
 //! Carries traces to the configured collector, in builds that can.
 
+use ports::Observer;
 use settings::edges::Telemetry;
-use telemetry::{ExtraLayer, Redaction};
+use std::sync::Arc;
+use telemetry::Redaction;
 
 /// The sending of traces, if there is any.
 pub struct Traces {
@@ -9,10 +11,10 @@ pub struct Traces {
     sending: Option<telemetry::traces::Traces>,
 }
 
-/// What there is to do about traces when the log starts.
+/// What there is to do about traces when the process starts.
 pub struct Started {
-    /// What the log shall hand its events to.
-    pub layer: Option<ExtraLayer>,
+    /// The reader of what happens that makes spans of it.
+    pub reader: Option<Arc<dyn Observer>>,
     /// To be closed when the process ends.
     pub traces: Traces,
     /// Why traces are configured and yet not sent.
@@ -22,7 +24,7 @@ pub struct Started {
 /// Starts sending, if an endpoint is configured. `redaction` knows the secrets that no content shows.
 #[cfg(feature = "otlp")]
 pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
-    let nothing = |warning| Started { layer: None, traces: Traces { sending: None }, warning };
+    let nothing = |warning| Started { reader: None, traces: Traces { sending: None }, warning };
     let Some(endpoint) = &settings.endpoint else { return nothing(None) };
     match otlp::post(endpoint, settings.headers.as_ref()) {
         Ok(post) => {
@@ -32,8 +34,8 @@ pub fn start(settings: &Telemetry, redaction: &Redaction) -> Started {
             };
             let content = settings.content.then(|| redaction.clone());
             let clock = std::sync::Arc::new(crate::app::system::SystemClock);
-            let (layer, sending) = telemetry::traces::start(&source, content, clock, post);
-            Started { layer: Some(layer), traces: Traces { sending: Some(sending) }, warning: None }
+            let (reader, sending) = telemetry::traces::start(&source, content, clock, post);
+            Started { reader: Some(reader), traces: Traces { sending: Some(sending) }, warning: None }
         }
         Err(reason) => nothing(Some(format!("no traces are sent: {reason}"))),
     }
@@ -47,7 +49,7 @@ pub fn start(settings: &Telemetry, _redaction: &Redaction) -> Started {
          build it with `--features otlp`"
             .to_owned()
     });
-    Started { layer: None, traces: Traces {}, warning }
+    Started { reader: None, traces: Traces {}, warning }
 }
 
 impl Traces {

@@ -259,7 +259,6 @@ fn child_that_runs_the_bot() {
         redact: Redaction::default(),
         out: Box::new(log.clone()),
         clock: Arc::new(SystemClock),
-        extra: None,
         kept: None,
     })
     .unwrap();
@@ -286,7 +285,7 @@ fn child_that_runs_the_bot() {
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::new(NoFaults),
-            page: None,
+            observers: Vec::new(),
             metrics: Arc::new(move || metrics.render()),
             logged: Arc::new(telemetry::TurnLines::default()),
         };

@@ -243,7 +243,7 @@ impl World {
             clock: Arc::clone(&self.clock),
             dice: Arc::clone(&self.dice),
             faults: Arc::clone(&self.faults),
-            page: None,
+            observers: Vec::new(),
             metrics: metrics(),
             logged: Arc::new(OneLine),
         };

@@ -71,7 +71,7 @@ impl World {
             clock: Arc::new(SystemClock),
             dice: Arc::new(SystemDice),
             faults: Arc::new(NoFaults),
-            page: None,
+            observers: Vec::new(),
             metrics: Arc::new(String::new),
             logged: Arc::new(telemetry::TurnLines::default()),
         };

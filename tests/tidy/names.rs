@@ -69,6 +69,20 @@ pub fn labels(file: &File) -> Vec<Finding> {
     found
 }
 
+/// The places that name an event or a metric beside the lists in `telemetry`, which declare each name once: renderings use those
+/// constants.
+pub fn written_out(file: &File) -> (usize, usize) {
+    let tokens = tokens(&file.shipped);
+    let literal = |at| file.literal(at).is_some();
+    let events =
+        tokens.windows(3).filter(|window| window[0].text == "event" && window[1].text == "=" && literal(window[2].at));
+    let metrics = tokens.windows(4).filter(|window| {
+        let records = matches!(window[0].text, "counter" | "gauge" | "histogram");
+        records && window[1].text == "!" && window[2].text == "(" && literal(window[3].at)
+    });
+    (events.count(), metrics.count())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,6 @@
 
 mod clicks;
 mod messages;
-mod noting;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -29,6 +28,7 @@ use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::allowances::Allowances;
 use domain::gate::allowance::{ALLOWANCES_MAX, Allowance};
 use domain::gate::{Case, Choice, Decision, Gate, GateId, OPEN_MAX, Refusal};
+use domain::happening::Happening;
 use domain::ids::{MessageId, Timestamp};
 use domain::keys;
 use ports::{Clock, Origin, Store, Write};
@@ -89,7 +89,7 @@ pub struct Approvals {
     pub ways: Ways,
     /// Which calls run without a question for a while.
     pub allowances: Arc<Allowances>,
-    /// Where questions and decisions are noted.
+    /// Where questions and decisions were noted today.
     pub audit: Arc<Audit>,
 }
 
@@ -254,14 +254,10 @@ impl Approvals {
         if state.open.contains_key(&gate.id) || state.open.len() >= OPEN_MAX * 2 {
             return;
         }
-        tracing::info!(
-            event = "gate.asked", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
-            again = posted.is_some(), "a person is asked about a call"
-        );
-        self.note_asked(&gate);
+        self.ways.account.tell(&Happening::GateAsked { gate: &gate, again: posted.is_some() });
         let id = gate.id.clone();
         state.open.insert(id.clone(), Open::new(gate, posted));
-        Self::count(state);
+        self.count(state);
         self.look_at(ctx, state, &id);
     }
 
@@ -269,7 +265,7 @@ impl Approvals {
     fn gone(&self, ctx: &mut ActorContext<Approvals>, state: &mut ApprovalsState, waiting: Waiting) {
         let Waiting { gate, posted } = waiting;
         let open = state.open.remove(&gate.id);
-        Self::count(state);
+        self.count(state);
         let open = open.unwrap_or_else(|| Open::new(gate, posted.clone()));
         self.close(ctx, state, open, posted, Decision::Withdrawn);
     }
@@ -353,20 +349,15 @@ impl Approvals {
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, why, None));
         };
         let Some(open) = state.open.remove(&id) else { return };
-        Self::count(state);
+        self.count(state);
         if !known {
             // The turn ended meanwhile.
             self.close(ctx, state, open, None, Decision::Withdrawn);
             return click.into_iter().for_each(|clicked| self.refuse(ctx, clicked, Refusal::Unknown, None));
         }
         let gate = open.case.gate.clone();
-        tracing::info!(
-            event = "gate.decided", gate = %gate.id, turn = %gate.turn, tool = gate.tool, args_sha256 = gate.hash.0,
-            place = %gate.place, decision = decision.as_str(), by = decision.by().map(ToString::to_string),
-            choice = click.as_ref().map(|clicked| clicked.click.choice.as_str()), "a call is decided about"
-        );
-        self.note_decided(&gate, &decision, click.as_ref(), at);
-        metrics::counter!("staffai_gates_total", "decision" => decision.as_str()).increment(1);
+        let choice = click.as_ref().map(|clicked| clicked.click.choice);
+        self.ways.account.tell(&Happening::GateDecided { gate: &gate, decision: &decision, choice, at });
         self.close(ctx, state, open, None, decision.clone());
         let Some(clicked) = click else { return };
         if clicked.click.choice == Choice::Hour {
@@ -377,7 +368,8 @@ impl Approvals {
 
     /// The same call runs for a while without a question.
     fn allow(&self, gate: &Gate, allowance: Allowance) {
-        self.note_allowed(gate, &allowance);
+        let at = self.clock.now();
+        self.ways.account.tell(&Happening::CallAllowed { gate, allowance: &allowance, at });
         let key = keys::allowance(&allowance.id);
         // Plain data with string keys always serialises.
         let value = serde_json::to_string(&allowance).unwrap_or_default();
@@ -391,7 +383,9 @@ impl Approvals {
     fn withdraw(&self, ctx: &mut ActorContext<Approvals>, which: &Withdrawal, reply: Reply<usize>) {
         let gone = self.allowances.withdraw(|allowance| which.takes_back(allowance));
         for allowance in &gone {
-            self.note_withdrawn(allowance, which);
+            let (Withdrawal::One { by, .. } | Withdrawal::Of(by)) = which;
+            let (at, forgotten) = (self.clock.now(), matches!(which, Withdrawal::Of(_)));
+            self.ways.account.tell(&Happening::AllowanceWithdrawn { allowance, by, forgotten, at });
         }
         let many = gone.len();
         let durable = self.store.commit(Self::forget(&gone));
@@ -407,9 +401,8 @@ impl Approvals {
         gone.iter().map(|gone| Write::Delete { key: keys::allowance(&gone.id) }).collect()
     }
 
-    #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
-    fn count(state: &ApprovalsState) {
-        metrics::gauge!("staffai_gates_open").set(state.open.len() as f64);
+    fn count(&self, state: &ApprovalsState) {
+        self.ways.account.tell(&Happening::GatesOpen(state.open.len()));
     }
 }
 

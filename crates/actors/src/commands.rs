@@ -43,6 +43,7 @@ use crate::services::in_flight::InFlight;
 use crate::services::running::Live;
 use crate::services::toolbox::Toolbox;
 use domain::command::{Command, CommandKind, Served, Typing};
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{self, Door, MessageId, Person};
 use domain::menu;
 use domain::menu::{Offer, Spec};
@@ -272,11 +273,8 @@ impl Commands {
         let person = command.caller.person.clone();
         let own = state.running.get(&person).is_some_and(|many| *many >= OWN_MAX);
         if own || state.running.values().sum::<usize>() >= RUNNING_MAX {
-            tracing::warn!(
-                event = "turn.shed", r#where = Shed::Commands.as_str(), place = %command.place, member = %person,
-                "too many commands run"
-            );
-            metrics::counter!("staffai_shed_total", "where" => Shed::Commands.as_str()).increment(1);
+            let shed = WorkShed::beside(Shed::Commands, Bound::Number, Some((&command.place, &person)));
+            self.parts.ways.account.tell(&Happening::WorkShed(shed));
             let locale = command.caller.locale();
             let sentence = if own { words::still_running(locale) } else { words::busy(locale) };
             return self.refuse(ctx, state, command, sentence);

@@ -24,11 +24,11 @@ use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::in_flight::Flight;
 use crate::turn::{self, Driven, Started, Tally, TurnParts};
 use domain::ending::{Dropped, Ending};
+use domain::happening::{Happening, WorkShed};
 use domain::ids::{Place, TurnId};
 use domain::notice;
 use domain::shed::Shed;
 use domain::turn::{Answer, Effort, Lane, LaneRule, Turn};
-use domain::turn_event::TurnUpdate;
 
 /// How long a conversation without turns stays in memory. To make it anew takes a tenth of a millisecond, to keep it some ten
 /// kilobytes.
@@ -122,7 +122,7 @@ impl Actor for Conversation {
             }
             ConversationEvent::Panicked(lane, started, panic) => {
                 let Started { turn, slot, tally, .. } = *started;
-                tracing::error!(event = "turn.panicked", turn = %turn.id, panic, "the task of a turn panicked");
+                self.parts.account.tell(&Happening::TurnPanicked(&turn.id, &panic));
                 let apology = Answer { effort: tally.effort(), ..tally.apology(&turn, Ending::Panicked) };
                 let answer = turn::with_draft(&turn, &slot, apology, self.parts.clock.now());
                 self.answer(turn.id.clone(), answer);
@@ -158,11 +158,7 @@ impl Conversation {
         let goes_on = offered.resumed.is_some();
         let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
-            tracing::warn!(
-                event = "turn.shed", r#where = Shed::Lane.as_str(), turn = %turn.id, place = %turn.place,
-                member = %turn.person, "the lane is full"
-            );
-            metrics::counter!("staffai_shed_total", "where" => Shed::Lane.as_str()).increment(1);
+            self.parts.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
             // Who may not queue waits for each answer; who may is told once in a while.
             if turn.policy.lane == LaneRule::Queue
                 && !turn.policy.answers_each
@@ -182,7 +178,7 @@ impl Conversation {
         }
         if busy {
             let ahead = lane.waiting.len() + 1;
-            self.parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Queued { ahead });
+            self.parts.account.tell(&Happening::TurnQueued { turn, ahead });
         }
         if goes_on {
             lane.waiting.push_front((offered, Instant::now()));
@@ -207,7 +203,7 @@ impl Conversation {
         let Offered { turn, again, resumed } = *offered;
         let tally =
             resumed.as_ref().map_or_else(Tally::default, |parked| Tally::going_on(parked.effort.clone(), parked.acted));
-        self.parts.timeline.started(&turn.id);
+        self.parts.account.tell(&Happening::TurnStarted(&turn.id));
         let token = CancellationToken::new();
         lane.running = Some((turn.id.clone(), token.clone()));
         let flight = self.parts.in_flight.enter(&turn.id);

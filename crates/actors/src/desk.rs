@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
@@ -35,6 +36,8 @@ pub struct Ways {
     pub dice: Arc<dyn Dice>,
     /// To those who read along.
     pub events: TurnEvents,
+    /// Where what happens is told.
+    pub account: Account,
 }
 
 /// Where one command, or one press of a button, is answered.
@@ -48,7 +51,7 @@ pub(crate) struct Desk<'a> {
 
 impl<'a> Desk<'a> {
     pub(crate) fn new(ways: &'a Ways, callback: &'a Callback, place: &'a Place) -> Self {
-        let Ways { outboxes, dice, events } = ways;
+        let Ways { outboxes, dice, events, .. } = ways;
         Self { outbox: outboxes.of(&callback.id.door), dice: &**dice, events, callback, place }
     }
 

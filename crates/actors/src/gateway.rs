@@ -14,6 +14,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
+use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::commands::CommandsMsg;
 use crate::messages::gateway::GatewayMsg;
@@ -35,6 +36,7 @@ use crate::services::restricted::Restricted;
 use crate::services::running::Live;
 use domain::ending::Dropped;
 use domain::fire::Fire;
+use domain::happening::{Happening, WorkShed};
 use domain::ids::{MessageId, Person, Place, Timestamp, TurnId};
 use domain::incoming::{AuthorKind, Incoming, Posted};
 use domain::manners::Draw;
@@ -94,6 +96,8 @@ pub struct Gateway {
     pub facts: Arc<FactKeeper>,
     /// Where those who read along learn of turns that were not accepted.
     pub events: TurnEvents,
+    /// Where what happens is told.
+    pub account: Account,
 }
 
 /// What the gateway holds.
@@ -256,7 +260,7 @@ impl Gateway {
         let turn = fire.turn(&rules.policy);
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             // The dropped receipt brings it back while it is worth it.
-            shed(&turn);
+            self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             return;
         };
         // A journal that is down drops the receipt, and the event comes back.
@@ -353,7 +357,7 @@ impl Gateway {
                 return;
             }
             state.shed.insert(&turn.id);
-            shed(&turn);
+            self.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Gateway, &turn)));
             let tells = (turn.policy.answers_each || self.busy.may_tell(&turn.person)) && {
                 let text = notice::busy(turn.locale()).to_owned();
                 let notify = OutboxMsg::Notify { about: turn.id.trigger(), place: turn.place.clone(), text };
@@ -420,15 +424,6 @@ impl GatewayState {
 fn ignore(reason: Reason, receipt: Receipt) {
     tracing::debug!(event = "gateway.dropped", reason = reason.as_str(), "message dropped");
     receipt.settle();
-}
-
-/// A turn was turned away because too many are open.
-fn shed(turn: &Turn) {
-    tracing::warn!(
-        event = "turn.shed", r#where = Shed::Gateway.as_str(), turn = %turn.id, place = %turn.place, member = %turn.person,
-        "too many open turns"
-    );
-    metrics::counter!("staffai_shed_total", "where" => Shed::Gateway.as_str()).increment(1);
 }
 
 #[cfg(test)]

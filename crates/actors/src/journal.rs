@@ -31,7 +31,6 @@ mod entry;
 mod memory;
 mod offering;
 mod parking;
-mod report;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -39,11 +38,11 @@ use std::time::Duration;
 
 use self::entry::{Entry, HandOver, Stage, record};
 use self::parking::ParkedNow;
+use crate::account::Account;
 use crate::messages::approvals::ApprovalsMsg;
 use crate::messages::conversations::ConversationsMsg;
 use crate::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::bounded_set::BoundedSet;
@@ -54,6 +53,7 @@ use crate::services::forgotten::Forgotten;
 use crate::services::in_flight::InFlight;
 use crate::services::running::Live;
 use domain::ending::Dropped;
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::TurnId;
 use domain::shed::Shed;
 use ports::{Clock, Store, StoreStatus, Subject};
@@ -96,9 +96,9 @@ pub struct Journal {
     pub outboxes: Outboxes,
     /// What may not be remembered any more.
     pub forgotten: Arc<Forgotten>,
-    /// Where each step is noted.
-    pub timeline: Arc<Timeline>,
-    /// Where those who read along learn of each step.
+    /// Where what happens is told.
+    pub account: Account,
+    /// The streams of those who read along.
     pub events: TurnEvents,
     /// The turns that somebody works on, also while the journal itself is started again.
     pub in_flight: Arc<InFlight>,
@@ -140,16 +140,15 @@ enum Records {
 
 impl Phase {
     /// Keeps a message that came too early; gives it back when it can be handled now.
-    fn defer(&mut self, message: JournalMsg) -> Option<JournalMsg> {
+    fn defer(&mut self, message: JournalMsg, account: &Account) -> Option<JournalMsg> {
         let Self::Loading { early } = self else { return Some(message) };
         match message {
             // All that is open is offered anyway once the records are known.
             JournalMsg::ActorRecovered(_) => {}
             message if early.len() < EARLY_MAX || matches!(message, JournalMsg::Drain) => early.push(message),
             _ => {
-                let reason = "too much came before the records were read";
-                tracing::warn!(event = "turn.shed", r#where = Shed::Journal.as_str(), "{reason}");
-                metrics::counter!("staffai_shed_total", "where" => Shed::Journal.as_str()).increment(1);
+                let shed = WorkShed::beside(Shed::Journal, Bound::Number, None);
+                account.tell(&Happening::WorkShed(shed));
             }
         }
         None
@@ -193,7 +192,7 @@ impl Actor for Journal {
         message: JournalMsg,
         state: &mut JournalState,
     ) -> Result<(), Crash> {
-        if let Some(message) = state.phase.defer(message) {
+        if let Some(message) = state.phase.defer(message, &self.account) {
             self.apply(ctx, state, message);
         }
         Ok(())
@@ -204,7 +203,7 @@ impl Actor for Journal {
     }
 
     fn give_up(&self, _ctx: &mut ActorContext<Self>, message: JournalMsg, state: &mut JournalState) {
-        if let Some(message) = state.phase.defer(message) {
+        if let Some(message) = state.phase.defer(message, &self.account) {
             self.give_up_on(state, message);
         }
     }
@@ -333,9 +332,7 @@ impl Journal {
             receipt.settle();
             return;
         }
-        let trigger = turn.trigger.as_str();
-        tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
-        self.taken(&turn, answer.as_ref());
+        self.taken(&turn, answer.as_ref(), true);
         let id = turn.id.clone();
         let entry = Entry::new(turn, answer, permit);
         let written = vec![record(&entry)];

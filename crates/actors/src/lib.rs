@@ -2,9 +2,10 @@
 //! conversations, conversation, turn, outbox.
 //!
 //! Modules of this level are the rows of the tree, and `turn`, the task that finds one answer. `runtime` starts, watches and
-//! addresses actors. `services` is state that several actors share and that outlives each of them. `observation` is read by
-//! operators: no decision depends on it.
+//! addresses actors. `services` is state that several actors share and that outlives each of them. `account` is where
+//! actors tell what happens, and `observation` keeps it for operators: no decision depends on it.
 
+pub mod account;
 pub mod messages;
 pub mod observation;
 pub mod runtime;

@@ -11,26 +11,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use meter::Meter;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
+use crate::account::Account;
+use crate::messages::llm_dispatcher::Summary;
 use crate::messages::llm_dispatcher::{Lease, LlmDispatcherMsg, NoModel, Priority, Report};
 use crate::observation::board::{Board, PartKind};
-use crate::observation::timeline::{Called, Timeline};
 use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::Live;
 use domain::breaker::{Breaker, Change};
 use domain::completion::Usage;
 use domain::fair_queue::FairQueue;
-use domain::ids;
+use domain::happening::{Completed, Happening, ModelCalled, ModelFailed};
 use domain::ids::{Person, TurnId};
 use domain::model::Row;
 use domain::refusals::Refusals;
 use ports::Subject;
-
-mod meter;
 
 /// The most permits that are kept for questions when something less urgent asks.
 const KEPT_MAX: usize = 2;
@@ -55,16 +53,14 @@ pub struct LlmDispatcher {
     pub permits: Arc<Semaphore>,
     /// Where the status of each model is shown.
     pub board: Arc<Board>,
-    /// Where the end of each call and its cost are noted.
-    pub timeline: Arc<Timeline>,
+    /// Where what happens is told.
+    pub account: Account,
 }
 
 /// What the dispatcher holds.
 pub struct LlmDispatcherState {
     breakers: HashMap<String, Breaker<Option<TurnId>, Option<Person>>>,
     refusals: HashMap<String, Refusals<Option<TurnId>, Option<Person>>>,
-    /// The metrics of each row.
-    meters: HashMap<String, Meter>,
     origin: Instant,
     /// Who waits for a permit; bounded by the open turns.
     waiting: FairQueue<Person, Waiting>,
@@ -90,7 +86,6 @@ impl Actor for LlmDispatcher {
         Ok(LlmDispatcherState {
             breakers: HashMap::new(),
             refusals: HashMap::new(),
-            meters: HashMap::new(),
             origin: Instant::now(),
             waiting: FairQueue::default(),
             looking: false,
@@ -214,10 +209,7 @@ impl LlmDispatcher {
     }
 
     fn report(&self, state: &mut LlmDispatcherState, report: &Report) {
-        if !state.meters.contains_key(&report.row) {
-            state.meters.insert(report.row.clone(), Meter::of(&report.row));
-        }
-        self.tell(&state.meters[&report.row], report);
+        self.tell(report);
         let Report { turn, person, row, result, .. } = report;
         let refusals = state.refusals.entry(row.clone()).or_default();
         let breaker = state.breakers.entry(row.clone()).or_default();
@@ -225,11 +217,7 @@ impl LlmDispatcher {
         let change = match result {
             Ok(_) => {
                 if refusals.succeeded() {
-                    tracing::info!(
-                        event = "llm.accepted",
-                        model = row,
-                        "the provider takes the calls of this row again"
-                    );
+                    self.account.tell(&Happening::RowAccepted(row));
                     self.board.up(PartKind::Model, row);
                 }
                 breaker.succeeded()
@@ -237,12 +225,7 @@ impl LlmDispatcher {
             Err(error) => {
                 let words = &error.safe_message;
                 if refusals.failed(error.kind, words, turn.clone(), person.clone()) {
-                    tracing::error!(
-                        event = "llm.refused",
-                        model = row,
-                        reason = words,
-                        "every turn is refused like this"
-                    );
+                    self.account.tell(&Happening::RowRefused(row, words));
                     self.board.down(PartKind::Model, row, words);
                 }
                 let about_the_model = error.kind.is_about_the_model() && report.streamed.is_none();
@@ -253,70 +236,32 @@ impl LlmDispatcher {
         match change {
             Some(Change::Opened) => {
                 let reason = result.as_ref().err().map_or_else(String::new, ToString::to_string);
-                tracing::error!(event = "breaker.opened", model = row, reason, "the model is left alone for a while");
-                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(1.0);
+                self.account.tell(&Happening::BreakerOpened(row, &reason));
                 self.board.down(PartKind::Model, row, &reason);
             }
             Some(Change::Closed) => {
-                metrics::gauge!("staffai_breaker_open", "model" => row.clone()).set(0.0);
-                tracing::info!(event = "breaker.closed", model = row, "the model answers again");
+                self.account.tell(&Happening::BreakerClosed(row));
                 self.board.up(PartKind::Model, row);
             }
             None => {}
         }
     }
 
-    /// Says in the log, the time line and the metrics how a call went.
-    fn tell(&self, meter: &Meter, report: &Report) {
+    /// Tells how a call went.
+    fn tell(&self, report: &Report) {
         let Report { turn, row, tries, took, streamed, result, .. } = report;
-        let ms = ids::millis(*took);
-        let usage = result.as_ref().map(|summary| summary.usage).map_err(|error| error.kind.as_str());
-        let cost = usage.ok().or(*streamed).and_then(|usage| self.cost(row, usage));
-        let turn = turn.as_ref();
-        self.timeline.called(&Called { turn, row, result: usage, cost });
-        let purpose = if turn.is_some() { "turn" } else { "status" };
-        let turn = turn.map(tracing::field::display);
-        match result {
-            Ok(summary) => {
-                let usage = summary.usage;
-                tracing::info!(
-                    event = "llm.called",
-                    turn,
-                    purpose,
-                    model = row,
-                    finish_reason = summary.finish,
-                    tool_calls = summary.calls,
-                    prompt_tokens = usage.prompt,
-                    completion_tokens = usage.completion,
-                    cached_tokens = usage.cached,
-                    estimated = usage.estimated,
-                    cost,
-                    tries,
-                    duration_ms = ms,
-                    "model called"
-                );
-            }
-            Err(error) => {
-                tracing::warn!(
-                    event = "llm.called",
-                    turn,
-                    purpose,
-                    model = row,
-                    error = error.kind.as_str(),
-                    reason = error.safe_message,
-                    text = error.quoted(),
-                    prompt_tokens = streamed.map(|usage| usage.prompt),
-                    completion_tokens = streamed.map(|usage| usage.completion),
-                    tries,
-                    duration_ms = ms,
-                    "model call failed"
-                );
-            }
-        }
-        if let Some(usage) = usage.ok().or(*streamed) {
-            meter.used(usage);
-        }
-        meter.ended(*took, result.as_ref().err().map(|error| error.kind.as_str()));
+        let result = match result {
+            Ok(Summary { finish, calls, usage }) => Ok(Completed { finish, calls: *calls, usage: *usage }),
+            Err(error) => Err(ModelFailed {
+                kind: error.kind.as_str(),
+                reason: &error.safe_message,
+                quoted: error.quoted(),
+                streamed: *streamed,
+            }),
+        };
+        let call = ModelCalled { turn: turn.as_ref(), row, tries: *tries, took: *took, result, cost: None };
+        let cost = call.usage().and_then(|usage| self.cost(row, usage));
+        self.account.tell(&Happening::ModelCalled(ModelCalled { cost, ..call }));
     }
 
     /// Dollars, when the row has prices.

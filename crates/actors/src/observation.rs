@@ -1,4 +1,5 @@
-//! The account that operators read: parts and their states, turns with their path, samples, the audit of tools.
+//! Readers of the account of what happens: time lines of turns, the audit of tools, the events of clients. Beside them: parts and
+//! their states, samples.
 
 pub mod audit;
 pub mod board;

@@ -56,10 +56,10 @@ use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use self::typing::Thinking;
+use crate::account::Account;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::board::{Board, PartKind};
-use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::runtime::bounded_set::BoundedSet;
 use crate::runtime::handle::{Handle, Reply};
@@ -68,6 +68,7 @@ use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::alone::Alone;
 use crate::services::running::Live;
 use domain::ending::Unposted;
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{Door, MessageId, Place, TurnId};
 use domain::outgoing::{Outgoing, Part};
 use domain::shed::Shed;
@@ -129,8 +130,8 @@ pub struct Outbox {
     pub journal: Handle<JournalMsg>,
     /// Where those who read along learn of notices.
     pub events: TurnEvents,
-    /// Where it is written down that the first words of an answer can be seen.
-    pub timeline: Arc<Timeline>,
+    /// Where what happens is told.
+    pub account: Account,
 }
 
 /// What the outbox holds.
@@ -317,20 +318,14 @@ impl Outbox {
         place: &Place,
         text: String,
     ) {
+        let id = TurnId::of(about);
         if state.notices >= NOTICES_MAX {
-            tracing::warn!(
-                event = "turn.shed",
-                r#where = Shed::Outbox.as_str(),
-                turn = %TurnId::of(about),
-                %place,
-                "too many notices wait; one was dropped"
-            );
-            metrics::counter!("staffai_shed_total", "where" => Shed::Outbox.as_str()).increment(1);
-            return;
+            let (turn, place) = (Some(&id), Some(place));
+            let shed = WorkShed { at: Shed::Outbox, turn, place, member: None, bound: Bound::Number };
+            return self.account.tell(&Happening::WorkShed(shed));
         }
         state.notices += 1;
         let parts = vec![Part::Text { text }];
-        let id = TurnId::of(about);
         self.events.publish(place, &id, || TurnUpdate::Apology {
             parts: parts.as_slice().into(),
             why: NoAnswer::NotTaken,

@@ -20,17 +20,18 @@ use std::time::Duration;
 use futures_util::FutureExt;
 
 use self::refusal::Notices;
+use crate::account::Account;
 use crate::messages::conversations::{ConversationsMsg, Offered};
 use crate::messages::journal::JournalMsg;
 use crate::messages::rate_limiter::{Asker, RateLimiterMsg};
 use crate::messages::restriction_sweeper::SweeperMsg;
-use crate::observation::timeline::Timeline;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::{Handle, Reply, Undelivered};
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::running::{Live, Running};
 use domain::attachment;
 use domain::gate::Parked;
+use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
 use domain::keys;
 use domain::limits::charge::{Charge, charge, spent};
@@ -73,7 +74,7 @@ pub struct RateLimiter {
     /// Where refused members are shown that they were read, when there is no notice for them.
     pub outboxes: Outboxes,
     /// Where it is written down what turns take of the limits.
-    pub timeline: Arc<Timeline>,
+    pub account: Account,
 }
 
 /// What the limiter holds.
@@ -233,7 +234,7 @@ impl RateLimiter {
                 let given = turn.given.as_ref().map_or(0, |given| given.tokens());
                 let reservation = reservation(state, &running, turn);
                 let reservation = Reservation { tokens: reservation.tokens + attached + given, ..reservation };
-                self.timeline.reserved(&turn.id, &reservation);
+                self.account.tell(&Happening::TurnReserved(&turn.id, &reservation));
                 Step::Reserve(reservation)
             }
             Job::Count(turn) => {

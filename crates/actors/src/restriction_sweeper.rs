@@ -21,12 +21,14 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use self::actions::Outcome;
+use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use crate::outbox::Outboxes;
 use crate::runtime::supervisor::{Actor, ActorContext, Crash};
 use crate::services::restricted::Restricted;
 use crate::services::running::Live;
+use domain::happening::Happening;
 use domain::ids::{self, Place, Timestamp};
 use domain::keys;
 use domain::notice::restriction as notice;
@@ -88,6 +90,8 @@ pub struct RestrictionSweeper {
     pub live: Live,
     /// Who changes roles and says things.
     pub outboxes: Outboxes,
+    /// Where what happens is told.
+    pub account: Account,
     /// Where those with a record are told.
     pub restricted: Arc<Restricted>,
 }
@@ -249,12 +253,7 @@ impl RestrictionSweeper {
         let rules = running.rules(&turn.id.door).and_then(|rules| rules.restriction.as_ref());
         let (Some(rules), Some(member)) = (rules, member(turn)) else { return };
         let now = self.clock.now();
-        let reason = "restricted";
-        tracing::info!(
-            event = "turn.refused", turn = %turn.id, door = %turn.id.door, place = %turn.place, member = %turn.person,
-            trigger = turn.trigger.as_str(), reason,
-            "a restricted member is not answered here"
-        );
+        self.account.tell(&Happening::RestrictedSpoke(turn));
         if state.told.get(&member).is_some_and(|until| *until > now) {
             return;
         }

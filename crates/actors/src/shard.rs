@@ -29,6 +29,7 @@ use self::catch_up::{CatchUp, Gap, Newest, ReadUpTo};
 use self::lanes::Lanes;
 use self::surroundings::Surroundings;
 use self::unsettled::Pending;
+use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::identify_queue::IdentifyQueueMsg;
 use crate::messages::outbox::OutboxMsg;
@@ -63,6 +64,8 @@ pub struct ShardParts {
     pub dice: Arc<dyn Dice>,
     /// What this process runs with.
     pub live: Live,
+    /// Where what happens is told.
+    pub account: Account,
     /// How we are shown to people.
     pub presence: PresenceUpdates,
     /// Where the shard's status is shown.
@@ -238,7 +241,7 @@ impl Actor for ShardActor {
             ShardEvent::Connect => self.connect(ctx, state),
             ShardEvent::Happened(event) => self.happened(ctx, state, event),
             ShardEvent::Settled(ticket) => state.settle(ticket),
-            ShardEvent::Returned(ticket) => state.returned(ctx, ticket),
+            ShardEvent::Returned(ticket) => state.returned(ctx, ticket, &self.parts.account),
             ShardEvent::HandOn(ticket) => self.hand_on(ctx, state, ticket),
             ShardEvent::CaughtUp(guild, CatchUp::Read { place, up_to, messages }) => {
                 tracing::debug!(guild, messages = messages.len(), "a place was read back");

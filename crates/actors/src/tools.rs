@@ -10,6 +10,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::account::Account;
 use crate::mcp::{McpActor, Published, Starts};
 use crate::messages::mcp::McpMsg;
 use crate::messages::server_line::ServerLine;
@@ -39,6 +40,8 @@ pub struct Tools {
     pub published: Published,
     /// The places of processes that start at once.
     pub starts: Starts,
+    /// Where what happens is told.
+    pub account: Account,
 }
 
 /// What the supervisor of tools tells itself.
@@ -165,7 +168,7 @@ impl Tools {
             starts: self.starts.clone(),
         };
         let child = ChildSpec::new(self.template, &handle, actor, Vec::new());
-        let line = ServerLine::new(&entry, handle);
+        let line = ServerLine::new(&entry, handle, self.account.clone());
         (CachedServer { entry, line }, child)
     }
 

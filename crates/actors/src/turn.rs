@@ -28,6 +28,7 @@ use self::asking::Round;
 use self::parked::GoingOn;
 pub use self::tally::Tally;
 use self::tools::Tools;
+use crate::account::Account;
 use crate::door::Doors;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
@@ -35,7 +36,6 @@ use crate::messages::journal::{JournalMsg, Parking};
 use crate::messages::llm_dispatcher::LlmDispatcherMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::observation::audit::Audit;
 use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{ClosedPlaces, Outboxes, PlaceAccess};
@@ -58,6 +58,7 @@ use domain::dialogue::{Dialogue, Event, Finished, Resumed, Step};
 use domain::draft;
 use domain::ending::{Dropped, Ending};
 use domain::gate::Parked;
+use domain::happening::Happening;
 use domain::history::History;
 use domain::ids::Timestamp;
 use domain::ledger;
@@ -68,7 +69,6 @@ use domain::reply::{self, Reply};
 use domain::tool::round::Planned;
 use domain::tool::turn_tools::Told;
 use domain::turn::{Answer, Effort, Exchange, HistoryScope, Outcome, Turn};
-use domain::turn_event::TurnUpdate;
 use ports::{Clock, Dice, ProgressSink, Store, Write};
 
 pub use files::KIB_MAX as ATTACHMENT_KIB_MAX;
@@ -103,7 +103,7 @@ pub struct TurnParts {
     pub rate_limiter: Handle<RateLimiterMsg>,
     /// The turns in flight.
     pub in_flight: Arc<InFlight>,
-    /// Where each step is noted.
+    /// Where the texts of calls of models are kept, if anywhere.
     pub timeline: Arc<Timeline>,
     /// Who was told lately that there is too much to do.
     pub busy: Arc<Busy>,
@@ -117,8 +117,8 @@ pub struct TurnParts {
     pub tool_use: Arc<ToolUse>,
     /// Which calls approvers let run for a while.
     pub allowances: Arc<Allowances>,
-    /// Where calls are noted.
-    pub audit: Arc<Audit>,
+    /// Where what happens is told.
+    pub account: Account,
     /// The calls whose tools may have models asked.
     pub clean_calls: Arc<OpenCalls>,
 }
@@ -164,7 +164,7 @@ pub async fn drive(parts: &TurnParts, started: Started, cancel: &CancellationTok
     }
     if again && resumed.is_none() {
         // What was shown of it before is not gone on with.
-        parts.events.publish(&turn.place, &turn.id, || TurnUpdate::Accepted);
+        parts.account.tell(&Happening::TurnBegunAnew(&turn));
     }
     let deadline = Deadline::new(settings.deadline, settings.longest);
     parts.in_flight.due(&turn.id, &deadline);
@@ -463,7 +463,7 @@ impl Thinking<'_> {
                 }
                 Step::Finish(Finished { reply, calls, repairs }) => {
                     if repairs > 0 {
-                        tracing::info!(event = "llm.repaired", turn = %turn.id, repairs, "the reply needed a repair");
+                        self.parts.account.tell(&Happening::ReplyRepaired(&turn.id, repairs));
                     }
                     return Thought::Answer(self.finish(&reply, calls, history));
                 }

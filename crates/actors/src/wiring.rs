@@ -3,6 +3,7 @@
 
 mod doors;
 mod handles;
+mod readers;
 mod tools;
 
 use std::convert::Infallible;
@@ -47,7 +48,7 @@ use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use domain::ids::Door;
 use domain::tool::server::Tooling;
-use ports::{Clock, Dice, Faults, Limiter, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
+use ports::{Clock, Dice, Faults, Limiter, Listener, Observer, Renderer, Store, ToolProviders, ToolServers, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -97,6 +98,8 @@ pub struct Parts {
     pub facts: Arc<FactKeeper>,
     /// What was called for whom, and who decided about it.
     pub audit: Arc<Audit>,
+    /// Further readers of what happens.
+    pub observers: Vec<Arc<dyn Observer>>,
     /// Connects to tool servers.
     pub servers: Arc<dyn ToolServers>,
     /// Where processes that provide tools are heard; none where no such place is configured.
@@ -259,22 +262,13 @@ impl Wiring {
             toolbox: Arc::clone(&parts.toolbox),
             tool_use: Arc::default(),
             allowances: Arc::default(),
-            audit: Arc::clone(&parts.audit),
+            account: readers::account(&parts),
             clean_calls: Arc::clone(&parts.built_in.clean_calls),
         });
-        let open_turns = Arc::new(Semaphore::new(settings.turn.open));
-        let model_permits = Arc::new(Semaphore::new(settings.llm.concurrent));
-        parts.timeline.limit("open turns", settings.turn.open, Arc::clone(&open_turns));
-        parts.timeline.limit("model calls", settings.llm.concurrent, Arc::clone(&model_permits));
-        Self {
-            parts,
-            handles,
-            turn_parts,
-            open_turns,
-            model_permits,
-            presence: Arc::default(),
-            restricted: Arc::default(),
-        }
+        let open_turns = parts.timeline.limit("open turns", settings.turn.open);
+        let model_permits = parts.timeline.limit("model calls", settings.llm.concurrent);
+        let (presence, restricted) = Default::default();
+        Self { parts, handles, turn_parts, open_turns, model_permits, presence, restricted }
     }
 
     /// The children of a row that it has from the start.
@@ -375,7 +369,7 @@ impl Wiring {
             conversations: self.handles.conversations.clone(),
             outboxes: self.handles.outboxes.clone(),
             forgotten: Arc::clone(&self.turn_parts.forgotten),
-            timeline: Arc::clone(&self.parts.timeline),
+            account: self.turn_parts.account.clone(),
             events: self.parts.events.clone(),
             in_flight: Arc::clone(&self.turn_parts.in_flight),
         }
@@ -391,7 +385,7 @@ impl Wiring {
             journal: self.handles.journal.clone(),
             sweeper: self.handles.restriction_sweeper.clone(),
             outboxes: self.handles.outboxes.clone(),
-            timeline: Arc::clone(&self.parts.timeline),
+            account: self.turn_parts.account.clone(),
         }
     }
 
@@ -402,6 +396,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),
             outboxes: self.handles.outboxes.clone(),
+            account: self.turn_parts.account.clone(),
         }
     }
 
@@ -410,7 +405,7 @@ impl Wiring {
             live: self.parts.live.clone(),
             permits: Arc::clone(&self.model_permits),
             board: Arc::clone(&self.parts.board),
-            timeline: Arc::clone(&self.parts.timeline),
+            account: self.turn_parts.account.clone(),
         }
     }
 
@@ -419,8 +414,8 @@ impl Wiring {
     }
 
     fn ways(&self) -> Ways {
-        let Parts { dice, events, .. } = &self.parts;
-        Ways { outboxes: self.handles.outboxes.clone(), dice: Arc::clone(dice), events: events.clone() }
+        let (dice, events) = (Arc::clone(&self.parts.dice), self.parts.events.clone());
+        Ways { outboxes: self.handles.outboxes.clone(), dice, events, account: self.turn_parts.account.clone() }
     }
 
     fn commands(&self) -> Commands {
@@ -481,6 +476,7 @@ impl Wiring {
             clock: Arc::clone(&self.parts.clock),
             commands: self.handles.commands.clone(),
             events: self.parts.events.clone(),
+            account: self.turn_parts.account.clone(),
             board: Arc::clone(&self.parts.board),
             store: Arc::clone(&self.parts.store),
             interjections: Arc::clone(&self.turn_parts.interjections),

@@ -52,6 +52,8 @@ pub mod turn;
 
 pub mod turn_event;
 
+pub mod happening;
+
 pub mod history;
 pub mod host;
 

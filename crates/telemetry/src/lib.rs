@@ -28,9 +28,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tracing::level_filters::LevelFilter;
-use tracing_subscriber::Registry;
 use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Layer, SubscriberExt};
+use tracing_subscriber::layer::SubscriberExt;
 
 use crate::line::{LineLayer, Style};
 pub use crate::redact::Redaction;
@@ -59,14 +58,9 @@ pub struct LogOptions {
     pub out: Box<dyn Write + Send>,
     /// The clock of timestamps.
     pub clock: Arc<dyn Clock>,
-    /// A further layer that receives each event regardless of `filter`: traces, if the build has them.
-    pub extra: Option<ExtraLayer>,
     /// The store of recent lines, if any.
     pub kept: Option<TurnLines>,
 }
-
-/// A layer with its own filter, besides that of the lines.
-pub type ExtraLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// The format of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -98,12 +92,8 @@ pub fn init(options: LogOptions) -> Result<LogGuard, String> {
             let lines = lines.clone();
             move |line, level| lines.send(line, level)
         });
-    let registry = tracing_subscriber::registry();
-    match options.extra {
-        None => tracing::subscriber::set_global_default(registry.with(filter).with(layer)),
-        Some(extra) => tracing::subscriber::set_global_default(registry.with(extra).with(layer.with_filter(filter))),
-    }
-    .map_err(|_| "a log was already started in this process".to_owned())?;
+    tracing::subscriber::set_global_default(tracing_subscriber::registry().with(filter).with(layer))
+        .map_err(|_| "a log was already started in this process".to_owned())?;
     let content = options.content;
     std::panic::set_hook(Box::new(move |info| {
         panics::log(info, content);

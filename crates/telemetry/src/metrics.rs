@@ -52,105 +52,54 @@ pub enum MetricKind {
     Histogram(&'static [f64]),
 }
 
-/// All metrics. A repository test checks that the source records no other.
-pub const METRICS: &[Metric] = &[
-    row("staffai_turns_total", MetricKind::Counter, "turns that ended, by door, trigger and outcome"),
-    row(
-        "staffai_turn_seconds",
-        MetricKind::Histogram(SECONDS),
-        "time from the acceptance of a turn to its last message",
-    ),
-    row(
-        "staffai_turn_overhead_seconds",
-        MetricKind::Histogram(SHORT_SECONDS),
-        "time of a turn not spent waiting for models or tools",
-    ),
-    row(
-        "staffai_first_visible_seconds",
-        MetricKind::Histogram(SECONDS),
-        "time from the acceptance of a turn to its first visible text",
-    ),
-    row("staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology"),
-    row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice"),
-    row(
-        "staffai_shed_total",
-        MetricKind::ZeroCounters("where", &Shed::LABELS),
-        "work rejected because of overload, by where",
-    ),
-    row("staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome"),
-    row("staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor"),
-    row("staffai_actor_failures_total", MetricKind::Counter, "actor failures, by actor"),
-    row("staffai_actor_hung_total", MetricKind::Counter, "handlers that exceeded their time limit, by actor"),
-    row(
-        "staffai_poison_messages_total",
-        MetricKind::Counter,
-        "messages discarded after repeated actor failures, by actor",
-    ),
-    row("staffai_mailbox_depth", MetricKind::Gauge, "waiting messages, by actor"),
-    row("staffai_build_info", MetricKind::Gauge, "always 1, by version"),
-    row("staffai_uptime_seconds", MetricKind::Gauge, "time since the start of the root supervisor"),
-    row("staffai_process_memory_bytes", MetricKind::Gauge, "resident memory of the process"),
-    row("staffai_process_cpu_seconds", MetricKind::Gauge, "processor time used by the process"),
-    row(
-        "staffai_config_rejected",
-        MetricKind::Gauge,
-        "1 while changed files are invalid and the previous settings stay in effect, else 0",
-    ),
-    row(
-        "staffai_part_up",
-        MetricKind::Gauge,
-        "1 while a door, shard, store, model row or tool server works, else 0, NaN once it is removed, by kind and name",
-    ),
-    row(
-        "staffai_mcp_state",
-        MetricKind::Gauge,
-        "state of a tool server, by server: 4 ready, 3 degraded, 2 open, 1 starting, 0 stopped",
-    ),
-    row(
-        "mcp_client_operation_duration_seconds",
-        MetricKind::Histogram(SECONDS),
-        "duration of requests to tool servers, by method and error",
-    ),
-    row("staffai_breaker_open", MetricKind::Gauge, "1 while the circuit breaker of a model is open, else 0, by model"),
-    row("staffai_bound_used", MetricKind::Gauge, "used part of a bound (open turns, model calls), by bound"),
-    row("staffai_bound_max", MetricKind::Gauge, "size of a bound, by bound"),
-    row(
-        "staffai_llm_cost_dollars",
-        MetricKind::Gauge,
-        "cost of model calls since the start, for rows with prices, by model",
-    ),
-    row(
-        "staffai_limit_refused_total",
-        MetricKind::ZeroCounters("tier", &["messages", "tokens"]),
-        "requests over a limit, by tier",
-    ),
-    row("staffai_restrictions_active", MetricKind::Gauge, "active restrictions"),
-    row("staffai_gates_open", MetricKind::Gauge, "tool calls that wait for an approval"),
-    row("staffai_gates_total", MetricKind::Counter, "approval requests for tool calls, by decision"),
-    row("staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind"),
-    row("staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status"),
-    row("staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and state is kept in memory, else 0"),
-    row("staffai_store_writes_total", MetricKind::Counter, "writes sent to the store"),
-    row("staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of store commits"),
-    row(
-        "gen_ai_client_token_usage",
-        MetricKind::Histogram(TOKENS),
-        "tokens of model calls, by operation, model and type",
-    ),
-    row(
-        "gen_ai_client_operation_duration_seconds",
-        MetricKind::Histogram(MODEL_SECONDS),
-        "duration of model calls, by operation, model and error",
-    ),
-    row(
-        "gen_ai_execute_tool_duration_seconds",
-        MetricKind::Histogram(MODEL_SECONDS),
-        "duration of tool calls at the tool, by tool and error; calls that were not allowed are excluded",
-    ),
-];
+/// Declares the name of each metric once, with its kind and its meaning.
+macro_rules! metrics {
+    ($($id:ident = $name:literal, $kind:expr, $help:literal;)*) => {
+        $(#[doc = concat!("The metric `", $name, "`.")] pub const $id: &str = $name;)*
 
-const fn row(name: &'static str, kind: MetricKind, help: &'static str) -> Metric {
-    Metric { name, kind, help }
+        /// All metrics. A repository test checks that the source records no other.
+        pub const METRICS: &[Metric] = &[$(Metric { name: $id, kind: $kind, help: $help }),*];
+    };
+}
+
+metrics! {
+    TURNS_TOTAL = "staffai_turns_total", MetricKind::Counter, "turns that ended, by door, trigger and outcome";
+    TURN_SECONDS = "staffai_turn_seconds", MetricKind::Histogram(SECONDS), "time from the acceptance of a turn to its last message";
+    TURN_OVERHEAD_SECONDS = "staffai_turn_overhead_seconds", MetricKind::Histogram(SHORT_SECONDS), "time of a turn not spent waiting for models or tools";
+    FIRST_VISIBLE_SECONDS = "staffai_first_visible_seconds", MetricKind::Histogram(SECONDS), "time from the acceptance of a turn to its first visible text";
+    TURNS_LOST_TOTAL = "staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology";
+    TURNS_DOUBLED_TOTAL = "staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice";
+    SHED_TOTAL = "staffai_shed_total", MetricKind::ZeroCounters("where", &Shed::LABELS), "work rejected because of overload, by where";
+    COMMANDS_TOTAL = "staffai_commands_total", MetricKind::Counter, "commands that ended, by command and outcome";
+    ACTOR_RESTARTS_TOTAL = "staffai_actor_restarts_total", MetricKind::Counter, "restarts, by actor";
+    ACTOR_FAILURES_TOTAL = "staffai_actor_failures_total", MetricKind::Counter, "actor failures, by actor";
+    ACTOR_HUNG_TOTAL = "staffai_actor_hung_total", MetricKind::Counter, "handlers that exceeded their time limit, by actor";
+    POISON_MESSAGES_TOTAL = "staffai_poison_messages_total", MetricKind::Counter, "messages discarded after repeated actor failures, by actor";
+    MAILBOX_DEPTH = "staffai_mailbox_depth", MetricKind::Gauge, "waiting messages, by actor";
+    BUILD_INFO = "staffai_build_info", MetricKind::Gauge, "always 1, by version";
+    UPTIME_SECONDS = "staffai_uptime_seconds", MetricKind::Gauge, "time since the start of the root supervisor";
+    PROCESS_MEMORY_BYTES = "staffai_process_memory_bytes", MetricKind::Gauge, "resident memory of the process";
+    PROCESS_CPU_SECONDS = "staffai_process_cpu_seconds", MetricKind::Gauge, "processor time used by the process";
+    CONFIG_REJECTED = "staffai_config_rejected", MetricKind::Gauge, "1 while changed files are invalid and the previous settings stay in effect, else 0";
+    PART_UP = "staffai_part_up", MetricKind::Gauge, "1 while a door, shard, store, model row or tool server works, else 0, NaN once it is removed, by kind and name";
+    MCP_STATE = "staffai_mcp_state", MetricKind::Gauge, "state of a tool server, by server: 4 ready, 3 degraded, 2 open, 1 starting, 0 stopped";
+    MCP_CLIENT_OPERATION_DURATION_SECONDS = "mcp_client_operation_duration_seconds", MetricKind::Histogram(SECONDS), "duration of requests to tool servers, by method and error";
+    BREAKER_OPEN = "staffai_breaker_open", MetricKind::Gauge, "1 while the circuit breaker of a model is open, else 0, by model";
+    BOUND_USED = "staffai_bound_used", MetricKind::Gauge, "used part of a bound (open turns, model calls), by bound";
+    BOUND_MAX = "staffai_bound_max", MetricKind::Gauge, "size of a bound, by bound";
+    LLM_COST_DOLLARS = "staffai_llm_cost_dollars", MetricKind::Gauge, "cost of model calls since the start, for rows with prices, by model";
+    LIMIT_REFUSED_TOTAL = "staffai_limit_refused_total", MetricKind::ZeroCounters("tier", &["messages", "tokens"]), "requests over a limit, by tier";
+    RESTRICTIONS_ACTIVE = "staffai_restrictions_active", MetricKind::Gauge, "active restrictions";
+    GATES_OPEN = "staffai_gates_open", MetricKind::Gauge, "tool calls that wait for an approval";
+    GATES_TOTAL = "staffai_gates_total", MetricKind::Counter, "approval requests for tool calls, by decision";
+    GATEWAY_EVENTS_TOTAL = "staffai_gateway_events_total", MetricKind::Counter, "incoming events, by kind";
+    DISCORD_REQUESTS_TOTAL = "staffai_discord_requests_total", MetricKind::Counter, "requests to Discord, by status";
+    STORE_DEGRADED = "staffai_store_degraded", MetricKind::Gauge, "1 while the store fails and state is kept in memory, else 0";
+    STORE_WRITES_TOTAL = "staffai_store_writes_total", MetricKind::Counter, "writes sent to the store";
+    STORE_COMMIT_SECONDS = "staffai_store_commit_seconds", MetricKind::Histogram(SHORT_SECONDS), "duration of store commits";
+    GEN_AI_CLIENT_TOKEN_USAGE = "gen_ai_client_token_usage", MetricKind::Histogram(TOKENS), "tokens of model calls, by operation, model and type";
+    GEN_AI_CLIENT_OPERATION_DURATION_SECONDS = "gen_ai_client_operation_duration_seconds", MetricKind::Histogram(MODEL_SECONDS), "duration of model calls, by operation, model and error";
+    GEN_AI_EXECUTE_TOOL_DURATION_SECONDS = "gen_ai_execute_tool_duration_seconds", MetricKind::Histogram(MODEL_SECONDS), "duration of tool calls at the tool, by tool and error; calls that were not allowed are excluded";
 }
 
 /// The handle of the recorder.

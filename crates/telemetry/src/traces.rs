@@ -1,9 +1,9 @@
 //! Traces for an OpenTelemetry collector, in builds with the feature `otlp`.
 //!
 //! A turn passes through several actors and may outlive the process, so no task can hold its span open. Spans are
-//! therefore created from the events that actors log, which contain durations. The turn's id links them: the ids of the
-//! trace and its first span are derived from it, also after a restart. The text of an event never becomes an attribute;
-//! [`spans::KEPT`] lists the fields that do, and [`spans::CONTENT`] those that the operator may add.
+//! therefore created from happenings, which contain durations. The turn's id links them: the ids of the trace and its
+//! first span are derived from it, also after a restart. What members and models say becomes an attribute only if the
+//! operator enabled it.
 //!
 //! The protocol is OTLP over HTTP with protobuf: the messages of `opentelemetry-proto`, sent by the caller of
 //! [`start`]. That takes seven small crates; the exporters of the SDK would add an HTTP client or tonic, and threads.
@@ -21,14 +21,11 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::{Event, Level, Subscriber};
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::{Context, Layer};
 
 use self::export::{Exporter, Queued};
-use super::ExtraLayer;
 use super::redact::Redaction;
-use ports::Clock;
+use domain::happening::Happening;
+use ports::{Clock, Observer};
 
 /// The most queued spans; further ones are dropped and counted.
 const QUEUE: usize = 2048;
@@ -73,30 +70,32 @@ impl Traces {
     }
 }
 
-/// Starts the export. The layer is for the log's subscriber. With `content`, questions and answers are included,
+/// Starts the export of what the returned observer receives. With `content`, questions and answers are included,
 /// redacted by it.
 #[must_use]
-pub fn start(source: &Source, content: Option<Redaction>, clock: Arc<dyn Clock>, post: Post) -> (ExtraLayer, Traces) {
+pub fn start(
+    source: &Source,
+    content: Option<Redaction>,
+    clock: Arc<dyn Clock>,
+    post: Post,
+) -> (Arc<dyn Observer>, Traces) {
     let (queue, waiting) = mpsc::channel(QUEUE);
     let stop = CancellationToken::new();
     let exporter = Exporter::new(waiting, source, post, stop.clone());
     let task = tokio::spawn(exporter.run());
-    let layer = SpanLayer { queue, clock, content }.with_filter(Targets::new().with_target("staffai", Level::INFO));
-    (Box::new(layer), Traces { stop, task })
+    (Arc::new(Spans { queue, clock, content }), Traces { stop, task })
 }
 
-/// Converts events to spans and queues them. Never waits.
-struct SpanLayer {
+/// Converts happenings to spans and queues them. Never waits.
+struct Spans {
     queue: mpsc::Sender<Queued>,
     clock: Arc<dyn Clock>,
     content: Option<Redaction>,
 }
 
-impl<S: Subscriber> Layer<S> for SpanLayer {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
-        let mut fields = spans::Fields::new(self.content.as_ref());
-        event.record(&mut fields);
-        for span in spans::of(&fields, self.clock.now()) {
+impl Observer for Spans {
+    fn observe(&self, happening: &Happening<'_>) {
+        for span in spans::of(happening, self.clock.now(), self.content.as_ref()) {
             if self.queue.try_send(span).is_err() {
                 export::lost(1);
             }

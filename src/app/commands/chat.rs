@@ -135,8 +135,8 @@ pub async fn run(cli: &Cli, of: &Of) -> u8 {
         eprintln!("a model's address is configured but no model: set LITELLM_MODEL");
         return exit::USAGE;
     }
-    let Ok(_log) = log::log(&loaded, &reading, log::LogTo::Stdout) else { return exit::USAGE };
-    let mut launch = commands::launch(loaded.clone(), reading, None);
+    let Ok(log) = log::log(&loaded, &reading, log::LogTo::Stdout) else { return exit::USAGE };
+    let mut launch = commands::launch(loaded.clone(), reading, &log);
     launch.alone = true;
     let app = match App::start(launch).await {
         Ok(app) => app,

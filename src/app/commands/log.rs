@@ -7,6 +7,7 @@ use super::reading::Reading;
 use crate::app::configured::secrets;
 use crate::app::system::SystemClock;
 use crate::app::traces::{self, Traces};
+use ports::Observer;
 use settings::{Loaded, edges};
 #[cfg(feature = "playground")]
 use telemetry::log_file::LogFile;
@@ -16,6 +17,8 @@ use telemetry::{LogFormat, LogGuard, LogOptions};
 pub(crate) struct Log {
     _lines: LogGuard,
     traces: Traces,
+    /// Readers of what happens beside those that every run has.
+    pub observers: Vec<Arc<dyn Observer>>,
 }
 
 impl Log {
@@ -57,7 +60,7 @@ pub(crate) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, 
         edges::LogFormat::Pretty => true,
         edges::LogFormat::Auto => terminal,
     };
-    let traces::Started { layer, traces, warning } = traces::start(&settings.telemetry, &reading.redaction);
+    let traces::Started { reader, traces, warning } = traces::start(&settings.telemetry, &reading.redaction);
     let options = LogOptions {
         filter: settings.log.level.clone(),
         format: if pretty { LogFormat::Pretty { color: terminal } } else { LogFormat::Json },
@@ -65,12 +68,11 @@ pub(crate) fn log(loaded: &Loaded, reading: &Reading, to: LogTo) -> Result<Log, 
         redact: reading.redaction.clone(),
         out,
         clock: Arc::new(SystemClock),
-        extra: layer,
         kept: Some(reading.lines.clone()),
     };
     let lines = telemetry::init(options).map_err(|error| eprintln!("{error}"))?;
     for warning in loaded.warnings.iter().chain(&warning) {
         tracing::warn!(event = "config.warning", warning, "configuration");
     }
-    Ok(Log { _lines: lines, traces })
+    Ok(Log { _lines: lines, traces, observers: reader.into_iter().collect() })
 }

@@ -62,7 +62,7 @@ pub async fn run(cli: &Cli, verbose: bool) -> u8 {
     let Some(to) = log_to(&loaded.settings, verbose) else { return exit::USAGE };
     let Ok(log) = log::log(&loaded, &reading, to) else { return exit::USAGE };
     let strikes = Strikes::new(Arc::new(|| SystemClock.now().0));
-    let launch = Launch { faults: Arc::clone(&strikes) as _, ..commands::launch(loaded, reading, None) };
+    let launch = Launch { faults: Arc::clone(&strikes) as _, ..commands::launch(loaded, reading, &log) };
     let (say, said) = mpsc::channel(SAID);
     let (orders, counts) = (say.clone(), say.clone());
     tokio::spawn(write(link.says, said));

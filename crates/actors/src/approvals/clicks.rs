@@ -6,6 +6,7 @@ use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::command::Callback;
 use domain::gate::{Click, Clicker, Decision, Gate, Refusal};
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::Place;
 use domain::locale::Locale;
 use domain::notice::gate as words;
@@ -49,9 +50,8 @@ impl Approvals {
             return;
         }
         if state.clicks >= CLICKS_MAX {
-            tracing::warn!(event = "turn.shed", r#where = Shed::Commands.as_str(), "too many clicks are answered");
-            metrics::counter!("staffai_shed_total", "where" => Shed::Commands.as_str()).increment(1);
-            return;
+            let shed = WorkShed::beside(Shed::Commands, Bound::Clicks, None);
+            return self.ways.account.tell(&Happening::WorkShed(shed));
         }
         state.clicks += 1;
         let ways = self.ways.clone();
@@ -89,10 +89,8 @@ impl Approvals {
         why: Refusal,
         gate: Option<&Gate>,
     ) {
-        tracing::info!(
-            event = "gate.refused", gate = %clicked.click.gate, reason = why.as_str(), by = clicked.by(),
-            place = clicked.click.place.as_ref().map(ToString::to_string), "a click decides nothing"
-        );
+        let (id, by, place) = (&clicked.click.gate, clicked.by(), clicked.click.place.as_ref());
+        self.ways.account.tell(&Happening::GateRefused { gate: id, why, by: &by, place });
         let text = words::refused(why, gate, clicked.locale());
         self.answer(ctx, clicked, Err(why), text);
     }

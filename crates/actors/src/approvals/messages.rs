@@ -8,11 +8,11 @@ use crate::messages::outbox::OutboxMsg;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Unposted;
 use domain::gate::{Decision, Gate, GateId};
+use domain::happening::Happening;
 use domain::ids::MessageId;
 use domain::layout::lay_out;
 use domain::notice::gate as words;
 use domain::outgoing::{Capabilities, Outgoing, Piece};
-use domain::turn_event::TurnUpdate;
 use ports::PostRequest;
 
 /// Digits of a gate's id in the nonce of its message.
@@ -27,13 +27,7 @@ impl Approvals {
     pub(super) fn ask(&self, ctx: &mut ActorContext<Approvals>, open: &mut Open) {
         let gate = &open.case.gate;
         if self.ways.events.streams(&gate.place.door) {
-            self.ways.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
-                id: gate.id.to_string(),
-                question: words::question_in_words(gate),
-                arguments: gate.arguments.clone(),
-                expires_at: gate.expires_at,
-                decision: None,
-            });
+            self.ways.account.tell(&Happening::GateShown(gate));
             open.asking = AskState::Asked(None);
             return;
         }

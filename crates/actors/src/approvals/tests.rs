@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::*;
+use crate::account::Account;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
@@ -34,6 +35,7 @@ struct World {
 async fn beginning(store: MemoryStore) -> World {
     let (approvals, journal, outbox) = (at("approvals"), at("journal"), at("outbox"));
     let (store, clock, allowances) = (Arc::new(store), Arc::new(ManualClock::new()), Arc::<Allowances>::default());
+    let audit = Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, usual(), Arc::default()));
     let actor = Approvals {
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
@@ -42,9 +44,10 @@ async fn beginning(store: MemoryStore) -> World {
             outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
             dice: Arc::new(FixedDice::new(0.5)),
             events: TurnEvents::default(),
+            account: Account::new([Arc::clone(&audit) as _]),
         },
         allowances: Arc::clone(&allowances),
-        audit: Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, usual(), Arc::default())),
+        audit,
     };
     let mut stage = Stage::new();
     let (journal, outbox) = (stage.probe(&journal), stage.probe(&outbox));

@@ -1,4 +1,5 @@
 use super::*;
+use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
 use crate::runtime::handle::Reply;
@@ -97,6 +98,7 @@ async fn world(takes: Duration, panics: bool) -> World {
             outboxes: Outboxes::new(vec![(DOOR, outbox)]),
             dice: Arc::new(FixedDice::new(0.5)),
             events: TurnEvents::default(),
+            account: Account::default(),
         },
         journal,
         rate_limiter: at("rate_limiter"),

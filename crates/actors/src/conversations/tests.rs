@@ -8,12 +8,12 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::*;
+use crate::account::Account;
 use crate::door::Doors;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::rate_limiter::RateLimiterMsg;
-use crate::observation::audit::Audit;
 use crate::observation::board::Board;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
@@ -87,7 +87,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
         toolbox: Arc::clone(&toolbox),
         tool_use: Arc::default(),
         allowances: Arc::clone(&allowances),
-        audit: Arc::new(Audit::new(Arc::clone(&store) as _, Arc::clone(&clock) as _, live.clone(), Arc::default())),
+        account: Account::default(),
         live: live.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
@@ -112,7 +112,7 @@ async fn world_with(variables: &[(&str, &str)], rows: &[&str]) -> World {
     stage.actor(
         row(LEAF),
         &dispatcher,
-        LlmDispatcher { live, permits, board: Arc::new(Board::default()), timeline: Arc::default() },
+        LlmDispatcher { live, permits, board: Arc::new(Board::default()), account: Account::default() },
     );
     stage.actor(row(LEAF), &router, Conversations { template: real(ActorKind::Conversation), parts });
     let tree = stage.go().await;

@@ -1,6 +1,7 @@
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::account::Account;
 use crate::messages::receipt::Outcome as Told;
 use crate::observation::board::PartKind;
 use crate::services::busy::BUSY_NOTICE_EVERY;
@@ -61,6 +62,7 @@ fn gateway_with(permits: Arc<Semaphore>, journal: Handle<JournalMsg>, outbox: Ha
         outboxes,
         commands: at("commands"),
         events: TurnEvents::new(vec![DOOR], Arc::clone(&clock) as _),
+        account: Account::default(),
         busy: Arc::default(),
         clock,
         board: Arc::default(),

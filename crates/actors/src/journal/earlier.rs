@@ -10,6 +10,7 @@ use crate::messages::approvals::ApprovalsMsg;
 use crate::rate_limiter;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
+use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::keys;
 use domain::notice;
@@ -54,11 +55,12 @@ impl Journal {
                     resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
                 }
                 Ok(Custody::Open { turn, answer, acted, refused, .. }) => {
-                    tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
+                    let how = Resumed::Earlier { answered: answer.is_some() };
+                    self.account.tell(&Happening::TurnResumed(&turn.id, how));
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
                         // Only this actor was started again: whoever works on it still does, and will tell the answer.
-                        self.taken(&turn, None);
+                        self.taken(&turn, None, false);
                         state.open.insert(id, Entry::of_earlier_life(turn, None, acted));
                         continue;
                     }
@@ -68,7 +70,7 @@ impl Journal {
                         None if late => Some(turn.apology(notice::interrupted(turn.locale()), Ending::Interrupted)),
                         known => known,
                     };
-                    self.taken(&turn, answer.as_ref());
+                    self.taken(&turn, answer.as_ref(), false);
                     if let Some(answer) = &answer {
                         rate_limiter::close(&self.rate_limiter, &turn, None, answer);
                     }
@@ -109,7 +111,7 @@ impl Journal {
     /// Takes up a turn that waits for a decision, or goes on with one. Gives its id when there is something to do about it now.
     fn take_up_waiting(&self, state: &mut JournalState, entry: Entry) -> Option<TurnId> {
         let id = entry.turn.id.clone();
-        self.taken(&entry.turn, None);
+        self.taken(&entry.turn, None, false);
         if entry.acted && self.in_flight.has(&id) {
             // Only this actor was started again: whoever works on it still does, and will tell the answer.
             state.open.insert(id, entry);
@@ -127,7 +129,7 @@ impl Journal {
             let _ = self.approvals.cast(ApprovalsMsg::Ask(Box::new(waiting)));
         }
         if !waits {
-            tracing::info!(event = "turn.resumed", turn = %id, answered = false, "turn taken up again");
+            self.account.tell(&Happening::TurnResumed(&id, Resumed::Earlier { answered: false }));
         }
         // What waits goes on when approvals, which asks for all of it, knows the decision.
         (!waits).then_some(id)

@@ -7,20 +7,20 @@ use tokio::time::Instant;
 
 use super::entry::{Entry, Stage, Visible, record};
 use super::offering::may_have_acted;
-use super::{Journal, JournalState, memory, report};
+use super::{Journal, JournalState, memory};
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
 use crate::rate_limiter;
 use domain::delivery::{Form, Refusals};
 use domain::ending::{Dropped, Ending, Unposted};
+use domain::happening::{Happening, TurnPosted};
 use domain::ids::{self, MessageId, Timestamp, TurnId};
 use domain::keys;
 use domain::ledger;
 use domain::limits::charge::{charge, spent};
 use domain::notice::{self, Apology};
 use domain::turn::{Answer, Custody, Effort, Outcome, Turn};
-use domain::turn_event::TurnUpdate;
 use ports::Write;
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
@@ -41,6 +41,14 @@ pub(super) fn gave_up(entry: &Entry) -> Answer {
 }
 
 impl Journal {
+    /// A turn is in custody from here on, perhaps with its answer.
+    pub(super) fn taken(&self, turn: &Turn, answer: Option<&Answer>, fresh: bool) {
+        self.account.tell(&Happening::TurnTaken { turn, fresh });
+        if let Some(answer) = answer {
+            self.account.tell(&Happening::TurnAnswered(turn, answer));
+        }
+    }
+
     /// The answer is known: it is written down and handed to the outbox. A second one is passed over.
     pub(super) fn answered(&self, state: &mut JournalState, id: &TurnId, mut answer: Answer) {
         let Some(entry) = state.open.get_mut(id) else { return };
@@ -54,14 +62,14 @@ impl Journal {
         }
         // What it took is known, and the person may ask again as soon as they see the answer.
         rate_limiter::close(&self.rate_limiter, &entry.turn, entry.parked.as_deref(), &answer);
-        self.timeline.charged(id, charge(&answer.outcome, &answer.effort), spent(&answer.effort));
+        let charged = charge(&answer.outcome, &answer.effort);
+        self.account.tell(&Happening::TurnCharged(id, charged, spent(&answer.effort)));
         let answer = memory::keep(&entry.turn, answer);
         let unwanted = silent(&entry.turn, &answer);
         let is_empty =
             entry.turn.given.is_some() && answer.outcome == Outcome::Replied && answer.outgoing.parts.is_empty();
         if unwanted.is_none() {
-            self.timeline.answered(id, &answer.effort);
-            report::publish_answer(&self.events, &entry.turn, &answer);
+            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
         }
         entry.stage = Stage::Answered { answer, since: Instant::now() };
         if let Some(why) = unwanted {
@@ -95,18 +103,18 @@ impl Journal {
         {
             let apology = notice::apology(Apology::PostRefused, entry.turn.locale());
             let answer = Answer { effort: answer.effort.clone(), ..entry.turn.apology(apology, Ending::PostRefused) };
-            report::publish_answer(&self.events, &entry.turn, &answer);
+            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: entry.answered_at() };
         }
-        if delivery.doubled {
-            metrics::counter!("staffai_turns_doubled_total").increment(1);
-        }
-        if let Some(answer) = entry.answer() {
-            report::replied(&entry, answer, delivery);
-            self.timeline.posted(id, &answer.outcome, delivery.first_visible);
-        } else {
-            self.timeline.posted(id, &Outcome::Replied, delivery.first_visible);
-        }
+        self.account.tell(&Happening::TurnPosted(TurnPosted {
+            turn: &entry.turn,
+            answer: entry.answer(),
+            doubled: delivery.doubled,
+            took: entry.taken.elapsed(),
+            visible_for: delivery.first_visible.elapsed(),
+            posting: entry.posting_for(),
+            parts: delivery.posted.len(),
+        }));
         let saving = self.forgotten.saving();
         let ttl = self.live.now().settings.history.ttl;
         let writes = memory::index(&entry, &saving, &delivery.posted, ttl);
@@ -121,23 +129,14 @@ impl Journal {
             && let Some(Answer { outcome: Outcome::Replied, effort, .. }) = entry.answer()
         {
             let answer = Answer { effort: effort.clone(), ..gave_up(entry) };
-            report::publish_answer(&self.events, &entry.turn, &answer);
+            self.account.tell(&Happening::TurnAnswered(&entry.turn, &answer));
             entry.stage = Stage::Answered { answer, since: Instant::now() };
             drop(self.store.write(vec![record(entry)]));
             return self.offer(state, id);
         }
         let Some(entry) = state.open.remove(id) else { return };
-        tracing::error!(
-            event = "turn.failed", turn = %id, door = %id.door, place = %entry.turn.place, member = %entry.turn.person,
-            trigger = entry.turn.trigger.as_str(), outcome = "failed",
-            ms = ids::millis(entry.taken.elapsed()), post_ms = ids::millis(entry.posting_for()), %reason,
-            "the answer could not be posted"
-        );
-        if entry.turn.trigger.is_asked() {
-            metrics::counter!("staffai_turns_lost_total").increment(1);
-        }
-        report::count(&entry, "failed");
-        self.timeline.closed(id, "failed", &reason.to_string());
+        let (took, posting) = (entry.taken.elapsed(), entry.posting_for());
+        self.account.tell(&Happening::TurnUndeliverable { turn: &entry.turn, reason, took, posting });
         self.close(state, &entry, Vec::new(), Vec::new(), None);
     }
 
@@ -151,13 +150,13 @@ impl Journal {
             }
             JournalMsg::Delivered(id, Delivery { posted, .. }) => {
                 if let Some(entry) = state.open.remove(&id) {
-                    self.timeline.closed(&id, "failed", "its end failed the journal");
+                    self.account.tell(&Happening::TurnGivenUp(&id));
                     self.close(state, &entry, posted, Vec::new(), None);
                 }
             }
             JournalMsg::Undeliverable(id, _) | JournalMsg::Dropped(id, _) => {
                 if let Some(entry) = state.open.remove(&id) {
-                    self.timeline.closed(&id, "failed", "its end failed the journal");
+                    self.account.tell(&Happening::TurnGivenUp(&id));
                     self.close(state, &entry, Vec::new(), Vec::new(), None);
                 }
             }
@@ -179,7 +178,7 @@ impl Journal {
         let id = &entry.turn.id;
         state.closed.insert(id);
         self.unpark(entry, &mut writes);
-        self.events.publish(&entry.turn.place, id, || TurnUpdate::Done { unanswered });
+        self.account.tell(&Happening::TurnClosed(&entry.turn, unanswered));
         let waited =
             entry.parked.as_ref().filter(|_| matches!(entry.stage, Stage::Parked)).map(|parked| &parked.effort);
         if let Some(effort) = entry.answer().map(|answer| &answer.effort).or(waited) {
@@ -219,8 +218,7 @@ impl Journal {
     /// Ends a turn without an answer.
     pub(super) fn drop_turn(&self, state: &mut JournalState, id: &TurnId, why: Dropped) -> Option<Entry> {
         let entry = state.open.remove(id)?;
-        report::refused(&entry, why.outcome(), why.as_str());
-        self.timeline.closed(id, why.outcome(), why.as_str());
+        self.account.tell(&Happening::TurnDropped { turn: &entry.turn, why, took: entry.taken.elapsed() });
         self.close(state, &entry, Vec::new(), Vec::new(), Some(why));
         Some(entry)
     }

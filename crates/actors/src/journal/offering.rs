@@ -15,6 +15,7 @@ use crate::rate_limiter;
 use crate::tree::{ActorKind, Scope};
 use domain::delivery::Refusals;
 use domain::ending::{Dropped, Ending};
+use domain::happening::{Happening, Resumed};
 use domain::ids::TurnId;
 use domain::notice::{self, Apology};
 use domain::outgoing::{Outgoing, Spent};
@@ -172,7 +173,7 @@ impl Journal {
             entry.answer().is_some() == answered && concerns(&entry.turn) && !elsewhere(entry) && !waits(entry)
         };
         for id in oldest_first(state.open.values().filter(concerned)) {
-            tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
+            self.account.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
             self.offer(state, &id);
         }
     }

@@ -20,11 +20,11 @@ use crate::runtime::handle::Reply;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::gate::{Case, Decision, Gate, GateId, OPEN_MAX, OWN_MAX, Parked};
+use domain::happening::{Happening, Resumed};
 use domain::ids::{MessageId, Person, TurnId};
 use domain::keys;
 use domain::notice;
 use domain::turn::Answer;
-use domain::turn_event::TurnUpdate;
 use ports::Write;
 
 /// How long after its end a gate that approvals left undecided is closed by the journal itself.
@@ -52,11 +52,7 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id).filter(|entry| matches!(entry.stage, Stage::Open { .. })) else {
             return;
         };
-        tracing::info!(
-            event = "turn.parked", turn = %id, tool = gate.tool, args_sha256 = gate.hash.0,
-            "a turn waits for a decision"
-        );
-        self.timeline.asked(id, "gate", &gate.tool);
+        self.account.tell(&Happening::TurnParked(&gate));
         // What it took so far is known. A limiter that is down leaves the estimate, which ages out.
         let (counted, took) = rate_limiter::counted(&entry.turn, entry.parked.as_deref(), &effort);
         let _ = self.rate_limiter.cast(RateLimiterMsg::Settle { turn: counted, effort: took });
@@ -114,16 +110,14 @@ impl Journal {
             return;
         };
         if let Some(parked) = &mut entry.parked {
-            self.tell(&parked.case.gate, &decision);
-            let refused = (!matches!(decision, Decision::Approved { .. })).then(|| decision.as_str());
-            self.timeline.returned(&id, &parked.case.gate.tool, refused);
+            self.account.tell(&Happening::TurnDecided(&parked.case.gate, &decision));
             parked.case.decision = Some(decision);
         }
         entry.stage = Stage::Open { offers: 0 };
         entry.since = Instant::now();
         entry.hand_over = HandOver::Taken;
         let durable = self.store.commit(vec![record(entry)]);
-        tracing::info!(event = "turn.resumed", turn = %id, "a turn goes on with a decision");
+        self.account.tell(&Happening::TurnResumed(&id, Resumed::Decided));
         ctx.background(async move {
             durable.await;
             // Whoever asked may have stopped waiting.
@@ -175,21 +169,10 @@ impl Journal {
     /// Nobody is asked any more what this turn waits for, if it does.
     pub(super) fn gone(&self, entry: &Entry) {
         if let Some(waiting) = entry.waits_for() {
-            self.tell(&waiting.gate, &Decision::Withdrawn);
+            self.account.tell(&Happening::TurnDecided(&waiting.gate, &Decision::Withdrawn));
             // An approvals that is down does not find it when it is back; its message then answers that nothing is asked.
             let _ = self.approvals.cast(ApprovalsMsg::Gone(Box::new(waiting)));
         }
-    }
-
-    /// Those who read along hear a decision before what follows on it.
-    fn tell(&self, gate: &Gate, decision: &Decision) {
-        self.events.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
-            id: gate.id.to_string(),
-            question: notice::gate::question_in_words(gate),
-            arguments: gate.arguments.clone(),
-            expires_at: gate.expires_at,
-            decision: Some(decision.told()),
-        });
     }
 
     /// The answer to a turn that an earlier life left waiting, or about to go on, when that is not worth it any more.

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::offering::OFFERS_MAX;
 use super::*;
+use crate::account::Account;
 use crate::messages::deadline::Deadline;
 use crate::messages::outbox::Delivery;
 use crate::messages::outbox::OutboxMsg;
@@ -65,7 +66,7 @@ async fn world(store: MemoryStore) -> World {
     let in_flight = Arc::<InFlight>::default();
     let actor = Journal {
         forgotten: Arc::default(),
-        timeline: Arc::default(),
+        account: Account::new([Arc::new(events.clone()) as _]),
         events: events.clone(),
         store: Arc::clone(&store) as _,
         clock: Arc::clone(&clock) as _,
@@ -708,15 +709,15 @@ async fn a_turn_that_nobody_heard_is_offered_again() {
 fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
     let mut phase = Phase::Loading { early: Vec::new() };
     let recovered = Recovered { kind: ActorKind::Conversations, scope: Scope::One };
-    assert!(phase.defer(JournalMsg::ActorRecovered(recovered)).is_none());
+    assert!(phase.defer(JournalMsg::ActorRecovered(recovered), &Account::default()).is_none());
     for id in 0..EARLY_MAX + 2 {
-        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string()))).is_none());
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Account::default()).is_none());
     }
     let early = phase.loaded();
     assert_eq!(early.len(), EARLY_MAX);
     assert!(matches!(&early[..2], [JournalMsg::Cancel(first), JournalMsg::Cancel(second)]
         if first.id == "0" && second.id == "1"));
-    assert!(phase.offers() && phase.defer(JournalMsg::Drain).is_some());
+    assert!(phase.offers() && phase.defer(JournalMsg::Drain, &Account::default()).is_some());
     assert!(phase.loaded().is_empty(), "records that are read once more");
 }
 
@@ -724,9 +725,9 @@ fn what_comes_before_the_records_waits_in_order_and_within_a_bound() {
 fn a_drain_that_comes_before_the_records_holds_for_them_and_is_never_shed() {
     let mut phase = Phase::Loading { early: Vec::new() };
     for id in 0..EARLY_MAX {
-        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string()))).is_none());
+        assert!(phase.defer(JournalMsg::Cancel(turn_id(&id.to_string())), &Account::default()).is_none());
     }
-    assert!(phase.defer(JournalMsg::Drain).is_none());
+    assert!(phase.defer(JournalMsg::Drain, &Account::default()).is_none());
     assert_eq!(phase.loaded().len(), EARLY_MAX + 1);
     assert!(!phase.offers());
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use super::*;
+use crate::account::Account;
 use crate::messages::llm_dispatcher::Summary;
 use crate::runtime::handle::Handle;
 use crate::testing::log::Log;
@@ -26,7 +27,7 @@ async fn world(permits: usize) -> World {
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);
     let actor =
-        LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board), timeline: Arc::default() };
+        LlmDispatcher { live, permits: Arc::clone(&permits), board: Arc::clone(&board), account: Account::default() };
     stage.actor(row(LEAF), &dispatcher, actor);
     World { dispatcher, permits, board, faults, _tree: stage.go().await }
 }

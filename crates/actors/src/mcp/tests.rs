@@ -4,6 +4,7 @@ use parking_lot::RwLock;
 use tokio::time::Instant;
 
 use super::*;
+use crate::account::Account;
 use crate::messages::server_line::{CALLS_MAX, ServerLine};
 use crate::observation::board::{Board, PartKind};
 use crate::testing::log::Log;
@@ -48,7 +49,14 @@ async fn world(prepare: impl FnOnce(&Script)) -> World {
     let faults = Arc::clone(&stage.faults);
     let tree = stage.go().await;
     settle().await;
-    World { line: ServerLine::new(&entry(NAME, "program"), handle), script, lists, published, faults, _tree: tree }
+    World {
+        line: ServerLine::new(&entry(NAME, "program"), handle, Account::default()),
+        script,
+        lists,
+        published,
+        faults,
+        _tree: tree,
+    }
 }
 
 impl World {

@@ -7,7 +7,9 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
 use super::mcp::{McpMsg, ServerCall};
+use crate::account::Account;
 use crate::runtime::handle::Handle;
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::shed::Shed;
 use domain::tool::catalogue::Pin;
 use domain::tool::{CallError, CallErrorKind, ServerName, ToolRequest, ToolResult};
@@ -29,14 +31,15 @@ pub struct ServerLine {
     /// Time one call may take; none leaves it to the settings.
     pub timeout: Option<Duration>,
     permits: Arc<Semaphore>,
+    account: Account,
 }
 
 impl ServerLine {
     /// The way to the server of this actor.
     #[must_use]
-    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>) -> Self {
+    pub fn new(entry: &ServerEntry, handle: Handle<McpMsg>, account: Account) -> Self {
         let (name, timeout) = (entry.name.clone(), entry.timeout);
-        Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)) }
+        Self { name, handle, timeout, permits: Arc::new(Semaphore::new(CALLS_MAX)), account }
     }
 
     /// One call, ended by its deadline whatever happens. A server that is away or has too much to do refuses at once; one that is
@@ -52,7 +55,7 @@ impl ServerLine {
         progress: Option<ProgressSink>,
     ) -> Result<ToolResult, CallError> {
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            metrics::counter!("staffai_shed_total", "where" => Shed::Tools.as_str()).increment(1);
+            self.account.tell(&Happening::WorkShed(WorkShed::beside(Shed::Tools, Bound::Number, None)));
             let message = format!("{} has {CALLS_MAX} calls under way already; try again later", self.name);
             return Err(CallError::new(CallErrorKind::RateLimited, message));
         };

@@ -1,5 +1,7 @@
-//! The audit of tools, kept in the store for a time that is a setting. Lives outside the actors: turns and approvals write to it, and a
-//! crash of either loses nothing of it.
+//! The audit of tools, kept in the store for a time that is a setting. A reader of the account of what happens: it lives outside the
+//! actors, and a crash of one loses nothing of it.
+
+mod lines;
 
 use std::sync::Arc;
 
@@ -57,7 +59,7 @@ impl Audit {
     }
 
     /// Keeps a line. `asked` is when what it belongs to was asked: who wished to be forgotten since leaves no line.
-    pub(crate) fn note(&self, mut line: AuditLine, asked: Timestamp) {
+    fn note(&self, mut line: AuditLine, asked: Timestamp) {
         let settings = &self.live.now().settings;
         let ttl = settings.tools.audit;
         if ttl.is_zero() || !self.has_room(&line) {

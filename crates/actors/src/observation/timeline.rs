@@ -1,7 +1,8 @@
-//! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. Written by
-//! whoever does the step, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
+//! The time lines of the last turns: when each was accepted, started, asked of a model, answered and posted. A reader of the account
+//! of what happens, read by the pages. It holds moments, labels, counts and the ids of message, place and member; no name, and no text
 //! unless the operator allows it. The ids of a turn are dropped when a member wishes to be forgotten.
 
+mod noting;
 mod transcripts;
 
 use std::cell::OnceCell;
@@ -16,12 +17,9 @@ use tokio::time::Instant;
 pub(crate) use self::transcripts::KEPT;
 use self::transcripts::Transcripts;
 pub use self::transcripts::{Excerpt, Texts};
-use domain::completion::Usage;
 use domain::ids;
 use domain::ids::{Person, Place, Timestamp, TurnId};
-use domain::limits::Reservation;
-use domain::limits::charge::Charge;
-use domain::turn::{Effort, Outcome, Times, Turn};
+use domain::turn::{Times, Turn};
 use ports::samples::{Counters, Figures};
 use ports::vitals::{Counted, Limit, Spend, Step, StepCost, Today, TurnTimes, Turns};
 
@@ -86,18 +84,6 @@ struct Mark {
     cost: Option<StepCost>,
 }
 
-/// A call to a model that has ended.
-pub struct Called<'a> {
-    /// For which turn; none for what no member asked for.
-    pub turn: Option<&'a TurnId>,
-    /// Which row was asked.
-    pub row: &'a str,
-    /// Its tokens, or the label of its failure.
-    pub result: Result<Usage, &'a str>,
-    /// Dollars, when the row has prices.
-    pub cost: Option<f64>,
-}
-
 impl Timeline {
     /// An empty record, which may tell with each turn which message it answers, and what models were asked and answered for it.
     #[must_use]
@@ -105,9 +91,11 @@ impl Timeline {
         Self { transcripts: Some(Transcripts::new(excerpt)), ..Self::default() }
     }
 
-    /// Shows how much of this is in use. To be told once for each at the start.
-    pub fn limit(&self, name: &'static str, max: usize, permits: Arc<Semaphore>) {
-        self.limits.lock().push((name, max, permits));
+    /// Makes so many permits, and shows how many of them are in use. To be called once for each name.
+    pub fn limit(&self, name: &'static str, max: usize) -> Arc<Semaphore> {
+        let permits = Arc::new(Semaphore::new(max));
+        self.limits.lock().push((name, max, Arc::clone(&permits)));
+        permits
     }
 
     /// What the usage ledger says of today.
@@ -116,7 +104,7 @@ impl Timeline {
     }
 
     /// A turn came into custody.
-    pub fn accepted(&self, turn: &Turn) {
+    fn accepted(&self, turn: &Turn) {
         let mut book = self.book.lock();
         if book.numbers.contains_key(&turn.id) {
             return;
@@ -147,118 +135,6 @@ impl Timeline {
             steps: Vec::new(),
             kept: false,
         });
-    }
-
-    /// The limits of its member are asked for this.
-    pub fn reserved(&self, turn: &TurnId, asked: &Reservation) {
-        let Reservation { tokens: expected, limits, exempt, .. } = *asked;
-        let of = (limits.messages, limits.tokens);
-        self.with(turn, |line, _| {
-            line.counted =
-                Some(Counted { expected, tokens: None, messages: 1, of_messages: of.0, of_tokens: of.1, exempt });
-        });
-    }
-
-    /// What it counts is known: so many tokens where that is known, or nothing at all.
-    pub fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
-        self.with(turn, |line, _| {
-            let Some(counted) = &mut line.counted else { return };
-            match charge {
-                Charge::Settle => counted.tokens = Some(tokens.unwrap_or(counted.expected)),
-                Charge::Cancel | Charge::Nothing => (counted.messages, counted.tokens) = (0, Some(0)),
-            }
-        });
-    }
-
-    /// Its lane let it begin.
-    pub fn started(&self, turn: &TurnId) {
-        self.with(turn, |line, now| {
-            line.started.get_or_insert(now);
-        });
-    }
-
-    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
-    pub fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
-        self.with(turn, |line, now| {
-            if line.steps.len() < STEPS {
-                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None, cost: None });
-            }
-        });
-    }
-
-    /// What it asked for last under this name has come, or failed.
-    pub fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
-        self.ended(turn, name, (failed, None));
-    }
-
-    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
-        self.with(turn, |line, now| {
-            let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
-            if let Some(step) = open {
-                step.to = Some(now);
-                step.failed = failed.map(str::to_owned);
-                step.cost = cost;
-            }
-        });
-    }
-
-    /// A call to a model has ended; its tokens are added to what was spent.
-    pub fn called(&self, call: &Called<'_>) {
-        if let Some(turn) = call.turn {
-            let cost = call.result.ok().map(|usage| StepCost {
-                prompt_tokens: usage.prompt,
-                completion_tokens: usage.completion,
-                dollars: call.cost,
-            });
-            self.ended(turn, call.row, (call.result.err(), cost));
-        }
-        let mut book = self.book.lock();
-        let known = book.spent.iter().position(|spent| spent.model == call.row);
-        let Some(at) = known.or_else(|| {
-            (book.spent.len() < ROWS).then(|| {
-                book.spent.push(Spend { model: call.row.to_owned(), ..Spend::default() });
-                book.spent.len() - 1
-            })
-        }) else {
-            return;
-        };
-        let spent = &mut book.spent[at];
-        spent.calls += 1;
-        spent.failed += u64::from(call.result.is_err());
-        if let Ok(usage) = call.result {
-            spent.prompt_tokens += usage.prompt;
-            spent.cached_tokens += usage.cached;
-            spent.completion_tokens += usage.completion;
-        }
-        if let Some(cost) = call.cost {
-            spent.dollars = Some(spent.dollars.unwrap_or(0.0) + cost);
-        }
-    }
-
-    /// Its answer is known, and what it took.
-    pub fn answered(&self, turn: &TurnId, effort: &Effort) {
-        self.with(turn, |line, now| {
-            line.answered.get_or_insert(now);
-            line.effort = Some((effort.times, effort.model.clone()));
-        });
-    }
-
-    /// Its answer is in the channel, its first part since `visible`.
-    pub fn posted(&self, turn: &TurnId, outcome: &Outcome, visible: Instant) {
-        self.with(turn, |line, now| {
-            line.visible = Some(visible);
-            match outcome {
-                Outcome::Replied => line.end(now, "replied", None),
-                Outcome::Hinted => line.end(now, "hinted", None),
-                Outcome::Apologised(why) => line.end(now, "apologised", Some(why.as_str())),
-                Outcome::Refused(limit) => line.end(now, "refused", Some(limit.as_str())),
-            }
-        });
-    }
-
-    /// It ended without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
-    pub fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
-        self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
     }
 
     /// Everything, the newest turn first. `now` is the wall clock's time of this moment.
@@ -297,13 +173,6 @@ impl Timeline {
             }
         }
         ended
-    }
-
-    /// The first words of its answer can be seen, which is still being written.
-    pub fn seen(&self, turn: &TurnId) {
-        self.with(turn, |line, now| {
-            line.visible.get_or_insert(now);
-        });
     }
 
     /// What is counted for a sample, but for the counters of metrics.

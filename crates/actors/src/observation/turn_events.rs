@@ -4,6 +4,8 @@
 //! that is behind them is told so. Consecutive drafts that no reader was given yet are joined: a place without readers holds
 //! one event for a whole draft, and a slow reader gets larger pieces instead of more of them.
 
+mod updates;
+
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;

@@ -12,6 +12,7 @@ use super::pacer::Slot;
 use super::{Outbox, OutboxEvent, OutboxState};
 use crate::runtime::supervisor::ActorContext;
 use domain::draft;
+use domain::happening::Happening;
 use domain::ids::{MessageId, Place, TurnId};
 use domain::outgoing::Piece;
 use domain::rejection::Rejection;
@@ -89,7 +90,7 @@ impl Outbox {
         if !drawn.shown.is_empty() && !withdrawn {
             // Who can read along needs no sign that we are typing.
             state.quiet(&place, &turn);
-            self.timeline.seen(&turn);
+            self.account.tell(&Happening::AnswerSeen(&turn));
         }
         if let Some(queue) = state.lanes.get_mut(&place) {
             queue.line(track).out = None;

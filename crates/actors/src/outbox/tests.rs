@@ -7,6 +7,7 @@ use super::courtesy::SPARES;
 use super::pace::{Pace, Track};
 use super::queue::{CLOSED_FOR, Closed, PROBES_MAX, PlaceQueue};
 use super::*;
+use crate::account::Account;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::messages::outbox::Draft;
@@ -62,7 +63,7 @@ async fn world_with(pacer: Pacer, after: &str) -> World {
         renderer,
         journal,
         events: TurnEvents::default(),
-        timeline: Arc::default(),
+        account: Account::default(),
     };
     stage.actor(row(LEAF), &outbox, actor);
     let tree = stage.go().await;

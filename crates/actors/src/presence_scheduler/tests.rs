@@ -1,4 +1,5 @@
 use super::*;
+use crate::account::Account;
 use crate::llm_dispatcher::LlmDispatcher;
 use crate::observation::board::PartKind;
 use crate::testing::{DOOR, LEAF, Stage, Tree, at, live, row, settle};
@@ -37,7 +38,7 @@ async fn world(variables: &[(&str, &str)], says: Vec<Say>) -> World {
         live: live.clone(),
         permits: Arc::clone(&permits),
         board: Arc::clone(&board),
-        timeline: Arc::default(),
+        account: Account::default(),
     };
     stage.actor(row(LEAF), &dispatcher, actor);
     let clock = Arc::new(ManualClock::new());

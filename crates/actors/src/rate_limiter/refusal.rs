@@ -11,6 +11,7 @@ use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::OutboxMsg;
 use crate::messages::restriction_sweeper::SweeperMsg;
 use domain::ending::{Dropped, OverLimit};
+use domain::happening::Happening;
 use domain::ids::{self, Timestamp, TurnId};
 use domain::limits::{Basis, Member, Refusal, Tier};
 use domain::notice::limit as notice;
@@ -46,13 +47,8 @@ impl RateLimiter {
     /// Turns a turn away.
     pub(super) fn refuse(&self, notices: &mut Notices, member: &Member, turn: &Arc<Turn>, refusal: Refusal) {
         let tier = refusal.tier.as_str();
-        let retry_after_ms = refusal.retry_after.map(ids::millis);
         let breach = refusal.basis.is_breach();
-        tracing::info!(
-            event = "limit.refused", turn = %turn.id, tier, retry_after_ms, unsettled = !breach,
-            "the turn is over a limit"
-        );
-        metrics::counter!("staffai_limit_refused_total", "tier" => tier).increment(1);
+        self.account.tell(&Happening::LimitRefused(&turn.id, &refusal));
         let limit = match (breach, refusal.tier) {
             (false, _) => OverLimit::Estimate,
             (true, Tier::Tokens) => OverLimit::Tokens,

@@ -1,4 +1,5 @@
 use super::*;
+use crate::account::Account;
 use crate::messages::outbox::OutboxMsg;
 use crate::testing::log::Log;
 use crate::testing::{DOOR, Inbox, LEAF, Stage, Tree, at, live, person, place, row, settle, turn};
@@ -33,7 +34,7 @@ async fn world(variables: &[(&str, &str)]) -> World {
         journal: journal.clone(),
         sweeper: sweeper.clone(),
         outboxes: Outboxes::new(vec![(DOOR, outbox.clone())]),
-        timeline: Arc::default(),
+        account: Account::default(),
     };
     let mut stage = Stage::new();
     let faults = Arc::clone(&stage.faults);

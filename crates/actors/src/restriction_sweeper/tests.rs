@@ -1,6 +1,7 @@
 use parking_lot::Mutex;
 
 use super::*;
+use crate::account::Account;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::{Outbox, Pacer};
 use crate::runtime::handle::Handle;
@@ -56,10 +57,11 @@ async fn world_of(variables: &[(&str, &str)], store: MemoryStore) -> World {
             renderer: Arc::new(Sketches),
             journal,
             events: TurnEvents::default(),
-            timeline: Arc::default(),
+            account: Account::default(),
         },
     );
     let actor = RestrictionSweeper {
+        account: Account::default(),
         store: Arc::clone(&store) as _,
         clock: Arc::new(ManualClock::new()),
         live: live(variables, Arc::new(ScriptedModels::new(&["main"]))),

@@ -8,6 +8,7 @@ use super::catch_up::CATCH_UPS;
 use super::connection::LASTED;
 use super::unsettled::AGAIN_AFTER;
 use super::*;
+use crate::account::Account;
 use crate::messages::receipt::Receipt;
 use crate::runtime::roster::Roster;
 use crate::services::running::Exit;
@@ -54,6 +55,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
     let (exit, exited) = tokio::sync::watch::channel(None);
     let board = Arc::new(Board::default());
     let parts = ShardParts {
+        account: Account::default(),
         presence: tokio::sync::watch::channel(None).1,
         door: DOOR,
         source: Arc::new(source),
@@ -83,7 +85,7 @@ async fn world_with(store: MemoryStore, live: Live) -> World {
         renderer: Arc::new(Sketches),
         journal: at("journal"),
         events: crate::observation::turn_events::TurnEvents::default(),
-        timeline: Arc::default(),
+        account: Account::default(),
     };
     stage.actor(row(LEAF), &outbox, posting);
     stage.actor(row(LEAF), &shard, ShardActor { shard: Shard { number: 0, total: 1 }, parts });

@@ -6,9 +6,11 @@ use std::time::Duration;
 use super::activity::DIRECT;
 use super::surroundings::Then;
 use super::{ShardActor, ShardEvent, ShardState};
+use crate::account::Account;
 use crate::messages::gateway::GatewayMsg;
 use crate::messages::receipt::{Outcome, Receipt};
 use crate::runtime::supervisor::ActorContext;
+use domain::happening::{Bound, Happening, WorkShed};
 use domain::ids::{MessageId, Person, Place, Timestamp};
 use domain::incoming::{Incoming, Posted};
 use domain::shed::Shed;
@@ -44,16 +46,8 @@ impl ShardActor {
         sequence: Option<u64>,
     ) {
         if state.unsettled.len() >= UNSETTLED_MAX {
-            let (place, member) = asked_by(&incoming).unzip();
-            tracing::warn!(
-                event = "turn.shed",
-                r#where = Shed::Shard.as_str(),
-                place = place.map(tracing::field::display),
-                member = member.map(tracing::field::display),
-                "too many unsettled events; one was dropped"
-            );
-            metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
-            return;
+            let shed = WorkShed::beside(Shed::Shard, Bound::Number, asked_by(&incoming));
+            return self.parts.account.tell(&Happening::WorkShed(shed));
         }
         match &incoming {
             Incoming::Deleted(message) => state.forget(message),
@@ -124,19 +118,11 @@ impl ShardState {
     }
 
     /// An event was lost on the way: it is handed on again after a while, unless that was tried often enough.
-    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64) {
+    pub(super) fn returned(&mut self, ctx: &mut ActorContext<ShardActor>, ticket: u64, account: &Account) {
         let Some(pending) = self.unsettled.get_mut(&ticket) else { return };
         let Some(again_after) = AGAIN_AFTER.get(pending.returns) else {
-            let (place, member) = asked_by(&pending.incoming).unzip();
-            tracing::error!(
-                event = "turn.shed",
-                r#where = Shed::Shard.as_str(),
-                place = place.map(tracing::field::display),
-                member = member.map(tracing::field::display),
-                "an event came back too often; it was dropped"
-            );
-            metrics::counter!("staffai_shed_total", "where" => Shed::Shard.as_str()).increment(1);
-            metrics::counter!("staffai_turns_lost_total").increment(1);
+            let shed = WorkShed::beside(Shed::Shard, Bound::Tries, asked_by(&pending.incoming));
+            account.tell(&Happening::WorkShed(shed));
             self.unsettled.remove(&ticket);
             return;
         };

@@ -1,6 +1,7 @@
 use tokio::time::sleep;
 
 use super::*;
+use crate::account::Account;
 use crate::messages::mcp::McpMsg;
 use crate::messages::server_line::ServerLine;
 use crate::testing::log::Log;
@@ -46,7 +47,7 @@ impl World {
             let scope = Scope::Server(entry.name.clone());
             let handle: Handle<McpMsg> = Handle::new(real(ActorKind::Mcp), ROOT, scope);
             self.tooling.write().server(entry.name.as_str()).state = ServerStatus::Ready;
-            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle) }
+            CachedServer { entry: Arc::new(entry.clone()), line: ServerLine::new(entry, handle, Account::default()) }
         };
         self.cache.cast(ToolCacheMsg::Servers(entries.iter().map(server).collect())).ok().unwrap();
         sleep(DEBOUNCE * 3).await;

@@ -2,6 +2,7 @@ use parking_lot::RwLock;
 use tokio::time::sleep;
 
 use super::*;
+use crate::account::Account;
 use crate::observation::board::{Board, PartKind};
 use crate::testing::log::Log;
 use crate::testing::tools::{Script, ScriptedServers, entry};
@@ -34,6 +35,7 @@ async fn world(entries: Vec<ServerEntry>, off: Vec<ServerOff>, servers: Arc<Scri
     let mut stage = Stage::new();
     let inbox = stage.probe(&cache);
     let actor = Tools {
+        account: Account::default(),
         template: real(ActorKind::Mcp),
         live: live.clone(),
         servers: Arc::clone(&servers) as _,

@@ -19,6 +19,7 @@ use domain::clean::tail;
 use domain::completion::{Completion, Request, Usage};
 use domain::dialogue::{Begun, Dialogue, Event};
 use domain::ending::Ending;
+use domain::happening::Happening;
 use domain::model::Row;
 use domain::partial::{Partial, Plain};
 use domain::restart::Backoff;
@@ -60,11 +61,11 @@ impl Thinking<'_> {
         loop {
             let lease = self.lease(&tried, last_failure).await?;
             if tries == 0 && !tried.is_empty() {
-                tracing::warn!(event = "llm.fallback", turn = %turn.id, model = lease.row.key, after = tried.join(","), "next model");
+                parts.account.tell(&Happening::ModelFellBack { turn: &turn.id, row: &lease.row.key, after: &tried });
             }
             tries += 1;
             let row = lease.row.clone();
-            parts.timeline.asked(&turn.id, "model", &row.key);
+            parts.account.tell(&Happening::ModelAsked(&turn.id, &row.key));
             let takes_tools = self.running.models.takes_tools(&row.key) && !without_tools.contains(&row.key);
             let (request, asked) = match &broken {
                 Some(begun) => dialogue.rest(&row, begun),
@@ -153,7 +154,7 @@ impl Thinking<'_> {
         flow: Flow,
     ) -> Result<Completion, ModelError> {
         let Self { parts, turn, slot, .. } = *self;
-        tracing::info!(event = "llm.went_on", turn = %turn.id, model = row, "an answer that broke off is continued");
+        parts.account.tell(&Happening::AnswerContinued(&turn.id, row));
         let heard: DeltaSink = if parts.events.streams(&turn.place.door) {
             Arc::new(move |delta: Delta<'_>| flow.add(delta.chars()))
         } else {

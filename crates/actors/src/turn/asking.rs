@@ -7,6 +7,7 @@ use super::parked::{Asking, GoingOn, Roles, TooLong};
 use super::tools::known_name;
 use domain::gate::Decision;
 use domain::gate::allowance::Asked;
+use domain::happening::NotCalled;
 use domain::tool::Effect;
 use domain::tool::called::{CallEnd, NotApproved};
 use domain::tool::limits::Limited;
@@ -87,10 +88,7 @@ impl Thinking<'_> {
                     Some(Decision::Approved { .. }) | None => self.impossible(&planned.call().name),
                     Some(decision) => CallEnd::NotApproved(decision.into()),
                 };
-                tracing::info!(
-                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &planned.call().name),
-                    role = self.role(), outcome = end.as_str(), duration_ms = 0, "a call of a tool did not run"
-                );
+                self.not_called(known_name(&self.tools.set, &planned.call().name), NotCalled::Impossible(&end));
                 end.told(Effect::Changes)
             }
         };

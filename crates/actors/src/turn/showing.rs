@@ -8,10 +8,10 @@ use tokio::time::Instant;
 
 use super::Thinking;
 use crate::messages::outbox::OutboxMsg;
+use domain::happening::Happening;
 use domain::notice;
 use domain::tool::Source;
 use domain::tool::round::Ready;
-use domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
 use ports::ProgressSink;
 use ports::tools::Progress;
 
@@ -19,12 +19,6 @@ use ports::tools::Progress;
 const PROGRESS_EVERY: Duration = Duration::from_secs(1);
 
 impl Thinking<'_> {
-    /// Tells those who read along of a call.
-    pub(super) fn publish(&self, name: &str, number: usize, state: ToolState, text: impl FnOnce() -> String) {
-        let Self { parts, turn, .. } = *self;
-        parts.events.publish(&turn.place, &turn.id, || update(name, number, state, &text()));
-    }
-
     /// Shows how far a call is: in tenths of what its source says there is to do. The words of a tool of this program are shown as they are.
     pub(super) fn progress(&self, ready: &Ready, number: usize) -> Option<ProgressSink> {
         if !self.turn.trigger.has_message() {
@@ -33,7 +27,7 @@ impl Thinking<'_> {
         let ours = ready.entry.tool.source == Source::BuiltIn;
         let (tenths, pace) = (Tenths::default(), Pace::default());
         if self.parts.events.streams(&self.turn.place.door) {
-            let (events, turn, name) = (self.parts.events.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
+            let (account, turn, name) = (self.parts.account.clone(), self.turn.clone(), Arc::clone(&ready.entry.name));
             return Some(Arc::new(move |Progress { done, total, message }| {
                 let words = match message.filter(|_| ours) {
                     Some(_) if !pace.is_due() => return,
@@ -43,7 +37,7 @@ impl Thinking<'_> {
                         None => return,
                     },
                 };
-                events.publish(&turn.place, &turn.id, || update(&name, number, ToolState::Running, &words));
+                account.tell(&Happening::ToolProgressed { turn: &turn, number, tool: &name, words: &words });
             }));
         }
         let (slot, words) = (self.slot.clone(), notice::tools_at_work(self.turn.locale()));
@@ -82,12 +76,6 @@ impl Pace {
         }
         due
     }
-}
-
-fn update(name: &str, number: usize, state: ToolState, text: &str) -> TurnUpdate {
-    let text: String = text.chars().take(PREVIEW_MAX).collect();
-    let text = Some(text).filter(|text| !text.is_empty());
-    TurnUpdate::Tool { call: number.to_string(), name: name.to_owned(), state, text }
 }
 
 /// How much of a call was told to be done.

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt, stream};
 use parking_lot::Mutex;
-use serde_json::Value;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{Instant, timeout};
 
@@ -19,9 +18,8 @@ use super::{Thinking, TurnParts};
 use crate::messages::journal::JournalMsg;
 use crate::services::running::Running;
 use crate::services::toolbox::Toolset;
-use domain::audit::{AuditEvent, AuditLine};
 use domain::completion::ToolSpec;
-use domain::ids;
+use domain::happening::{Happening, NotCalled, ToolCalled};
 use domain::outgoing::Part;
 use domain::tool::access::Access;
 use domain::tool::called::{CallEnd, Finding};
@@ -30,7 +28,6 @@ use domain::tool::round::{Allowance, Planned, Problem, Ready};
 use domain::tool::turn_tools::{Available, Told, TurnTools};
 use domain::tool::{CallError, CallErrorKind, Effect, Image, OnBehalf, ResultLimits, Source, ToolRequest, TraceParent};
 use domain::turn::Turn;
-use domain::turn_event::ToolState;
 use telemetry;
 
 /// The most reading calls of one turn at a time.
@@ -108,14 +105,31 @@ struct Underway<'a> {
 impl Underway<'_> {
     fn ended(mut self, rule: Option<usize>, end: &CallEnd) {
         self.over = true;
-        self.thinking.audit(self.ready, (self.number, rule), &self.times, (end.as_str(), end.reason()));
+        self.tell(rule, Some(end));
+    }
+
+    /// `end`: none for a call that was cut off.
+    fn tell(&self, rule: Option<usize>, end: Option<&CallEnd>) {
+        let (thinking, times, now) = (self.thinking, &self.times, Instant::now());
+        thinking.parts.account.tell(&Happening::ToolCalled(ToolCalled {
+            turn: thinking.turn,
+            number: self.number,
+            call: self.ready,
+            role: thinking.role(),
+            rule: rule.map(|index| index + 1),
+            end,
+            queued: times.began.saturating_duration_since(times.planned),
+            waited: times.ran.unwrap_or(now).saturating_duration_since(times.began),
+            ran: times.ran.map(|ran| now.saturating_duration_since(ran)),
+            took: now.saturating_duration_since(times.began),
+        }));
     }
 }
 
 impl Drop for Underway<'_> {
     fn drop(&mut self) {
         if !self.over {
-            self.thinking.audit(self.ready, (self.number, None), &self.times, (CallEnd::CANCELLED, None));
+            self.tell(None, None);
         }
     }
 }
@@ -216,41 +230,27 @@ impl Thinking<'_> {
         let ready = match planned {
             Planned::Run(ready) => ready,
             Planned::Answer(call, problem) => {
-                tracing::info!(
-                    event = "tool.called", turn = %self.turn.id, tool = known_name(&self.tools.set, &call.name),
-                    role = self.role(), outcome = "invalid", duration_ms = 0, "a call of a tool was no valid one"
-                );
+                self.not_called(known_name(&self.tools.set, &call.name), NotCalled::Invalid);
                 return Ran::told(Told::text(problem.to_string()));
             }
             Planned::Told(call, text) => {
-                tracing::info!(
-                    event = "tool.called", turn = %self.turn.id, tool = call.name, role = self.role(), outcome = "ok",
-                    duration_ms = 0, "the turn answered a call by itself"
-                );
+                self.not_called(Some(&call.name), NotCalled::Answered);
                 return Ran::told(Told::text(text));
             }
         };
         if self.tools.called() >= self.running.settings.tools.max_calls {
-            tracing::info!(
-                event = "tool.called", turn = %self.turn.id, tool = &*ready.entry.name, role = self.role(),
-                outcome = "invalid", duration_ms = 0, "the turn has no calls left"
-            );
+            self.not_called(Some(&ready.entry.name), NotCalled::Spent);
             return Ran::told(Told::text(Problem::Spent.to_string()));
         }
         let number = self.tools.calls.fetch_add(1, Ordering::Relaxed) + 1;
         let Self { parts, turn, .. } = *self;
         let name = &ready.entry.name;
-        self.publish(name, number, ToolState::Running, || Value::Object(ready.arguments.clone()).to_string());
-        parts.timeline.asked(&turn.id, "tool", name);
+        parts.account.tell(&Happening::ToolBegan { turn, number, tool: name, arguments: &ready.arguments });
         let times = Times { planned: since, began: Instant::now(), ran: None };
         let mut underway = Underway { thinking: self, ready: &ready, number, times, over: false };
         let (end, rule) = self.call(&ready, number, &mut underway.times, leave).await;
-        let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
-        parts.timeline.returned(&turn.id, name, (!end.succeeded()).then(|| end.as_str()));
         underway.ended(rule, &end);
-        let images = end.images().to_vec();
-        let told = end.told(ready.entry.effect);
-        self.publish(name, number, state, || told.text.clone());
+        let (images, told) = (end.images().to_vec(), end.told(ready.entry.effect));
         Ran { told, tool: Arc::clone(name), images }
     }
 
@@ -359,63 +359,9 @@ impl Thinking<'_> {
         }
     }
 
-    /// One line for each call, and its place in the metrics.
-    fn audit(&self, ready: &Ready, (number, rule): (usize, Option<usize>), times: &Times, end: (&str, Option<&str>)) {
-        let (outcome, reason) = end;
-        let entry = &ready.entry;
-        let server = match &entry.tool.source {
-            Source::BuiltIn => None,
-            Source::Server(name) => Some(name.as_str()),
-        };
-        let now = Instant::now();
-        let ran = times.ran.map(|ran| now.saturating_duration_since(ran));
-        let waited = times.ran.unwrap_or(now).saturating_duration_since(times.began);
-        let duration_ms = ids::millis(now.saturating_duration_since(times.began));
-        tracing::info!(
-            event = "tool.called",
-            turn = %self.turn.id,
-            call = number,
-            tool = &*entry.name,
-            server,
-            kind = entry.tool.kind.as_str(),
-            effect = entry.effect.as_str(),
-            role = self.role(),
-            args_sha256 = ready.hash.0,
-            // As `staffai tools` counts them.
-            rule = rule.map(|index| index + 1),
-            outcome,
-            // The words of a server may hold what a member wrote.
-            text = reason,
-            queue_ms = ids::millis(times.began.saturating_duration_since(times.planned)),
-            wait_ms = ids::millis(waited),
-            run_ms = ran.map(ids::millis),
-            duration_ms,
-            "tool called"
-        );
-        self.parts.audit.note(
-            AuditLine {
-                at: self.parts.clock.now(),
-                event: AuditEvent::Called {
-                    call: number,
-                    outcome: outcome.to_owned(),
-                    server: server.map(str::to_owned),
-                    rule: rule.map(|index| index + 1),
-                    duration_ms,
-                },
-                person: self.turn.person.clone(),
-                place: self.turn.place.clone(),
-                tool: entry.name.to_string(),
-                args_sha256: ready.hash.clone(),
-                arguments: Some(Value::Object(ready.arguments.clone()).to_string()),
-                turn: Some(self.turn.id.clone()),
-            },
-            self.turn.at,
-        );
-        if let Some(ran) = ran {
-            let mut labels = vec![("gen_ai_tool_name", entry.name.to_string())];
-            labels.extend((outcome != CallEnd::OK).then(|| ("error_type", outcome.to_owned())));
-            metrics::histogram!("gen_ai_execute_tool_duration_seconds", &labels).record(ran);
-        }
+    /// A call does not become one.
+    pub(super) fn not_called(&self, tool: Option<&str>, why: NotCalled<'_>) {
+        self.parts.account.tell(&Happening::ToolNotCalled { turn: &self.turn.id, tool, role: self.role(), why });
     }
 
     /// What the caller is to the bot: `super` or `member`.

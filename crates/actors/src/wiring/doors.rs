@@ -35,7 +35,7 @@ impl Wiring {
             renderer: Arc::clone(&self.parts.renderer),
             journal: self.handles.journal.clone(),
             events: self.parts.events.clone(),
-            timeline: Arc::clone(&self.parts.timeline),
+            account: self.turn_parts.account.clone(),
         }
     }
 
@@ -77,6 +77,7 @@ impl Wiring {
             began: self.parts.clock.now(),
             dice: Arc::clone(&self.parts.dice),
             live: self.parts.live.clone(),
+            account: self.turn_parts.account.clone(),
             presence: self.presence.subscribe(),
             board: Arc::clone(&self.parts.board),
             gateway: self.handles.gateway.clone(),

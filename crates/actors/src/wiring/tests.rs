@@ -127,6 +127,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),
+        observers: Vec::new(),
         // Its address is taken at first.
         listeners: vec![Arc::new(ScriptedListener { failures: AtomicUsize::new(1), ..ScriptedListener::default() })],
         vitals: Arc::new(NoVitals),

@@ -21,6 +21,7 @@ impl Wiring {
             dice: Arc::clone(&self.parts.dice),
             published: Published { board: Arc::clone(&self.parts.board), tooling: Arc::clone(&self.parts.tooling) },
             starts: Starts::default(),
+            account: self.turn_parts.account.clone(),
         }
     }
 

@@ -1,9 +1,9 @@
-//! Converts events to spans.
+//! Renders happenings as spans.
 //!
 //! Names follow OpenTelemetry's conventions for generative AI where these exist; others begin with `staffai.`.
 
-use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
+use std::time::Duration;
 
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, ArrayValue, KeyValue};
@@ -11,47 +11,16 @@ use opentelemetry_proto::tonic::trace::v1::span::SpanKind;
 use opentelemetry_proto::tonic::trace::v1::status::StatusCode;
 use opentelemetry_proto::tonic::trace::v1::{Span, Status};
 use serde_json::json;
-use tracing::field::{Field, Visit};
 
 use crate::redact::Redaction;
-use domain::ids::Timestamp;
-
-/// The used fields: names, labels and numbers. No other field except [`CONTENT`] can reach a collector. `place` and
-/// `member` are sent only as a joint hash, never as ids.
-pub const KEPT: [&str; 25] = [
-    "event",
-    "turn",
-    "door",
-    "trigger",
-    "outcome",
-    "ms",
-    "post_ms",
-    "first_visible_ms",
-    "parts",
-    "model",
-    "finish_reason",
-    "prompt_tokens",
-    "completion_tokens",
-    "cached_tokens",
-    "error",
-    "tries",
-    "duration_ms",
-    "tool",
-    "call",
-    "place",
-    "member",
-    "lane_ms",
-    "permit_ms",
-    "model_ms",
-    "tools_ms",
-];
+use domain::happening::{Happening, ModelCalled, TurnPosted};
+use domain::ids::{Timestamp, TurnId, millis};
+use domain::tool::called::CallEnd;
+use domain::turn::{Outcome, Times, Turn};
 
 /// The conventions of the names: the last published schema with those for generative AI. Later ones rename attributes,
 /// so changing it requires a change of this program.
 pub const SCHEMA_URL: &str = "https://opentelemetry.io/schemas/1.41.0";
-
-/// The fields with the question and the answer of a turn, used only if the operator enabled them.
-pub const CONTENT: [&str; 2] = ["prompt", "content"];
 
 /// The longest value, in bytes; the rest is cut off.
 const VALUE_BYTES: usize = 256;
@@ -65,117 +34,93 @@ const PROVIDER: &str = "openai";
 /// The agent attribute of turns.
 const AGENT: &str = "staffai";
 
-/// The fields of one event that are in [`KEPT`], and those in [`CONTENT`] if enabled.
-#[derive(Default)]
-pub struct Fields<'a> {
-    /// The redaction of content; `None` omits content.
-    content: Option<&'a Redaction>,
-    texts: Vec<(&'static str, String)>,
-    numbers: Vec<(&'static str, u64)>,
-}
-
-impl<'a> Fields<'a> {
-    /// Creates an empty set. With `content`, questions and answers are included, redacted by it.
-    #[must_use]
-    pub fn new(content: Option<&'a Redaction>) -> Self {
-        Self { content, ..Self::default() }
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.texts.iter().find(|(known, _)| *known == name).map(|(_, text)| text.as_str())
-    }
-
-    fn number(&self, name: &str) -> Option<u64> {
-        self.numbers.iter().find(|(known, _)| *known == name).map(|(_, number)| *number)
-    }
-}
-
-impl Visit for Fields<'_> {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        if KEPT.contains(&field.name()) {
-            self.record_str(field, &format!("{value:?}"));
+/// Returns the spans that ended at `now` with this happening; none for most happenings. With `content`, questions and
+/// answers are included, redacted by it. Nothing else that a member, a prompt, a model or a tool says becomes an attribute.
+pub fn of(happening: &Happening<'_>, now: Timestamp, content: Option<&Redaction>) -> Vec<Span> {
+    match *happening {
+        Happening::TurnPosted(ref posted) => turn_posted(posted, now, content),
+        Happening::TurnDropped { turn, why, took } => vec![turn_ended(turn, why.outcome(), took, now)],
+        Happening::TurnUndeliverable { turn, took, posting, .. } => {
+            let mut whole = turn_ended(turn, "failed", took, now);
+            whole.attributes.extend(number("staffai.post_ms", Some(millis(posting))));
+            vec![posted_for(turn, posting, None, now), whole]
         }
-    }
-
-    fn record_str(&mut self, field: &Field, value: &str) {
-        if let Some(redaction) = self.content.filter(|_| CONTENT.contains(&field.name())) {
-            self.texts.push((field.name(), redaction.excerpt(value, CONTENT_BYTES)));
+        Happening::ModelCalled(ref call) => call.turn.map(|turn| model_called(call, turn, now)).into_iter().collect(),
+        Happening::ToolCalled(ref call) => {
+            let (id, name) = (call.turn.id.to_string(), &*call.call.entry.name);
+            let mut span = tool_called(&id, name, (call.outcome(), call.took), now);
+            span.span_id = tool_span(&id, call.number as u64).to_be_bytes().to_vec();
+            vec![span]
         }
-        if KEPT.contains(&field.name()) {
-            let end = (0..=VALUE_BYTES.min(value.len())).rev().find(|end| value.is_char_boundary(*end));
-            self.texts.push((field.name(), value[..end.unwrap_or(0)].to_owned()));
+        Happening::ToolNotCalled { turn, tool: Some(tool), why, .. } => {
+            vec![tool_called(&turn.to_string(), tool, (why.outcome(), Duration::ZERO), now)]
         }
-    }
-
-    fn record_u64(&mut self, field: &Field, value: u64) {
-        if KEPT.contains(&field.name()) {
-            self.numbers.push((field.name(), value));
-        }
-    }
-
-    fn record_i64(&mut self, field: &Field, value: i64) {
-        self.record_u64(field, u64::try_from(value).unwrap_or(0));
-    }
-}
-
-/// Returns the spans that ended at `now` with this event; none for most events.
-#[must_use]
-pub fn of(fields: &Fields<'_>, now: Timestamp) -> Vec<Span> {
-    let (Some(event), Some(turn)) = (fields.text("event"), fields.text("turn")) else { return Vec::new() };
-    let spans = match event {
-        "turn.replied" | "turn.failed" | "turn.refused" => turn_ended(fields, turn, now),
-        "llm.called" => vec![model_called(fields, turn, now)],
-        "tool.called" => vec![tool_called(fields, turn, now)],
         _ => Vec::new(),
-    };
-    spans.into_iter().flatten().collect()
+    }
 }
 
-/// Returns the spans of the turn and its posting. An event without the turn's duration is not its last.
-fn turn_ended(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Vec<Option<Span>> {
-    let posting = fields.number("post_ms").map(|took| {
-        let mut span = child(turn, "post", SpanKind::Internal, now, took);
-        span.attributes.extend(text("staffai.door", fields.text("door")));
-        span.attributes.extend(number("staffai.parts", fields.number("parts")));
-        span
-    });
-    let whole = fields.number("ms").map(|took| {
-        let mut span = blank(turn, "turn", SpanKind::Internal, now, took);
-        span.span_id = root(turn);
-        for (name, field) in [("staffai.door", "door"), ("staffai.trigger", "trigger"), ("staffai.outcome", "outcome")]
-        {
-            span.attributes.extend(text(name, fields.text(field)));
-        }
-        span.attributes.extend(text("gen_ai.operation.name", Some("invoke_agent")));
-        span.attributes.extend(text("gen_ai.provider.name", Some(PROVIDER)));
-        span.attributes.extend(text("gen_ai.agent.name", Some(AGENT)));
-        // The second name is used by collectors that group traces by session.
-        let conversation = fields.text("place").zip(fields.text("member")).map(conversation);
-        for name in ["gen_ai.conversation.id", "session.id"] {
-            span.attributes.extend(text(name, conversation.as_deref()));
-        }
-        span.attributes.extend(text("gen_ai.request.model", fields.text("model")));
-        for (name, role, field) in
-            [("gen_ai.input.messages", "user", "prompt"), ("gen_ai.output.messages", "assistant", "content")]
-        {
-            let said = fields.text(field).map(|said| message(role, said));
-            span.attributes.extend(text(name, said.as_deref()));
-        }
-        for (name, field) in [
-            ("staffai.first_visible_ms", "first_visible_ms"),
-            ("staffai.lane_ms", "lane_ms"),
-            ("staffai.permit_ms", "permit_ms"),
-            ("staffai.model_ms", "model_ms"),
-            ("staffai.tools_ms", "tools_ms"),
-            ("staffai.post_ms", "post_ms"),
-        ] {
-            span.attributes.extend(number(name, fields.number(field)));
-        }
-        let failed = fields.text("outcome").filter(|outcome| matches!(*outcome, "apologised" | "failed"));
-        fail(&mut span, failed);
-        span
-    });
-    vec![posting, whole]
+fn turn_posted(posted: &TurnPosted<'_>, now: Timestamp, content: Option<&Redaction>) -> Vec<Span> {
+    let TurnPosted { turn, took, visible_for, posting, parts, .. } = *posted;
+    let Some(answer) = posted.answer else { return Vec::new() };
+    let outcome = match answer.outcome {
+        Outcome::Refused(_) => return vec![turn_ended(turn, "refused", took, now)],
+        Outcome::Replied => "replied",
+        Outcome::Hinted => "hinted",
+        Outcome::Apologised(_) => "apologised",
+    };
+    let mut whole = turn_ended(turn, outcome, took, now);
+    whole.attributes.extend(text("gen_ai.request.model", answer.effort.model.as_deref()));
+    let said = answer.exchange.as_ref().zip(content);
+    for (name, role) in [("gen_ai.input.messages", "user"), ("gen_ai.output.messages", "assistant")] {
+        let said = said.map(|(exchange, redaction)| {
+            let said = if role == "user" { &exchange.asked } else { &exchange.answered };
+            message(role, &redaction.excerpt(said, CONTENT_BYTES))
+        });
+        whole.attributes.extend(text(name, said.as_deref()));
+    }
+    let Times { lane_ms, permit_ms, model_ms, tools_ms } = answer.effort.times;
+    for (name, ms) in [
+        ("staffai.first_visible_ms", millis(took.saturating_sub(visible_for))),
+        ("staffai.lane_ms", lane_ms),
+        ("staffai.permit_ms", permit_ms),
+        ("staffai.model_ms", model_ms),
+        ("staffai.tools_ms", tools_ms),
+        ("staffai.post_ms", millis(posting)),
+    ] {
+        whole.attributes.extend(number(name, Some(ms)));
+    }
+    vec![posted_for(turn, posting, Some(parts), now), whole]
+}
+
+/// The posting of an answer.
+fn posted_for(turn: &Turn, took: Duration, parts: Option<usize>, now: Timestamp) -> Span {
+    let mut span = child(&turn.id.to_string(), "post", SpanKind::Internal, now, millis(took));
+    span.attributes.extend(text("staffai.door", Some(turn.id.door.as_str())));
+    span.attributes.extend(number("staffai.parts", parts.map(|parts| parts as u64)));
+    span
+}
+
+/// The turn itself.
+fn turn_ended(turn: &Turn, outcome: &'static str, took: Duration, now: Timestamp) -> Span {
+    let id = turn.id.to_string();
+    let mut span = blank(&id, "turn", SpanKind::Internal, now, millis(took));
+    span.span_id = root(&id);
+    // The second name of the conversation is that of collectors that group traces by it.
+    let conversation = conversation((&turn.place.to_string(), &turn.person.to_string()));
+    for (name, value) in [
+        ("staffai.door", turn.id.door.as_str()),
+        ("staffai.trigger", turn.trigger.as_str()),
+        ("staffai.outcome", outcome),
+        ("gen_ai.operation.name", "invoke_agent"),
+        ("gen_ai.provider.name", PROVIDER),
+        ("gen_ai.agent.name", AGENT),
+        ("gen_ai.conversation.id", &conversation),
+        ("session.id", &conversation),
+    ] {
+        span.attributes.extend(text(name, Some(value)));
+    }
+    fail(&mut span, Some(outcome).filter(|outcome| matches!(*outcome, "apologised" | "failed")));
+    span
 }
 
 /// Returns one message in the format of the conventions, as JSON: span attributes cannot be objects.
@@ -187,36 +132,32 @@ fn message(role: &str, said: &str) -> String {
     json!([message]).to_string()
 }
 
-fn model_called(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Option<Span> {
-    let (model, took) = (fields.text("model")?, fields.number("duration_ms")?);
-    let mut span = child(turn, &format!("chat {model}"), SpanKind::Client, now, took);
+fn model_called(call: &ModelCalled<'_>, turn: &TurnId, now: Timestamp) -> Span {
+    let mut span = child(&turn.to_string(), &format!("chat {}", call.row), SpanKind::Client, now, millis(call.took));
     span.attributes.extend(text("gen_ai.operation.name", Some("chat")));
     span.attributes.extend(text("gen_ai.provider.name", Some(PROVIDER)));
-    span.attributes.extend(text("gen_ai.request.model", Some(model)));
-    span.attributes.extend(fields.text("finish_reason").map(|reason| {
-        let values = vec![AnyValue { value: Some(Value::StringValue(reason.to_owned())) }];
+    span.attributes.extend(text("gen_ai.request.model", Some(call.row)));
+    let completed = call.result.ok();
+    span.attributes.extend(completed.map(|completed| {
+        let values = vec![AnyValue { value: Some(Value::StringValue(bounded(completed.finish))) }];
         attribute("gen_ai.response.finish_reasons", Value::ArrayValue(ArrayValue { values }))
     }));
-    span.attributes.extend(number("gen_ai.usage.input_tokens", fields.number("prompt_tokens")));
-    span.attributes.extend(number("gen_ai.usage.output_tokens", fields.number("completion_tokens")));
-    span.attributes.extend(number("gen_ai.usage.cache_read.input_tokens", fields.number("cached_tokens")));
-    span.attributes.extend(number("staffai.try", fields.number("tries")));
-    fail(&mut span, fields.text("error"));
-    Some(span)
+    span.attributes.extend(number("gen_ai.usage.input_tokens", call.usage().map(|usage| usage.prompt)));
+    span.attributes.extend(number("gen_ai.usage.output_tokens", call.usage().map(|usage| usage.completion)));
+    let cached = completed.map(|completed| completed.usage.cached);
+    span.attributes.extend(number("gen_ai.usage.cache_read.input_tokens", cached));
+    span.attributes.extend(number("staffai.try", Some(call.tries.into())));
+    fail(&mut span, call.error());
+    span
 }
 
-fn tool_called(fields: &Fields<'_>, turn: &str, now: Timestamp) -> Option<Span> {
-    let (tool, took) = (fields.text("tool")?, fields.number("duration_ms")?);
-    let mut span = child(turn, &format!("execute_tool {tool}"), SpanKind::Internal, now, took);
-    if let Some(call) = fields.number("call") {
-        span.span_id = tool_span(turn, call).to_be_bytes().to_vec();
-    }
+fn tool_called(turn: &str, tool: &str, (outcome, took): (&str, Duration), now: Timestamp) -> Span {
+    let mut span = child(turn, &format!("execute_tool {}", bounded(tool)), SpanKind::Internal, now, millis(took));
     span.attributes.extend(text("gen_ai.operation.name", Some("execute_tool")));
     span.attributes.extend(text("gen_ai.tool.name", Some(tool)));
-    let outcome = fields.text("outcome");
-    span.attributes.extend(text("staffai.outcome", outcome));
-    fail(&mut span, outcome.filter(|outcome| *outcome != "ok"));
-    Some(span)
+    span.attributes.extend(text("staffai.outcome", Some(outcome)));
+    fail(&mut span, Some(outcome).filter(|outcome| *outcome != CallEnd::OK));
+    span
 }
 
 /// Returns the span of a turn's tool call in W3C Trace Context format, for servers that continue the trace.
@@ -278,8 +219,15 @@ fn fail(span: &mut Span, error: Option<&str>) {
     }
 }
 
+/// Content is bounded already, and longer.
 fn text(name: &str, value: Option<&str>) -> Option<KeyValue> {
-    value.map(|value| attribute(name, Value::StringValue(value.to_owned())))
+    let value = value.map(|value| if name.ends_with(".messages") { value.to_owned() } else { bounded(value) });
+    value.map(|value| attribute(name, Value::StringValue(value)))
+}
+
+/// A value, at most [`VALUE_BYTES`] of it.
+fn bounded(value: &str) -> String {
+    value[..value.floor_char_boundary(VALUE_BYTES)].to_owned()
 }
 
 fn number(name: &str, value: Option<u64>) -> Option<KeyValue> {

@@ -1,11 +1,13 @@
 use std::time::Duration;
 
 use super::*;
-use domain::completion::{Item, Request, Role};
+use domain::completion::{Item, Request, Role, Usage};
 use domain::ending::Ending;
+use domain::happening::{Completed, ModelCalled, ModelFailed};
 use domain::ids::{Door, Person, Place};
-use domain::limits::Limits;
-use domain::turn::{Effort, Policy, Times, Trigger};
+use domain::limits::charge::Charge;
+use domain::limits::{Limits, Reservation};
+use domain::turn::{Effort, Outcome, Policy, Times, Trigger};
 use ports::turn_detail::TextAccess;
 
 const DOOR: Door = Door::new("discord");
@@ -38,8 +40,14 @@ async fn pass(ms: u64) {
     tokio::time::advance(Duration::from_millis(ms)).await;
 }
 
-fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'a str>, cost: Option<f64>) -> Called<'a> {
-    Called { turn: Some(turn), row: "fast", result, cost }
+fn called<'a>(turn: &'a TurnId, result: Result<Usage, &'static str>, cost: Option<f64>) -> ModelCalled<'a> {
+    let result = result.map(|usage| Completed { finish: "stop", calls: 0, usage }).map_err(|kind| ModelFailed {
+        kind,
+        reason: kind,
+        quoted: None,
+        streamed: None,
+    });
+    ModelCalled { turn: Some(turn), row: "fast", tries: 1, took: Duration::ZERO, result, cost }
 }
 
 #[tokio::test(start_paused = true)]
@@ -129,8 +137,7 @@ async fn ids_are_told_until_a_member_wishes_to_be_forgotten_and_names_and_texts_
     }
     timeline.forget_texts();
     timeline.posted(&turn.id, &Outcome::Apologised(Ending::Deadline), Instant::now());
-    let permits = Arc::new(Semaphore::new(4));
-    timeline.limit("model calls", 4, Arc::clone(&permits));
+    let permits = timeline.limit("model calls", 4);
     let _held = permits.acquire().await.unwrap();
     let shown = serde_json::to_string(&timeline.turns(Timestamp(0))).unwrap();
     for private in ["secret", "Adalbert", "424242", "535353", "646464", "757575"] {

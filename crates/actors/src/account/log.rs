@@ -1,0 +1,65 @@
+//! Renders happenings as lines of the log. Each event has its name in `telemetry::events`, and its level, fields and sentence here.
+
+mod calls;
+mod gates;
+mod turns;
+
+use domain::happening::Happening;
+use ports::Observer;
+
+/// The reader that writes the lines.
+pub(super) struct LogLines;
+
+impl Observer for LogLines {
+    fn observe(&self, happening: &Happening<'_>) {
+        match *happening {
+            Happening::TurnTaken { turn, fresh: true } => turns::accepted(turn),
+            Happening::TurnParked(gate) => turns::parked(gate),
+            Happening::TurnResumed(turn, how) => turns::resumed(turn, how),
+            Happening::TurnPosted(ref posted) => turns::posted(posted),
+            Happening::TurnDropped { turn, why, took } => {
+                turns::refused(turn, Some((why.outcome(), took)), why.as_str(), turns::UNANSWERED);
+            }
+            Happening::TurnUndeliverable { turn, reason, took, posting } => {
+                turns::undeliverable(turn, reason, took, posting);
+            }
+            Happening::TurnPanicked(turn, panic) => turns::panicked(turn, panic),
+            Happening::RestrictedSpoke(turn) => {
+                turns::refused(turn, None, "restricted", "a restricted member is not answered here");
+            }
+            Happening::WorkShed(ref shed) => turns::shed(shed),
+            Happening::LimitRefused(turn, refusal) => turns::over_limit(turn, refusal),
+            Happening::ModelCalled(ref call) => calls::model_called(call),
+            Happening::ModelFellBack { turn, row, after } => calls::fell_back(turn, row, after),
+            Happening::AnswerContinued(turn, row) => calls::continued(turn, row),
+            Happening::ReplyRepaired(turn, repairs) => calls::repaired(turn, repairs),
+            Happening::RowRefused(row, reason) => calls::row_refused(row, reason),
+            Happening::RowAccepted(row) => calls::row_accepted(row),
+            Happening::BreakerOpened(row, reason) => calls::breaker_opened(row, reason),
+            Happening::BreakerClosed(row) => calls::breaker_closed(row),
+            Happening::ToolCalled(ref call) => calls::tool_called(call),
+            Happening::ToolNotCalled { turn, tool, role, why } => calls::tool_not_called(turn, tool, role, why),
+            Happening::GateAsked { gate, again } => gates::asked(gate, again),
+            Happening::GateDecided { gate, decision, choice, .. } => gates::decided(gate, decision, choice),
+            Happening::GateRefused { gate, why, by, place } => gates::refused(gate, why, by, place),
+            Happening::CallAllowed { gate, allowance, .. } => gates::allowed(gate, allowance),
+            Happening::AllowanceWithdrawn { allowance, by, .. } => gates::withdrawn(allowance, by),
+            Happening::TurnTaken { .. }
+            | Happening::TurnQueued { .. }
+            | Happening::TurnReserved(..)
+            | Happening::TurnStarted(_)
+            | Happening::TurnBegunAnew(_)
+            | Happening::TurnDecided(..)
+            | Happening::TurnCharged(..)
+            | Happening::TurnAnswered(..)
+            | Happening::AnswerSeen(_)
+            | Happening::TurnGivenUp(_)
+            | Happening::TurnClosed(..)
+            | Happening::ModelAsked(..)
+            | Happening::ToolBegan { .. }
+            | Happening::ToolProgressed { .. }
+            | Happening::GateShown(_)
+            | Happening::GatesOpen(_) => {}
+        }
+    }
+}

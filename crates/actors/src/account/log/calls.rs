@@ -1,0 +1,121 @@
+//! Lines about calls of models and tools.
+
+use tracing::field::display;
+
+use domain::happening::{ModelCalled, NotCalled, ToolCalled};
+use domain::ids::{TurnId, millis};
+use domain::tool::Source;
+use domain::tool::called::CallEnd;
+use telemetry::events as names;
+
+pub(super) fn model_called(call: &ModelCalled<'_>) {
+    let ModelCalled { turn, row: model, tries, took, result, cost } = *call;
+    let purpose = if turn.is_some() { "turn" } else { "status" };
+    let turn = turn.map(display);
+    match result {
+        Ok(completed) => {
+            let usage = completed.usage;
+            tracing::info!(
+                event = names::LLM_CALLED,
+                turn,
+                purpose,
+                model,
+                finish_reason = completed.finish,
+                tool_calls = completed.calls,
+                prompt_tokens = usage.prompt,
+                completion_tokens = usage.completion,
+                cached_tokens = usage.cached,
+                estimated = usage.estimated,
+                cost,
+                tries,
+                duration_ms = millis(took),
+                "model called"
+            );
+        }
+        Err(failed) => {
+            tracing::warn!(
+                event = names::LLM_CALLED,
+                turn,
+                purpose,
+                model,
+                error = failed.kind,
+                reason = failed.reason,
+                text = failed.quoted,
+                prompt_tokens = failed.streamed.map(|usage| usage.prompt),
+                completion_tokens = failed.streamed.map(|usage| usage.completion),
+                tries,
+                duration_ms = millis(took),
+                "model call failed"
+            );
+        }
+    }
+}
+
+pub(super) fn fell_back(turn: &TurnId, model: &str, after: &[String]) {
+    tracing::warn!(event = names::LLM_FALLBACK, turn = %turn, model, after = after.join(","), "next model");
+}
+
+pub(super) fn continued(turn: &TurnId, model: &str) {
+    tracing::info!(event = names::LLM_WENT_ON, turn = %turn, model, "an answer that broke off is continued");
+}
+
+pub(super) fn repaired(turn: &TurnId, repairs: u32) {
+    tracing::info!(event = names::LLM_REPAIRED, turn = %turn, repairs, "the reply needed a repair");
+}
+
+pub(super) fn row_refused(model: &str, reason: &str) {
+    tracing::error!(event = names::LLM_REFUSED, model, reason, "every turn is refused like this");
+}
+
+pub(super) fn row_accepted(model: &str) {
+    tracing::info!(event = names::LLM_ACCEPTED, model, "the provider takes the calls of this row again");
+}
+
+pub(super) fn breaker_opened(model: &str, reason: &str) {
+    tracing::error!(event = names::BREAKER_OPENED, model, reason, "the model is left alone for a while");
+}
+
+pub(super) fn breaker_closed(model: &str) {
+    tracing::info!(event = names::BREAKER_CLOSED, model, "the model answers again");
+}
+
+pub(super) fn tool_called(call: &ToolCalled<'_>) {
+    let entry = &call.call.entry;
+    let server = match &entry.tool.source {
+        Source::BuiltIn => None,
+        Source::Server(name) => Some(name.as_str()),
+    };
+    tracing::info!(
+        event = names::TOOL_CALLED,
+        turn = %call.turn.id,
+        call = call.number,
+        tool = &*entry.name,
+        server,
+        kind = entry.tool.kind.as_str(),
+        effect = entry.effect.as_str(),
+        role = call.role,
+        args_sha256 = call.call.hash.0,
+        // As `staffai tools` counts them.
+        rule = call.rule,
+        outcome = call.outcome(),
+        // The words of a server may hold what a member wrote.
+        text = call.end.and_then(CallEnd::reason),
+        queue_ms = millis(call.queued),
+        wait_ms = millis(call.waited),
+        run_ms = call.ran.map(millis),
+        duration_ms = millis(call.took),
+        "tool called"
+    );
+}
+
+pub(super) fn tool_not_called(turn: &TurnId, tool: Option<&str>, role: &str, why: NotCalled<'_>) {
+    let words = match why {
+        NotCalled::Invalid => "a call of a tool was no valid one",
+        NotCalled::Answered => "the turn answered a call by itself",
+        NotCalled::Spent => "the turn has no calls left",
+        NotCalled::Impossible(_) => "a call of a tool did not run",
+    };
+    tracing::info!(
+        event = names::TOOL_CALLED, turn = %turn, tool, role, outcome = why.outcome(), duration_ms = 0, "{words}"
+    );
+}

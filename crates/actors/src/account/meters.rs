@@ -1,0 +1,112 @@
+//! Renders happenings as metrics. Each has its name, kind and meaning in `telemetry::metrics`.
+
+mod models;
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use metrics::{counter, gauge, histogram};
+use parking_lot::Mutex;
+
+use self::models::RowMeter;
+use domain::happening::{Bound, Happening, ModelCalled, ToolCalled, TurnPosted, WorkShed};
+use domain::shed::Shed;
+use domain::turn::{Outcome, Turn};
+use ports::Observer;
+use telemetry::metrics as names;
+
+/// Rows of models whose handles are kept; a changed configuration can bring new rows.
+const ROWS: usize = 64;
+
+/// The reader that counts and measures.
+#[derive(Default)]
+pub(super) struct Meters {
+    rows: Mutex<HashMap<String, RowMeter>>,
+}
+
+impl Observer for Meters {
+    fn observe(&self, happening: &Happening<'_>) {
+        match *happening {
+            Happening::TurnPosted(ref posted) => turn_posted(posted),
+            Happening::TurnDropped { turn, why, .. } => turn_ended(turn, why.outcome()),
+            Happening::TurnUndeliverable { turn, .. } => {
+                if turn.trigger.is_asked() {
+                    counter!(names::TURNS_LOST_TOTAL).increment(1);
+                }
+                turn_ended(turn, "failed");
+            }
+            Happening::WorkShed(ref shed) => work_shed(shed),
+            Happening::LimitRefused(_, refusal) => {
+                counter!(names::LIMIT_REFUSED_TOTAL, "tier" => refusal.tier.as_str()).increment(1);
+            }
+            Happening::ModelCalled(ref call) => self.model_called(call),
+            Happening::BreakerOpened(row, _) => breaker(row, 1.0),
+            Happening::BreakerClosed(row) => breaker(row, 0.0),
+            Happening::ToolCalled(ref call) => tool_called(call),
+            Happening::GateDecided { decision, .. } => {
+                counter!(names::GATES_TOTAL, "decision" => decision.as_str()).increment(1);
+            }
+            #[expect(clippy::cast_precision_loss, reason = "there are never so many")]
+            Happening::GatesOpen(many) => gauge!(names::GATES_OPEN).set(many as f64),
+            _ => {}
+        }
+    }
+}
+
+impl Meters {
+    fn model_called(&self, call: &ModelCalled<'_>) {
+        let mut rows = self.rows.lock();
+        match rows.get(call.row) {
+            Some(meter) => meter.called(call),
+            None => {
+                let meter = RowMeter::of(call.row);
+                meter.called(call);
+                if rows.len() < ROWS {
+                    rows.insert(call.row.to_owned(), meter);
+                }
+            }
+        }
+    }
+}
+
+fn turn_posted(posted: &TurnPosted<'_>) {
+    let TurnPosted { turn, answer, doubled, took, visible_for, .. } = *posted;
+    if doubled {
+        counter!(names::TURNS_DOUBLED_TOTAL).increment(1);
+    }
+    let Some(answer) = answer else { return };
+    let outcome = match answer.outcome {
+        Outcome::Refused(_) => return turn_ended(turn, "refused"),
+        Outcome::Replied => "replied",
+        Outcome::Hinted => "hinted",
+        Outcome::Apologised(_) => "apologised",
+    };
+    turn_ended(turn, outcome);
+    let waited = Duration::from_millis(answer.effort.waited_ms);
+    histogram!(names::TURN_SECONDS).record(took);
+    histogram!(names::TURN_OVERHEAD_SECONDS).record(took.saturating_sub(waited));
+    histogram!(names::FIRST_VISIBLE_SECONDS).record(took.saturating_sub(visible_for));
+}
+
+fn turn_ended(turn: &Turn, outcome: &'static str) {
+    let (door, trigger) = (turn.id.door.as_str().to_owned(), turn.trigger.as_str());
+    counter!(names::TURNS_TOTAL, "door" => door, "trigger" => trigger, "outcome" => outcome).increment(1);
+}
+
+fn work_shed(shed: &WorkShed<'_>) {
+    counter!(names::SHED_TOTAL, "where" => shed.at.as_str()).increment(1);
+    if (shed.at, shed.bound) == (Shed::Shard, Bound::Tries) {
+        counter!(names::TURNS_LOST_TOTAL).increment(1);
+    }
+}
+
+fn breaker(row: &str, open: f64) {
+    gauge!(names::BREAKER_OPEN, "model" => row.to_owned()).set(open);
+}
+
+fn tool_called(call: &ToolCalled<'_>) {
+    let Some(ran) = call.ran else { return };
+    let mut labels = vec![("gen_ai_tool_name", call.call.entry.name.to_string())];
+    labels.extend(call.error().map(|error| ("error_type", error.to_owned())));
+    histogram!(names::GEN_AI_EXECUTE_TOOL_DURATION_SECONDS, &labels).record(ran);
+}

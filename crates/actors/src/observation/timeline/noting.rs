@@ -1,0 +1,168 @@
+//! Renders happenings as moments of turns.
+
+use tokio::time::Instant;
+
+use super::{Mark, ROWS, STEPS, Timeline};
+use domain::gate::Decision;
+use domain::happening::{Happening, ModelCalled};
+use domain::ids::TurnId;
+use domain::limits::Reservation;
+use domain::limits::charge::Charge;
+use domain::turn::{Effort, Outcome};
+use ports::Observer;
+use ports::vitals::{Counted, Spend, StepCost};
+
+impl Observer for Timeline {
+    fn observe(&self, happening: &Happening<'_>) {
+        match *happening {
+            Happening::TurnTaken { turn, .. } => self.accepted(turn),
+            Happening::TurnReserved(turn, reservation) => self.reserved(turn, reservation),
+            Happening::TurnStarted(turn) => self.started(turn),
+            Happening::TurnParked(gate) => self.asked(&gate.turn, "gate", &gate.tool),
+            Happening::TurnDecided(gate, decision) => {
+                let refused = (!matches!(decision, Decision::Approved { .. })).then(|| decision.as_str());
+                self.returned(&gate.turn, &gate.tool, refused);
+            }
+            Happening::TurnCharged(turn, charge, tokens) => self.charged(turn, charge, tokens),
+            Happening::TurnAnswered(turn, answer) => self.answered(&turn.id, &answer.effort),
+            Happening::AnswerSeen(turn) => self.seen(turn),
+            Happening::TurnPosted(ref posted) => {
+                let visible = Instant::now().checked_sub(posted.visible_for);
+                let outcome = posted.answer.map_or(&Outcome::Replied, |answer| &answer.outcome);
+                self.posted(&posted.turn.id, outcome, visible.unwrap_or_else(Instant::now));
+            }
+            Happening::TurnDropped { turn, why, .. } => self.closed(&turn.id, why.outcome(), why.as_str()),
+            Happening::TurnUndeliverable { turn, reason, .. } => self.closed(&turn.id, "failed", &reason.to_string()),
+            Happening::TurnGivenUp(turn) => self.closed(turn, "failed", "its end failed the journal"),
+            Happening::ModelAsked(turn, row) => self.asked(turn, "model", row),
+            Happening::ModelCalled(ref call) => self.called(call),
+            Happening::ToolBegan { turn, tool, .. } => self.asked(&turn.id, "tool", tool),
+            Happening::ToolCalled(ref call) if call.end.is_some() => {
+                self.returned(&call.turn.id, &call.call.entry.name, call.error());
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Timeline {
+    /// The limits of its member are asked for this.
+    pub(super) fn reserved(&self, turn: &TurnId, asked: &Reservation) {
+        let Reservation { tokens: expected, limits, exempt, .. } = *asked;
+        let of = (limits.messages, limits.tokens);
+        self.with(turn, |line, _| {
+            line.counted =
+                Some(Counted { expected, tokens: None, messages: 1, of_messages: of.0, of_tokens: of.1, exempt });
+        });
+    }
+
+    /// The use that it counts is known: so many tokens where that is known, or nothing at all.
+    pub(super) fn charged(&self, turn: &TurnId, charge: Charge, tokens: Option<u64>) {
+        self.with(turn, |line, _| {
+            let Some(counted) = &mut line.counted else { return };
+            match charge {
+                Charge::Settle => counted.tokens = Some(tokens.unwrap_or(counted.expected)),
+                Charge::Cancel | Charge::Nothing => (counted.messages, counted.tokens) = (0, Some(0)),
+            }
+        });
+    }
+
+    /// Its lane let it begin.
+    pub(super) fn started(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.started.get_or_insert(now);
+        });
+    }
+
+    /// It asks a model, runs a tool, or waits for a decision: `kind` is `model`, `tool` or `gate`.
+    pub(super) fn asked(&self, turn: &TurnId, kind: &'static str, name: &str) {
+        self.with(turn, |line, now| {
+            if line.steps.len() < STEPS {
+                line.steps.push(Mark { kind, name: name.to_owned(), from: now, to: None, failed: None, cost: None });
+            }
+        });
+    }
+
+    /// The step that it asked for last under this name has come, or failed.
+    pub(super) fn returned(&self, turn: &TurnId, name: &str, failed: Option<&str>) {
+        self.ended(turn, name, (failed, None));
+    }
+
+    fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
+        self.with(turn, |line, now| {
+            let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
+            if let Some(step) = open {
+                step.to = Some(now);
+                step.failed = failed.map(str::to_owned);
+                step.cost = cost;
+            }
+        });
+    }
+
+    /// A call to a model has ended; its tokens are added to what was spent.
+    pub(super) fn called(&self, call: &ModelCalled<'_>) {
+        if let Some(turn) = call.turn {
+            let cost = call.result.ok().map(|completed| StepCost {
+                prompt_tokens: completed.usage.prompt,
+                completion_tokens: completed.usage.completion,
+                dollars: call.cost,
+            });
+            self.ended(turn, call.row, (call.error(), cost));
+        }
+        let mut book = self.book.lock();
+        let known = book.spent.iter().position(|spent| spent.model == call.row);
+        let Some(at) = known.or_else(|| {
+            (book.spent.len() < ROWS).then(|| {
+                book.spent.push(Spend { model: call.row.to_owned(), ..Spend::default() });
+                book.spent.len() - 1
+            })
+        }) else {
+            return;
+        };
+        let spent = &mut book.spent[at];
+        spent.calls += 1;
+        spent.failed += u64::from(call.result.is_err());
+        if let Ok(completed) = call.result {
+            let usage = completed.usage;
+            spent.prompt_tokens += usage.prompt;
+            spent.cached_tokens += usage.cached;
+            spent.completion_tokens += usage.completion;
+        }
+        if let Some(cost) = call.cost {
+            spent.dollars = Some(spent.dollars.unwrap_or(0.0) + cost);
+        }
+    }
+
+    /// Its answer is known, and what it took.
+    pub(super) fn answered(&self, turn: &TurnId, effort: &Effort) {
+        self.with(turn, |line, now| {
+            line.answered.get_or_insert(now);
+            line.effort = Some((effort.times, effort.model.clone()));
+        });
+    }
+
+    /// Its answer is in the channel, its first part since `visible`.
+    pub(super) fn posted(&self, turn: &TurnId, outcome: &Outcome, visible: Instant) {
+        self.with(turn, |line, now| {
+            line.visible = Some(visible);
+            match outcome {
+                Outcome::Replied => line.end(now, "replied", None),
+                Outcome::Hinted => line.end(now, "hinted", None),
+                Outcome::Apologised(why) => line.end(now, "apologised", Some(why.as_str())),
+                Outcome::Refused(limit) => line.end(now, "refused", Some(limit.as_str())),
+            }
+        });
+    }
+
+    /// It ended without an answer: `outcome` is `failed`, `cancelled` or `dropped`.
+    pub(super) fn closed(&self, turn: &TurnId, outcome: &'static str, reason: &str) {
+        self.with(turn, |line, now| line.end(now, outcome, Some(reason)));
+    }
+
+    /// The first words of its answer can be seen, which is still being written.
+    pub(super) fn seen(&self, turn: &TurnId) {
+        self.with(turn, |line, now| {
+            line.visible.get_or_insert(now);
+        });
+    }
+}

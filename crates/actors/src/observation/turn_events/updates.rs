@@ -1,0 +1,66 @@
+//! Renders happenings as events of clients.
+
+use super::TurnEvents;
+use domain::gate::{Decision, Gate};
+use domain::happening::Happening;
+use domain::notice::gate::question_in_words;
+use domain::turn::{Answer, Turn};
+use domain::turn_event::{PREVIEW_MAX, ToolState, TurnUpdate};
+use ports::Observer;
+
+impl Observer for TurnEvents {
+    fn observe(&self, happening: &Happening<'_>) {
+        match *happening {
+            Happening::TurnTaken { turn, .. } | Happening::TurnBegunAnew(turn) => {
+                self.append(turn, || TurnUpdate::Accepted);
+            }
+            Happening::TurnQueued { turn, ahead } => self.append(turn, || TurnUpdate::Queued { ahead }),
+            Happening::TurnAnswered(turn, answer) => self.append(turn, || answered(answer)),
+            Happening::TurnClosed(turn, unanswered) => self.append(turn, || TurnUpdate::Done { unanswered }),
+            Happening::TurnDecided(gate, decision) => self.gate(gate, Some(decision)),
+            Happening::GateShown(gate) => self.gate(gate, None),
+            Happening::ToolBegan { turn, number, tool, arguments } => self.append(turn, || {
+                // Plain data with string keys always serialises.
+                let arguments = serde_json::to_string(arguments).unwrap_or_default();
+                update(tool, number, ToolState::Running, &arguments)
+            }),
+            Happening::ToolProgressed { turn, number, tool, words } => {
+                self.append(turn, || update(tool, number, ToolState::Running, words));
+            }
+            Happening::ToolCalled(ref call) => {
+                let (Some(end), entry) = (call.end, &call.call.entry) else { return };
+                let state = if end.succeeded() { ToolState::Succeeded } else { ToolState::Failed };
+                self.append(call.turn, || {
+                    update(&entry.name, call.number, state, &end.clone().told(entry.effect).text)
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+impl TurnEvents {
+    fn append(&self, turn: &Turn, update: impl FnOnce() -> TurnUpdate) {
+        self.publish(&turn.place, &turn.id, update);
+    }
+
+    fn gate(&self, gate: &Gate, decision: Option<&Decision>) {
+        self.publish(&gate.place, &gate.turn, || TurnUpdate::Gate {
+            id: gate.id.to_string(),
+            question: question_in_words(gate),
+            arguments: gate.arguments.clone(),
+            expires_at: gate.expires_at,
+            decision: decision.map(Decision::told),
+        });
+    }
+}
+
+fn answered(answer: &Answer) -> TurnUpdate {
+    TurnUpdate::answer(answer.outgoing.parts.as_slice().into(), &answer.outcome, &answer.effort)
+}
+
+fn update(name: &str, number: usize, state: ToolState, text: &str) -> TurnUpdate {
+    let text: String = text.chars().take(PREVIEW_MAX).collect();
+    let text = Some(text).filter(|text| !text.is_empty());
+    TurnUpdate::Tool { call: number.to_string(), name: name.to_owned(), state, text }
+}
