@@ -133,6 +133,11 @@ fn kept() -> Vec<(&'static str, &'static str, String)> {
             format!("at most {}, and at most as long as its turn", life(keys::TURN_TTL)),
         ),
         (
+            keys::TERM_PREFIX,
+            "the newest fencing token of a range of turns: which start of the bot owns them",
+            "for ever, one for each door".to_owned(),
+        ),
+        (
             keys::ALLOWANCE_PREFIX,
             "an allowance: a tool call that needs no new approval for a while",
             life(keys::ALLOWANCE_TTL),

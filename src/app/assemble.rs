@@ -37,16 +37,20 @@ use actors::tool_cache::BuiltIn;
 use actors::wiring::{Handles, Parts};
 use domain::ids::Door;
 use domain::lineage::Identity;
+use domain::ownership::Range;
 use domain::tool::catalogue::Catalogue;
 use domain::tool::{Source, schema};
 use mcp::McpServers;
 use mcp::nats::NatsProviders;
 use mcp::oauth::Logins;
 use ports::samples::Counters;
-use ports::{Backups, Clock, Dice, Facts, Faults, Limiter, PromptSections, Store, StoreFault, ToolProviders, TurnLog};
+use ports::{
+    Backups, Clock, Dice, Facts, Faults, Limiter, OwnedStore, PromptSections, Store, StoreFault, ToolProviders, TurnLog,
+};
 use render;
 use settings::Settings;
 use store::resilient::Resilient;
+use store::turns::StoredTurns;
 use store::{Backend, OpenError, embedded, failing, redis};
 use telemetry::Redaction;
 use telemetry::metrics::summed;
@@ -134,12 +138,14 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         return Err(StartError::Configuration(mistakes));
     };
     let reread = reread.unwrap_or_else(|| Watched::new(Arc::new(move || Ok(configured.clone())), [], &settings));
-    let Opened { store, limiter } = open_store(&settings, &clock, faults.store()).await?;
+    let Opened { store, owned, limiter } = open_store(&settings, &clock, faults.store()).await?;
     let sessions = Arc::new(Sessions::new(Arc::clone(&clock), Arc::clone(&store), kept_for(&live)));
     let others = if alone { None } else { doors::chat_service(&settings, &clock) };
     let (doors, home) = opened(records(platform, &sessions, others))?;
     let vitals = Arc::new(vitals(&store, &clock, &live, (Arc::clone(&metrics), logged, mask)));
     let (handles, sections) = (Handles::new(&doors), sections(&live, &store, &clock));
+    // One process owns every turn of its doors.
+    let turns = Arc::new(StoredTurns::new(owned, doors.names(|_| true).into_iter().map(Range::Door).collect()));
     let (facts, audit) = of_members(&store, &clock, &live);
     let in_force = Arc::new(InForce { live: live.clone(), clock: Arc::clone(&clock) });
     let built_in = built_in(own, &settings, &facts, &sections);
@@ -173,6 +179,7 @@ pub async fn assemble(launch: Launch) -> Result<Assembled, StartError> {
         faults,
         store,
         limiter,
+        turns,
         doors,
         home,
         renderer: render::renderer(),
@@ -367,6 +374,8 @@ fn counters(page: &str) -> Counters {
 pub(crate) struct Opened {
     /// Keeps text by key.
     pub store: Arc<dyn Store>,
+    /// Keeps owners of turns apart.
+    pub owned: Arc<dyn OwnedStore>,
     /// Keeps what counts in limits.
     pub limiter: Arc<dyn Limiter>,
 }
@@ -374,7 +383,7 @@ pub(crate) struct Opened {
 impl<B: Backend> From<Resilient<B>> for Opened {
     fn from(store: Resilient<B>) -> Self {
         let store = Arc::new(store);
-        Self { limiter: Arc::clone(&store) as _, store }
+        Self { limiter: Arc::clone(&store) as _, owned: Arc::clone(&store) as _, store }
     }
 }
 

@@ -17,6 +17,8 @@ mod logins;
 
 mod migration;
 
+mod owners;
+
 mod patience;
 
 mod rows;

@@ -20,6 +20,8 @@
 //! - *Exactly-once effect.* Deliveries are at least once, posts are not doubled: the outbox derives the platform's nonce from the
 //!   id, and looks into the channel first whenever something of the turn may be visible there (`check`).
 //! - *At most once* for what nobody asked for (interjections): it is neither taken up again nor offered a second time.
+//! - *One owner.* Every record is written under the fencing token of this process. Once another process owns a turn, the store refuses the
+//!   writes of this one, which drops the turn and posts nothing for it (`fencing.rs`).
 //! - *Atomic end.* The record "closed", the counters of the ledger and the index of the answer are one write of the store.
 //!
 //! Writes are visible at once and durable later. The store commits what came meanwhile together (*group commit*), and nothing in
@@ -28,6 +30,7 @@
 mod earlier;
 mod ending;
 mod entry;
+mod fencing;
 mod memory;
 mod offering;
 mod parking;
@@ -37,12 +40,14 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::entry::{Entry, HandOver, Stage, record};
+use self::entry::{Entry, HandOver, Stage, open_turn};
 use self::parking::ParkedNow;
 use crate::messages::approvals::ApprovalsMsg;
+use crate::messages::clearance;
 use crate::messages::conversations::ConversationsMsg;
 use crate::messages::journal::{Accepted, JournalMsg, Left, Recovered};
 use crate::messages::rate_limiter::RateLimiterMsg;
+use crate::messages::receipt::Receipt;
 use crate::observation::timeline::Timeline;
 use crate::observation::turn_events::TurnEvents;
 use crate::outbox::Outboxes;
@@ -56,7 +61,8 @@ use crate::services::running::Live;
 use domain::ending::Dropped;
 use domain::ids::TurnId;
 use domain::shed::Shed;
-use ports::{Clock, Store, StoreStatus, Subject};
+use domain::turn::OpenTurn;
+use ports::{Adopted, Clock, Kept, Pace, Store, StoreStatus, Subject, Turns};
 
 /// The most messages that wait until the records are read. What is dropped beyond that comes back or is found out: receipts
 /// return their events, answers are asked for again, and posts are seen in their channel.
@@ -69,18 +75,22 @@ const SWEEP_EVERY: Duration = Duration::from_secs(1);
 /// What its timer and its task tell it.
 pub enum JournalEvent {
     /// The records of an earlier life were read.
-    Loaded(Vec<(String, String)>),
+    Loaded(Vec<Adopted>),
     /// They could not be read. Without them open turns would be forgotten and answered ones answered again.
     Unreadable(String),
     /// A turn that waits for a decision was written down.
     Parked(ParkedNow),
+    /// Another process took over some of its turns.
+    Fenced,
     /// Time to look at deadlines.
     Sweep,
 }
 
 /// The behaviour and its arguments.
 pub struct Journal {
-    /// Where records are kept.
+    /// Keeps the records.
+    pub turns: Arc<dyn Turns>,
+    /// Says whether the backend of the records answers.
     pub store: Arc<dyn Store>,
     /// Wall-clock time.
     pub clock: Arc<dyn Clock>,
@@ -177,6 +187,7 @@ impl Actor for Journal {
 
     fn start(&self, ctx: &mut ActorContext<Journal>) -> Result<JournalState, Crash> {
         self.read_records(ctx);
+        self.watch_ranges(ctx);
         ctx.after(SWEEP_EVERY, JournalEvent::Sweep);
         Ok(JournalState {
             open: HashMap::new(),
@@ -227,6 +238,7 @@ impl Actor for Journal {
             }
             JournalEvent::Unreadable(reason) => return Err(format!("the records cannot be read: {reason}").into()),
             JournalEvent::Parked(parked) => self.parked(ctx, state, parked),
+            JournalEvent::Fenced => self.fenced(state),
             JournalEvent::Sweep => {
                 self.sweep(state);
                 self.close_overdue(ctx, state);
@@ -279,8 +291,9 @@ impl Journal {
             JournalMsg::Forget(person, cut, reply) => {
                 let forgotten = memory::forget(state, &person, cut);
                 let many = forgotten.len();
-                let writes = forgotten.iter().filter_map(|id| state.open.get(id)).map(record).collect();
-                drop(self.store.write(writes));
+                for entry in forgotten.iter().filter_map(|id| state.open.get(id)) {
+                    drop(self.turns.update(&open_turn(entry), Pace::Gathered));
+                }
                 self.drop_waiting(state, &person, &forgotten);
                 let _ = reply.send(many);
             }
@@ -319,10 +332,10 @@ impl Journal {
         let open = |entry: &&mut Entry| matches!(entry.stage, Stage::Open { .. });
         let Some(entry) = state.open.get_mut(id).filter(open) else { return };
         entry.acted = true;
-        let durable = self.store.commit(vec![record(entry)]);
+        let kept = self.turns.update(&open_turn(entry), Pace::Now);
         ctx.background(async move {
             // Whoever asked may have stopped waiting.
-            let _ = reply.send(durable.await);
+            let _ = reply.send(kept.await.is_durable());
         });
     }
 
@@ -333,20 +346,34 @@ impl Journal {
             receipt.settle();
             return;
         }
+        if self.is_fenced(&turn) {
+            fencing::note(&turn);
+            return ctx.background(hold(receipt));
+        }
         let trigger = turn.trigger.as_str();
         tracing::info!(event = "turn.accepted", turn = %turn.id, door = %turn.id.door, trigger, "turn accepted");
         self.taken(&turn, answer.as_ref());
         let id = turn.id.clone();
-        let entry = Entry::new(turn, answer, permit);
-        let written = vec![record(&entry)];
-        let durable = if receipt.is_awaited() { self.store.commit(written) } else { self.store.write(written) };
+        let pace = if receipt.is_awaited() { Pace::Now } else { Pace::Gathered };
+        let kept = clearance::shared(self.turns.accept(&OpenTurn::new(turn.clone(), answer.clone()), pace));
+        let mut entry = Entry::new(turn, answer, permit);
+        entry.clearance = self.clearance(&entry.turn, kept.clone());
         ctx.background(async move {
-            durable.await;
-            receipt.settle();
+            match kept.await {
+                Kept::Durable | Kept::InMemory => receipt.settle(),
+                Kept::Fenced => hold(receipt).await,
+            }
         });
         state.open.insert(id.clone(), entry);
         self.offer(state, &id);
     }
+}
+
+/// Keeps the event of a turn that another process owns from being settled or given back: the stored position of its connection stays
+/// before it, so the new owner reads it back if it has not received it. Bounded by the events that its source keeps unsettled.
+async fn hold(receipt: Receipt) {
+    let _held = receipt;
+    std::future::pending::<()>().await;
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! so actors can write to each other without importing each other. What an actor tells itself stands beside it.
 
 pub mod approvals;
+pub mod clearance;
 pub mod commands;
 pub mod config_watcher;
 pub mod conversation;

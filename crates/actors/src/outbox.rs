@@ -56,6 +56,7 @@ use self::pace::SharedPace;
 pub use self::pacer::Pacer;
 use self::queue::PlaceQueue;
 use self::typing::Thinking;
+use crate::messages::clearance::Clearance;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::observation::board::{Board, PartKind};
@@ -152,6 +153,8 @@ pub struct OutboxState {
     answered: Answered,
     /// Turns that were closed without an answer: what comes of them late is removed.
     withdrawn: Answered,
+    /// Turns that another process owns: what comes of them late is left as it is.
+    released: Answered,
     /// What was posted that replies to nothing.
     alone: Alone,
     /// Places whose answers are refused, as far as readiness names them.
@@ -183,7 +186,18 @@ impl Actor for Outbox {
         state: &mut OutboxState,
     ) -> Result<(), Crash> {
         match message {
-            OutboxMsg::Deliver { turn, outgoing, since, check, others, nonce_until, drafted, refused, rescue } => {
+            OutboxMsg::Deliver {
+                turn,
+                outgoing,
+                since,
+                check,
+                others,
+                nonce_until,
+                drafted,
+                refused,
+                rescue,
+                clearance,
+            } => {
                 state.quiet(&outgoing.place, &turn);
                 let place = outgoing.place.clone();
                 let drawn = drafted.then(Drawn::forgotten);
@@ -200,6 +214,7 @@ impl Actor for Outbox {
                         since: Some(since),
                         tries: refused.map(Tries::before).unwrap_or_default(),
                         rescue,
+                        clearance,
                         ..Job::new(Task::Turn(turn), outgoing)
                     },
                 );
@@ -213,7 +228,9 @@ impl Actor for Outbox {
             OutboxMsg::Typing { place, turn, until } => self.thinks(ctx, state, place, turn, until),
             // Nothing may be drawn over an answer.
             OutboxMsg::Draft(draft)
-                if state.answered.contains(&draft.turn) || state.withdrawn.contains(&draft.turn) => {}
+                if [&state.answered, &state.withdrawn, &state.released]
+                    .iter()
+                    .any(|ended| ended.contains(&draft.turn)) => {}
             OutboxMsg::Draft(draft) => {
                 let place = draft.place.clone();
                 state.drafts.note(draft);
@@ -228,6 +245,7 @@ impl Actor for Outbox {
                 state.drafts.remove(&place, &turn);
             }
             OutboxMsg::Withdraw { place, turn, perhaps } => self.withdrawn(ctx, state, &place, &turn, perhaps),
+            OutboxMsg::Release { place, turn } => Self::release(state, &place, &turn),
             OutboxMsg::Read(request, reply) => self.read(ctx, request, reply),
             OutboxMsg::Interact(request, reply) => self.interact(ctx, request, reply),
             OutboxMsg::AccessChanged(place) => self.access_changed(ctx, state, place.as_ref()),
@@ -247,6 +265,7 @@ impl Actor for Outbox {
             | OutboxMsg::Quiet(..)
             | OutboxMsg::Forget(..)
             | OutboxMsg::Withdraw { .. }
+            | OutboxMsg::Release { .. }
             | OutboxMsg::Interact(..)
             | OutboxMsg::AccessChanged(_) => None,
         }
@@ -363,8 +382,8 @@ impl Outbox {
     fn courier(&self, pace: SharedPace) -> Courier {
         let (poster, pacer, dice) = (Arc::clone(&self.poster), Arc::clone(&self.pacer), Arc::clone(&self.dice));
         let (renderer, live) = (Arc::clone(&self.renderer), self.live.clone());
-        let (task, tries, patience) = (None, Tries::default(), None);
-        Courier { poster, pacer, dice, renderer, pace, live, task, tries, patience }
+        let (task, tries, patience, clearance) = (None, Tries::default(), None, Clearance::default());
+        Courier { poster, pacer, dice, renderer, pace, live, task, tries, patience, clearance }
     }
 
     fn interact(

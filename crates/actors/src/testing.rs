@@ -22,16 +22,23 @@ use domain::ids::{MessageId, Place, TurnId};
 use domain::incoming::{Author, AuthorKind, Posted, WantedModels};
 use domain::limits::Limits;
 use domain::limits::rules::Rules;
+use domain::ownership::Range;
 use domain::prompt::Prompts;
 use domain::reply::Schema;
 use domain::restart::{Backoff, Intensity, Restart};
 use domain::turn::{Answer, Effort, GatePolicy, Outcome, Policy, Trigger, Turn};
 use domain::{restriction, triage};
-use ports::Models;
 pub use ports::testing::{BEGINNING, DOOR, LONG, person, settle, us};
-use ports::testing::{FixedDice, ScriptedFaults, ScriptedModels};
+use ports::testing::{FixedDice, MemoryStore, ScriptedFaults, ScriptedModels};
+use ports::{Models, Turns};
 use settings::Settings;
 use settings::sources::Sources;
+use store::turns::StoredTurns;
+
+/// The records of a process that owns all turns of [`DOOR`].
+pub fn turns(store: &Arc<MemoryStore>) -> Arc<dyn Turns> {
+    Arc::new(StoredTurns::new(Arc::clone(store) as _, vec![Range::Door(DOOR)]))
+}
 
 // === A small tree ===
 

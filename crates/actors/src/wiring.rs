@@ -47,7 +47,7 @@ use crate::tree::{ActorKind, Name, ROOT, Row, TREE};
 use crate::turn::{ATTACHMENT_KIB_MAX, TurnParts};
 use domain::ids::Door;
 use domain::tool::server::Tooling;
-use ports::{Clock, Dice, Faults, Limiter, Listener, Renderer, Store, ToolProviders, ToolServers, Vitals};
+use ports::{Clock, Dice, Faults, Limiter, Listener, Renderer, Store, ToolProviders, ToolServers, Turns, Vitals};
 
 /// Everything that the tree is built from.
 pub struct Parts {
@@ -65,6 +65,8 @@ pub struct Parts {
     pub store: Arc<dyn Store>,
     /// Counts what members, places and programs use.
     pub limiter: Arc<dyn Limiter>,
+    /// The journal's records in it.
+    pub turns: Arc<dyn Turns>,
     /// All doors.
     pub doors: Doors,
     /// The door whose ids stand in the settings: where reports go, and where we are shown with a status.
@@ -367,6 +369,7 @@ impl Wiring {
 
     fn journal(&self) -> Journal {
         Journal {
+            turns: Arc::clone(&self.parts.turns),
             store: Arc::clone(&self.parts.store),
             clock: Arc::clone(&self.parts.clock),
             live: self.parts.live.clone(),

@@ -275,6 +275,8 @@ pub enum Dropped {
     NotRepeated,
     /// There was too much to do to take it, and its person was told so lately.
     NotTaken,
+    /// Another process owns it now, and answers it.
+    Fenced,
 }
 
 impl Dropped {
@@ -283,7 +285,7 @@ impl Dropped {
     pub const fn outcome(self) -> &'static str {
         match self {
             Self::TriggerDeleted => "cancelled",
-            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated | Self::NotTaken => "dropped",
+            Self::OverLimit(_) | Self::Silent(_) | Self::NotRepeated | Self::NotTaken | Self::Fenced => "dropped",
         }
     }
 
@@ -296,6 +298,7 @@ impl Dropped {
             Self::Silent(why) => why.as_str(),
             Self::NotRepeated => "not said a second time",
             Self::NotTaken => "too much to do",
+            Self::Fenced => "another process owns it",
         }
     }
 }

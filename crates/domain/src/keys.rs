@@ -18,6 +18,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use crate::ids::{Door, MessageId, Person, Place, Timestamp, TurnId};
+use crate::ownership::Range;
 use crate::server_name::ServerName;
 
 /// How all histories begin.
@@ -34,6 +35,9 @@ pub const TURN_PREFIX: &str = "staffai:turn:";
 
 /// How all dialogues of turns that wait for a decision begin.
 pub const PARKED_PREFIX: &str = "staffai:parked:";
+
+/// The prefix of the newest fencing token of each range.
+pub const TERM_PREFIX: &str = "staffai:term:";
 
 /// How all standing allowances begin.
 pub const ALLOWANCE_PREFIX: &str = "staffai:allowance:";
@@ -194,6 +198,12 @@ pub fn parked(turn: &TurnId) -> String {
     format!("{PARKED_PREFIX}{turn}")
 }
 
+/// The newest fencing token of a range of turns. It has no end; there is one for each range that ever had an owner.
+#[must_use]
+pub fn term(range: &Range) -> String {
+    format!("{TERM_PREFIX}{range}")
+}
+
 /// A standing allowance, by its id. It lives for [`ALLOWANCE_TTL`].
 #[must_use]
 pub fn allowance(id: &str) -> String {
@@ -266,6 +276,12 @@ pub fn quarantine(key: &str) -> String {
 #[must_use]
 pub fn applied(writer: &str) -> String {
     format!("{APPLIED_PREFIX}{writer}")
+}
+
+/// The same for increments that are counted under a term of this range.
+#[must_use]
+pub fn applied_under(writer: &str, range: &Range) -> String {
+    format!("{APPLIED_PREFIX}{writer}/{range}")
 }
 
 /// The same for a single counter, on the server of a cluster that has that counter; none for a key that names its server

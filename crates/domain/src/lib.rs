@@ -50,6 +50,10 @@ pub mod api_key;
 
 pub mod turn;
 
+pub mod ownership;
+
+pub mod custody;
+
 pub mod turn_event;
 
 pub mod history;

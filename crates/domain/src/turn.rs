@@ -137,27 +137,43 @@ pub struct Answer {
 #[expect(clippy::large_enum_variant, reason = "it lives only while a record is written or read")]
 pub enum Custody {
     /// Accepted and not answered yet.
-    Open {
-        /// The turn.
-        turn: Arc<Turn>,
-        /// The answer, once it is known and while it is being posted.
-        answer: Option<Answer>,
-        /// A tool that changes something may have run for it: it must not be begun anew.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        acted: bool,
-        /// A call of it waits for the decision of a person, or goes on with one.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        parked: Option<Box<Parked>>,
-        /// What the platform refused of the answer so far.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        refused: Option<Refusals>,
-    },
+    Open(OpenTurn),
     /// Answered, cancelled, or given up; kept for a while so that the same message never triggers twice.
-    Closed {
-        /// Our messages that answer it.
-        posted: Vec<MessageId>,
-        /// They reply to nothing.
-        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-        alone: bool,
-    },
+    Closed(ClosedTurn),
+}
+
+/// A turn that is not closed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenTurn {
+    /// The turn.
+    pub turn: Arc<Turn>,
+    /// The answer, once it is known and while it is being posted.
+    pub answer: Option<Answer>,
+    /// A tool that changes something may have run for it: it must not be begun anew.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub acted: bool,
+    /// A call of it waits for the decision of a person, or goes on with one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parked: Option<Box<Parked>>,
+    /// What the platform refused of the answer so far.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refusals>,
+}
+
+impl OpenTurn {
+    /// A turn that was accepted, perhaps with its answer.
+    #[must_use]
+    pub const fn new(turn: Arc<Turn>, answer: Option<Answer>) -> Self {
+        Self { turn, answer, acted: false, parked: None, refused: None }
+    }
+}
+
+/// A turn that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ClosedTurn {
+    /// Our messages that answer it.
+    pub posted: Vec<MessageId>,
+    /// They reply to nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }

@@ -15,6 +15,7 @@ pub mod testing;
 pub mod tools;
 pub mod turn_detail;
 mod turn_events;
+mod turns;
 pub mod vitals;
 mod writes;
 
@@ -37,8 +38,9 @@ pub use self::requests::{Bucket, GuildField, HistoryRange, PostError, PostReply,
 use self::tools::{ConnectError, Listing, Progress, ServerEntry, ServerInfo};
 pub use self::turn_detail::TurnLog;
 pub use self::turn_events::{Batch, Reading, TurnEventLog, TurnEventReader};
+pub use self::turns::{Adopted, Kept, OwnedStore, Pace, Turns};
 pub use self::vitals::Vitals;
-pub use self::writes::{Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
+pub use self::writes::{Backups, Keeping, Replaced, StoreStatus, StoredRow, Write, replace};
 use domain::audit::Wanted;
 use domain::completion::{Completion, Request};
 use domain::daily::DayUse;
@@ -157,12 +159,6 @@ pub trait Limiter: Send + Sync {
     /// the other are done in that order. A failing backend changes nothing about the law: the limiter decides by what it knows.
     /// The answer is there at once where no server has to be asked, and else within the limiter's own deadline.
     fn step(&self, request: limits::Request) -> BoxFuture<'static, limits::Decision>;
-}
-
-/// Makes copies of everything that is kept.
-pub trait Backups: Send + Sync {
-    /// Begins one. Its text arrives in chunks; one that ends without its last line is not whole.
-    fn begin(&self) -> mpsc::Receiver<Vec<u8>>;
 }
 
 // === Model ===

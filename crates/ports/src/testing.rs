@@ -22,10 +22,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::vitals::{Configuration, Readiness, Status, TreeNode, Turns};
 use crate::{
-    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Limiter,
-    Listener, ModelError, ModelErrorKind, Models, PostError, PostReply, PostRequest, PostResult, Poster,
-    PresenceUpdates, Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus, StoredRow, StreamEvent,
-    Vitals, Write,
+    Advice, Clock, Delta, DeltaSink, Dice, EventStream, Fault, Faults, HistoryRange, IdentifyPermit, Input, Kept,
+    Limiter, Listener, ModelError, ModelErrorKind, Models, OwnedStore, Pace, PostError, PostReply, PostRequest,
+    PostResult, Poster, PresenceUpdates, Replaced, Session, Shard, ShardedSource, SourceError, Store, StoreStatus,
+    StoredRow, StreamEvent, Vitals, Write,
 };
 use domain::completion::{Completion, Finish, Request, Usage};
 use domain::counter::Counter;
@@ -35,6 +35,7 @@ use domain::limits;
 use domain::limits::member_windows::MemberWindows;
 use domain::model::Row;
 use domain::outgoing::{Capabilities, Piece};
+use domain::ownership::{FencingToken, Range};
 
 /// The platform that tests play.
 pub const DOOR: Door = Door::new("discord");
@@ -152,6 +153,10 @@ pub struct MemoryStore {
     /// Answers about limits wait while this is not set.
     answering: watch::Sender<bool>,
     clock: ManualClock,
+    /// The ranges that another process took over.
+    fenced: watch::Sender<Vec<Range>>,
+    /// Another process may write to it.
+    pub shared: AtomicBool,
 }
 
 impl MemoryStore {
@@ -166,7 +171,14 @@ impl MemoryStore {
             book: Mutex::default(),
             answering: watch::channel(true).0,
             clock: ManualClock::new(),
+            fenced: watch::Sender::default(),
+            shared: AtomicBool::new(false),
         }
+    }
+
+    /// Another process takes a range over.
+    pub fn fence(&self, range: Range) {
+        self.fenced.send_modify(|fenced| fenced.push(range));
     }
 
     /// Answers about limits come, or wait.
@@ -273,6 +285,42 @@ impl Limiter for MemoryStore {
             answer
         }
         .boxed()
+    }
+}
+
+impl OwnedStore for MemoryStore {
+    fn own(&self, _ranges: Vec<Range>) {}
+
+    fn owned(&self) -> BoxFuture<'_, ()> {
+        async {}.boxed()
+    }
+
+    fn token(&self, _range: &Range) -> FencingToken {
+        FencingToken(1)
+    }
+
+    fn write_under(&self, range: &Range, writes: Vec<Write>, _pace: Pace) -> BoxFuture<'static, Kept> {
+        if self.fenced.borrow().contains(range) {
+            return async { Kept::Fenced }.boxed();
+        }
+        let (durable, fenced, range) = (self.write(writes), self.fenced.subscribe(), range.clone());
+        async move {
+            let durable = durable.await;
+            match fenced.borrow().contains(&range) {
+                true => Kept::Fenced,
+                false if durable => Kept::Durable,
+                false => Kept::InMemory,
+            }
+        }
+        .boxed()
+    }
+
+    fn fenced(&self) -> watch::Receiver<Vec<Range>> {
+        self.fenced.subscribe()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.shared.load(Ordering::SeqCst)
     }
 }
 

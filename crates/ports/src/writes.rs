@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tokio::sync::mpsc;
+
 use super::Store;
 use domain::counter::Counter;
 use domain::ledger::Increment;
@@ -104,4 +106,10 @@ pub enum StoreStatus {
     Ready,
     /// The backend fails, for this reason; memory serves.
     Degraded(String),
+}
+
+/// Makes copies of everything that is kept.
+pub trait Backups: Send + Sync {
+    /// Begins one. Its text arrives in chunks; one that ends without its last line is not whole.
+    fn begin(&self) -> mpsc::Receiver<Vec<u8>>;
 }

@@ -22,9 +22,11 @@ use parking_lot::{Mutex, RwLock};
 use redb::{Database, ReadableDatabase, TableDefinition};
 use tokio::sync::{Semaphore, mpsc};
 
-use crate::{Backend, BackendError, Batch, Steps, Ticket, counted};
+use crate::{Backend, BackendError, Batch, OwnedWrites, Steps, Ticket, counted};
 use absent::Absent;
 use domain::ids::Timestamp;
+use domain::keys;
+use domain::ownership::{FencingToken, Range, Term};
 use memtable::{Memtable, Row};
 use ports::{Clock, StoredRow, Write};
 use reads::Reads;
@@ -241,13 +243,13 @@ impl Backend for Embedded {
         Ok(rows.into_iter().filter_map(|(key, text)| Some((key, text?))).take(limit).collect())
     }
 
-    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
         let inner = Arc::clone(&self.inner);
-        let waits = self.call(move |database, now| inner.apply(database, now, batch)).await?;
+        let (waits, refused) = self.call(move |database, now| inner.apply(database, now, batch)).await?;
         if waits {
             self.checkpoint_later();
         }
-        Ok(())
+        Ok(refused)
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
@@ -288,9 +290,10 @@ impl Drop for Embedded {
 }
 
 impl Inner {
-    /// Makes a batch durable. Returns true if it is in the log but not yet in the tables.
-    fn apply(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<bool, redb::Error> {
+    /// Makes a batch durable. Returns true if it is in the log but not yet in the tables, and the ranges whose writes were refused.
+    fn apply(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<(bool, Vec<Range>), redb::Error> {
         let mut wal = self.wal.lock();
+        let (batch, refused) = self.of_owners(database, batch)?;
         let (ticket, rows) = self.resolve(database, now, batch)?;
         let record = wal.append(ticket, rows)?;
         let full = {
@@ -301,7 +304,29 @@ impl Inner {
         if full {
             self.checkpoint(database, &mut wal)?;
         }
-        Ok(!full)
+        Ok((!full, refused))
+    }
+
+    /// Compares the tokens of owners. Gives the batch with the writes of those that own their ranges, and the other ranges.
+    fn of_owners(&self, database: &Database, batch: Batch) -> Result<(Batch, Vec<Range>), redb::Error> {
+        let Batch { mut writes, owned, ticket } = batch;
+        let (memtable, mut known, mut refused) = (self.memtable.read(), Known::new(database), Vec::new());
+        for OwnedWrites { term: Term { range, token }, writes: more } in owned {
+            let key = keys::term(&range);
+            let newest = match memtable.get(&key) {
+                Some(row) => FencingToken::stored(row.text.as_deref()),
+                None => known.row(&key, |row| FencingToken::stored(row.map(|(_, text)| text)))?,
+            };
+            if newest > token {
+                refused.push(range);
+                continue;
+            }
+            if newest < token {
+                writes.push(Write::Put { key, value: token.to_string(), ttl: None });
+            }
+            writes.extend(more);
+        }
+        Ok((Batch { writes, owned: Vec::new(), ticket }, refused))
     }
 
     /// Returns the resulting rows of a batch, and its ticket if its increments are counted in them.

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use tokio::sync::mpsc;
 
 use super::{Backend, BackendError, Batch, OpenError, Steps};
+use domain::ownership::Range;
 use ports::{Keeping, StoreFault, StoredRow};
 
 /// Opens a backend.
@@ -43,7 +44,7 @@ impl<B: Backend> Backend for Failing<B> {
         self.works()?.scan(prefix, limit, steps).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
         self.works()?.apply(batch).await
     }
 

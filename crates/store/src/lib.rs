@@ -12,9 +12,11 @@ use tokio::sync::mpsc;
 
 use domain::counter::Counter;
 use domain::ids::Timestamp;
+use domain::keys;
 use domain::limits::member_windows::Changes;
 use domain::limits::window_log::WindowLog;
 use domain::limits::{Decision, Request};
+use domain::ownership::{FencingToken, Range, Term};
 use ports::{Keeping, StoredRow, Write};
 
 pub mod resilient;
@@ -24,6 +26,8 @@ pub mod embedded;
 pub mod redis;
 
 pub mod failing;
+
+pub mod turns;
 
 #[cfg(test)]
 mod suite;
@@ -50,11 +54,25 @@ pub trait Backend: Send + Sync + 'static {
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
     /// Applies the writes atomically and in order. They are durable when this returns. After an error either all or
-    /// none are applied, and applying them again must be harmless.
+    /// none are applied, and applying them again must be harmless. Writes under a term are applied if the newest token of
+    /// its range is not above the term's token, which becomes the newest. Returns the ranges whose writes were refused;
+    /// refused writes have no effect.
     ///
     /// # Errors
     /// See [`BackendError`].
-    async fn apply(&self, batch: Batch) -> Result<(), BackendError>;
+    async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError>;
+
+    /// Takes the next token of a range, durably. Tokens that are never used may be left out when the request had to be repeated.
+    ///
+    /// # Errors
+    /// See [`BackendError`].
+    async fn take_token(&self, range: &Range) -> Result<FencingToken, BackendError> {
+        // One process alone has this backend: nothing comes between.
+        let key = keys::term(range);
+        let token = FencingToken::stored(self.get(&key).await?.as_deref()).next();
+        self.apply(vec![Write::Put { key, value: token.to_string(), ttl: None }].into()).await?;
+        Ok(token)
+    }
 
     /// Sets a key, without expiry, if it holds `seen`. Returns false if it holds something else, which may be `value`
     /// if the request was repeated. Durable when this returns. Only called if [`Self::SHARED`].
@@ -159,8 +177,19 @@ pub struct LimitDecision {
 pub struct Batch {
     /// The writes, in order.
     pub writes: Vec<Write>,
-    /// The ticket of the increments; without one they are counted each time the batch is applied.
+    /// Further writes, each group under its term.
+    pub owned: Vec<OwnedWrites>,
+    /// The ticket of all increments; without one they are counted each time the batch is applied.
     pub ticket: Option<Ticket>,
+}
+
+/// Writes that are applied if their writer still owns a range.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OwnedWrites {
+    /// The range, and the token of its writer.
+    pub term: Term,
+    /// The writes, in order.
+    pub writes: Vec<Write>,
 }
 
 impl Batch {
@@ -171,13 +200,23 @@ impl Batch {
             Write::Put { key, value, .. } => key.len() + value.len(),
             Write::Delete { key } | Write::Add { key, .. } => key.len(),
         };
-        self.writes.iter().map(of).sum()
+        self.all().map(of).sum()
     }
 
     /// True if it contains increments.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.writes.iter().any(|write| matches!(write, Write::Add { .. }))
+        self.all().any(|write| matches!(write, Write::Add { .. }))
+    }
+
+    /// True if it has no writes.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all().next().is_none()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Write> {
+        self.writes.iter().chain(self.owned.iter().flat_map(|owned| &owned.writes))
     }
 }
 
@@ -193,7 +232,7 @@ pub struct Ticket {
 
 impl From<Vec<Write>> for Batch {
     fn from(writes: Vec<Write>) -> Self {
-        Self { writes, ticket: None }
+        Self { writes, ..Self::default() }
     }
 }
 

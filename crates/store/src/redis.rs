@@ -21,6 +21,7 @@ use crate::resilient::Limits;
 use crate::{Backend, BackendError, Batch, LimitOutcome, Steps};
 use domain::limits::Request;
 use domain::limits::member_windows::Changes;
+use domain::ownership::{FencingToken, Range};
 use ports::{Keeping, StoredRow, Write};
 
 mod address;
@@ -36,6 +37,8 @@ mod limits;
 mod line;
 
 pub mod opener;
+
+mod owning;
 
 mod pool;
 
@@ -204,22 +207,23 @@ impl Backend for Redis {
         self.done("SCAN", link, rows)
     }
 
-    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
-        if batch.writes.is_empty() {
-            return Ok(());
+    async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
+        if batch.is_empty() {
+            return Ok(Vec::new());
         }
         let batch = &batch;
-        let applied = |mut link: Link| async move {
-            let counting = counting::commands(batch, link.is_spread());
-            link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await
-        };
         if batch.bytes() <= LONG_BATCH {
+            let applied = |mut link: Link| async move { owning::apply(&mut link, batch).await };
             return self.send("a transaction of writes", applied).await;
         }
         let mut link = self.own("a transaction of writes").await?;
-        let counting = counting::commands(batch, link.is_spread());
-        let applied = link.apply(counting.into_iter().chain(batch.writes.iter().filter_map(command))).await;
+        let applied = owning::apply(&mut link, batch).await;
         self.done("a transaction of writes", link, applied)
+    }
+
+    async fn take_token(&self, range: &Range) -> Result<FencingToken, BackendError> {
+        let asked = |mut link: Link| async move { owning::take_token(&mut link, range).await };
+        self.send("EVAL of a fencing token", asked).await
     }
 
     async fn replace(&self, key: &str, seen: Option<&str>, value: &str) -> Result<bool, BackendError> {

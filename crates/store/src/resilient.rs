@@ -33,6 +33,8 @@ mod counts;
 
 mod overlay;
 
+mod owning;
+
 mod reading;
 
 mod recent;
@@ -40,6 +42,8 @@ mod recent;
 mod decision;
 
 mod shared;
+
+mod terms;
 
 mod writer;
 
@@ -331,7 +335,7 @@ impl<B: Backend> Store for Resilient<B> {
             return Box::pin(ready(true));
         }
         counter!("staffai_store_writes_total").increment(writes.len() as u64);
-        let Some(number) = self.shared.take(writes) else { return Box::pin(ready(false)) };
+        let Some(number) = self.shared.take(writes, None) else { return Box::pin(ready(false)) };
         let mut progress = self.shared.progress.subscribe();
         Box::pin(async move {
             match progress.wait_for(|progress| progress.of(number).is_some()).await {
@@ -349,7 +353,7 @@ impl<B: Backend> Store for Resilient<B> {
 
     fn send(&self, writes: Vec<Write>) -> BoxFuture<'static, ()> {
         counter!("staffai_store_writes_total").increment(writes.len() as u64);
-        let number = if writes.is_empty() { None } else { self.shared.take(writes) };
+        let number = if writes.is_empty() { None } else { self.shared.take(writes, None) };
         let Some(number) = number.filter(|_| B::SHARED) else { return Box::pin(ready(())) };
         let mut progress = self.shared.progress.subscribe();
         Box::pin(async move {

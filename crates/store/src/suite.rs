@@ -7,8 +7,13 @@ use futures_util::future::BoxFuture;
 
 use domain::counter::Counter;
 use domain::ids::{Door, Timestamp, TurnId};
+use domain::keys;
 use domain::limits::{Decision, Limits, Member, Request, Reservation, Step};
-use ports::{Clock, Limiter, Replaced, Store, StoreStatus, Write, replace};
+use domain::ownership::{FencingToken, Range, Term};
+use ports::{Clock, Kept, Limiter, OwnedStore, Pace, Replaced, StoreStatus, Write, replace};
+use proptest::prelude::*;
+
+use crate::{Backend, Batch, OwnedWrites};
 
 /// The timeout of closing a store in tests.
 pub const CLOSING: Duration = Duration::from_secs(20);
@@ -44,10 +49,10 @@ pub struct Bench {
     pub open: Box<dyn Fn() -> BoxFuture<'static, Box<dyn Opened>>>,
 }
 
-/// An open store, with both ports that it implements.
-pub trait Opened: Store + Limiter {}
+/// An open store, with the ports that it implements.
+pub trait Opened: OwnedStore + Limiter {}
 
-impl<T: Store + Limiter> Opened for T {}
+impl<T: OwnedStore + Limiter> Opened for T {}
 
 pub fn put(key: &str, value: &str) -> Write {
     Write::Put { key: key.into(), value: value.into(), ttl: None }
@@ -247,6 +252,118 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
     ];
     assert_eq!(store.scan("n:", 10).await, expected);
     store.close(CLOSING).await;
+}
+
+/// Each process that begins to own a range has a higher token than the one before, and writes as it always did.
+pub async fn tokens_rise_with_each_owner(bench: Bench) {
+    let (mine, other) = (Range::Door(Door::new("d")), Range::Door(Door::new("e")));
+    for token in 1..=3 {
+        let store = (bench.open)().await;
+        assert_eq!(store.token(&mine), FencingToken::NONE);
+        store.own(vec![mine.clone(), other.clone()]);
+        // What is written before the token is taken waits for it.
+        let early = store.write_under(&mine, vec![put("early", &token.to_string())], Pace::Gathered);
+        store.owned().await;
+        assert_eq!((store.token(&mine), store.token(&other)), (FencingToken(token), FencingToken(token)));
+        assert_eq!(early.await, Kept::Durable);
+        let durable = store.write_under(&mine, vec![put("a", &token.to_string()), add("n", 1)], Pace::Gathered);
+        assert_eq!(store.get("a").await, Some(token.to_string()));
+        assert_eq!(durable.await, Kept::Durable);
+        assert!(store.fenced().borrow().is_empty());
+        store.close(CLOSING).await;
+    }
+}
+
+/// Once a range has a newer owner, a write of the former one has no effect, in none of its parts; all other writes have.
+pub async fn writes_of_a_former_owner_are_refused_as_one(bench: Bench) {
+    let (mine, other) = (Range::Door(Door::new("d")), Range::Door(Door::new("e")));
+    let store = (bench.open)().await;
+    store.own(vec![mine.clone(), other.clone()]);
+    store.owned().await;
+    let first = vec![put("kept", "1"), put("deleted", "1"), add("n", 1)];
+    assert_eq!(store.write_under(&mine, first, Pace::Now).await, Kept::Durable);
+    // Another process takes the next token.
+    assert!(store.write(vec![put(&keys::term(&mine), "7")]).await);
+    let writes = || vec![put("kept", "2"), put("new", "2"), delete("deleted"), add("n", 10)];
+    let refused = store.write_under(&mine, writes(), Pace::Gathered);
+    let others = store.write_under(&other, vec![put("theirs", "2"), add("n", 100)], Pace::Gathered);
+    let plain = store.write(vec![put("plain", "2"), add("n", 1_000)]);
+    assert_eq!((refused.await, others.await, plain.await), (Kept::Fenced, Kept::Durable, true));
+    assert_eq!(*store.fenced().borrow(), std::slice::from_ref(&mine));
+    assert_eq!(store.write_under(&mine, writes(), Pace::Now).await, Kept::Fenced);
+    let left = [row("deleted", "1"), row("kept", "1"), row("n", "1101"), row("plain", "2"), row("theirs", "2")];
+    let ours = |rows: Vec<(String, String)>| -> Vec<_> {
+        rows.into_iter().filter(|(key, _)| !key.starts_with("staffai:")).collect()
+    };
+    assert_eq!(ours(store.scan("", 20).await), left);
+    store.close(CLOSING).await;
+
+    let store = (bench.open)().await;
+    assert_eq!(ours(store.scan("", 20).await), left);
+    assert_eq!(store.get(&keys::term(&mine)).await.as_deref(), Some("7"));
+    store.close(CLOSING).await;
+}
+
+/// A step of one of two owners of a range.
+#[derive(Debug, Clone, Copy)]
+pub enum Act {
+    /// It begins to own the range.
+    Take(usize),
+    /// It writes its token into a record.
+    Put(usize, usize),
+    /// It removes a record.
+    Delete(usize, usize),
+    /// It counts.
+    Add(usize),
+}
+
+/// Two owners in any order.
+pub fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let one = prop_oneof![
+        (0..2_usize).prop_map(Act::Take),
+        (0..2_usize, 0..3_usize).prop_map(|(owner, record)| Act::Put(owner, record)),
+        (0..2_usize, 0..3_usize).prop_map(|(owner, record)| Act::Delete(owner, record)),
+        (0..2_usize).prop_map(Act::Add),
+    ];
+    prop::collection::vec(one, 1..24)
+}
+
+/// An owner changes nothing any more once the other one has a newer token, and its last change is the last one of its token.
+pub async fn only_the_newest_owner_acts(store: &impl Backend, acts: &[Act]) {
+    let range = Range::Door(Door::new("d"));
+    let (mut tokens, mut records, mut sum) = ([FencingToken::NONE; 2], [None::<String>, None, None], 0_u64);
+    let name = |record: usize| format!("record {record}");
+    for act in acts {
+        let (owner, write) = match *act {
+            Act::Take(owner) => {
+                let newest = tokens[0].max(tokens[1]);
+                tokens[owner] = store.take_token(&range).await.unwrap();
+                assert_eq!(tokens[owner], newest.next());
+                continue;
+            }
+            Act::Put(owner, record) => (owner, put(&name(record), &format!("{owner} {}", tokens[owner]))),
+            Act::Delete(owner, record) => (owner, delete(&name(record))),
+            Act::Add(owner) => (owner, add("sum", 1)),
+        };
+        let term = Term { range: range.clone(), token: tokens[owner] };
+        let batch = Batch { owned: vec![OwnedWrites { term, writes: vec![write] }], ..Batch::default() };
+        let refused = store.apply(batch).await.unwrap();
+        let accepted = tokens[owner] >= tokens[1 - owner];
+        assert_eq!(refused.is_empty(), accepted, "{act:?} of {tokens:?} in {acts:?}");
+        if accepted {
+            match *act {
+                Act::Put(owner, record) => records[record] = Some(format!("{owner} {}", tokens[owner])),
+                Act::Delete(_, record) => records[record] = None,
+                Act::Add(_) => sum += 1,
+                Act::Take(_) => {}
+            }
+        }
+        for (record, value) in records.iter().enumerate() {
+            assert_eq!(store.get(&name(record)).await.unwrap(), *value, "{act:?} of {tokens:?} in {acts:?}");
+        }
+        let counted = store.get("sum").await.unwrap().map_or(0, |text| text.parse::<u64>().unwrap());
+        assert_eq!(counted, sum, "{act:?} of {tokens:?} in {acts:?}");
+    }
 }
 
 /// A counter expires at the end of the TTL that was set last, and then starts again.

@@ -71,6 +71,7 @@ pub const METRICS: &[Metric] = &[
         "time from the acceptance of a turn to its first visible text",
     ),
     row("staffai_turns_lost_total", MetricKind::ZeroCounter, "turns closed without a reply or an apology"),
+    row("staffai_turns_fenced_total", MetricKind::ZeroCounter, "turns dropped here because another process owns them"),
     row("staffai_turns_doubled_total", MetricKind::ZeroCounter, "messages that were answered twice"),
     row(
         "staffai_shed_total",

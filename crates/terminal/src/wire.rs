@@ -107,7 +107,7 @@ impl Unanswered {
             Dropped::TriggerDeleted => Self::Stopped,
             Dropped::OverLimit(_) => Self::OverLimit,
             Dropped::NotTaken => Self::NotTaken,
-            Dropped::Silent(_) | Dropped::NotRepeated => Self::Dropped,
+            Dropped::Silent(_) | Dropped::NotRepeated | Dropped::Fenced => Self::Dropped,
         }
     }
 }

@@ -11,23 +11,21 @@ use crate::rate_limiter;
 use crate::runtime::supervisor::ActorContext;
 use domain::ending::Ending;
 use domain::ids::TurnId;
-use domain::keys;
 use domain::notice;
-use domain::turn::{Custody, Lasts, Turn};
+use domain::turn::{ClosedTurn, Custody, Lasts, OpenTurn, Turn};
 use domain::unquoted::unquoted;
+use ports::Adopted;
 
-/// The most records read at start.
-const LOAD_MAX: usize = 200_000;
 /// How long reading them may take; then the journal fails and its supervisor decides.
 const LOAD_WITHIN: Duration = Duration::from_secs(60);
 
 impl Journal {
     /// Reads the records in a task that reports back.
     pub(super) fn read_records(&self, ctx: &mut ActorContext<Journal>) {
-        let store = Arc::clone(&self.store);
+        let turns = Arc::clone(&self.turns);
         ctx.task(
             async move {
-                match tokio::time::timeout(LOAD_WITHIN, store.scan(keys::TURN_PREFIX, LOAD_MAX)).await {
+                match tokio::time::timeout(LOAD_WITHIN, turns.adopt()).await {
                     Ok(records) => JournalEvent::Loaded(records),
                     Err(_) => JournalEvent::Unreadable("the store did not answer in time".to_owned()),
                 }
@@ -37,23 +35,25 @@ impl Journal {
     }
 
     /// Takes up what an earlier life left open; what is known already stays as it is.
-    pub(super) fn load(&self, state: &mut JournalState, records: Vec<(String, String)>) {
+    pub(super) fn load(&self, state: &mut JournalState, records: Vec<Adopted>) {
         let mut resumed: Vec<TurnId> = Vec::new();
-        for (key, value) in records {
-            if keys::parse_turn(&key).is_some_and(|id| state.open.contains_key(&id) || state.closed.contains(&id)) {
+        for Adopted { key, id, record } in records {
+            if id.as_ref().is_some_and(|id| state.open.contains_key(id) || state.closed.contains(id)) {
                 continue;
             }
-            match serde_json::from_str(&value) {
-                Ok(Custody::Open { turn, .. }) if !self.outboxes.has(&turn.id.door) => {
+            match record.map(|record| record.custody) {
+                Ok(Custody::Open(OpenTurn { turn, .. })) if !self.outboxes.has(&turn.id.door) => {
                     tracing::error!(event = "turn.no_door", turn = %turn.id, door = %turn.id.door, "a stored turn waits for its door");
                 }
-                Ok(Custody::Open { turn, answer, .. }) if !turn.trigger.is_asked() || self.is_unread(&turn) => {
+                Ok(Custody::Open(OpenTurn { turn, answer, .. }))
+                    if !turn.trigger.is_asked() || self.is_unread(&turn) =>
+                {
                     self.abandon(state, turn, answer);
                 }
-                Ok(Custody::Open { turn, answer: None, acted, parked: Some(parked), .. }) => {
+                Ok(Custody::Open(OpenTurn { turn, answer: None, acted, parked: Some(parked), .. })) => {
                     resumed.extend(self.take_up_waiting(state, Entry::that_waits(turn, acted, parked)));
                 }
-                Ok(Custody::Open { turn, answer, acted, refused, .. }) => {
+                Ok(Custody::Open(OpenTurn { turn, answer, acted, refused, .. })) => {
                     tracing::info!(event = "turn.resumed", turn = %turn.id, answered = answer.is_some(), "turn taken up again");
                     let id = turn.id.clone();
                     if acted && answer.is_none() && self.in_flight.has(&id) {
@@ -75,10 +75,11 @@ impl Journal {
                     resumed.push(id.clone());
                     let mut entry = Entry::of_earlier_life(turn, answer, acted);
                     entry.refused = refused;
+                    self.take_over(&mut entry);
                     state.open.insert(id, entry);
                 }
-                Ok(Custody::Closed { posted, alone }) => {
-                    if let Some(id) = keys::parse_turn(&key) {
+                Ok(Custody::Closed(ClosedTurn { posted, alone })) => {
+                    if let Some(id) = id {
                         if alone {
                             state.alone.note(&id, &posted);
                         }
@@ -86,7 +87,7 @@ impl Journal {
                     }
                 }
                 Err(error) => {
-                    let error = unquoted(&error.to_string());
+                    let error = unquoted(&error);
                     tracing::error!(
                         event = "store.corrupt",
                         key,
@@ -98,6 +99,13 @@ impl Journal {
         }
         for id in resumed {
             self.offer(state, &id);
+        }
+    }
+
+    /// Writes an answer down anew, where another process may own its turn meanwhile: it is posted once that is accepted.
+    fn take_over(&self, entry: &mut Entry) {
+        if self.turns.is_shared() && entry.answer().is_some() {
+            self.record_answer(entry);
         }
     }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, Stage, Visible, record};
+use super::entry::{Entry, Stage, Visible, open_turn};
 use super::offering::may_have_acted;
 use super::{Journal, JournalState, memory, report};
+use crate::messages::clearance;
 use crate::messages::journal::JournalMsg;
 use crate::messages::outbox::{Delivery, OutboxMsg};
 use crate::messages::rate_limiter::RateLimiterMsg;
@@ -15,13 +16,12 @@ use crate::rate_limiter;
 use domain::delivery::{Form, Refusals};
 use domain::ending::{Dropped, Ending, Unposted};
 use domain::ids::{self, MessageId, Timestamp, TurnId};
-use domain::keys;
 use domain::ledger;
 use domain::limits::charge::{charge, spent};
 use domain::notice::{self, Apology};
-use domain::turn::{Answer, Custody, Effort, Outcome, Turn};
+use domain::turn::{Answer, ClosedTurn, Effort, Outcome, Turn};
 use domain::turn_event::TurnUpdate;
-use ports::Write;
+use ports::{Pace, Write};
 
 /// Why this turn ends in silence although its answer is known: nobody waits for what nobody asked for, so its failure is not told.
 fn silent(turn: &Turn, answer: &Answer) -> Option<Dropped> {
@@ -72,8 +72,14 @@ impl Journal {
             let (posted, first_visible) = (Vec::new(), Instant::now());
             return self.delivered(state, id, &Delivery { posted, first_visible, doubled: false, form: Form::Whole });
         }
-        drop(self.store.write(vec![record(entry)]));
+        self.record_answer(entry);
         self.offer(state, id);
+    }
+
+    /// Writes the answer of a turn down. It is posted once the record is accepted, where another process may own the turn.
+    pub(super) fn record_answer(&self, entry: &mut Entry) {
+        let kept = clearance::shared(self.turns.answered(&open_turn(entry)));
+        entry.clearance = self.clearance(&entry.turn, kept);
     }
 
     /// The platform refuses the answer, and the outbox goes on: so often, for so long. It is written down when that doubled.
@@ -83,7 +89,7 @@ impl Journal {
         let known = entry.refused.get_or_insert(Refusals { many: 0, since });
         if many >= known.many.saturating_mul(2) {
             known.many = many;
-            drop(self.store.write(vec![record(entry)]));
+            drop(self.turns.update(&open_turn(entry), Pace::Gathered));
         }
     }
 
@@ -123,7 +129,7 @@ impl Journal {
             let answer = Answer { effort: effort.clone(), ..gave_up(entry) };
             report::publish_answer(&self.events, &entry.turn, &answer);
             entry.stage = Stage::Answered { answer, since: Instant::now() };
-            drop(self.store.write(vec![record(entry)]));
+            self.record_answer(entry);
             return self.offer(state, id);
         }
         let Some(entry) = state.open.remove(id) else { return };
@@ -190,10 +196,7 @@ impl Journal {
         if alone {
             state.alone.note(id, &posted);
         }
-        if let Ok(value) = serde_json::to_string(&Custody::Closed { posted, alone }) {
-            writes.push(Write::Put { key: keys::turn(id), value, ttl: Some(keys::CLOSED_TURN_TTL) });
-        }
-        drop(self.store.write(writes));
+        drop(self.turns.close(&entry.turn, ClosedTurn { posted, alone }, writes));
     }
 
     /// Ends a turn without an answer, and tells those who may hold it.

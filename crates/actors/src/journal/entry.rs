@@ -7,17 +7,12 @@ use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
 use crate::messages::approvals::Waiting;
+use crate::messages::clearance::Clearance;
 use crate::runtime::handle::{Reply, Undelivered};
 use domain::delivery::{BESIDE_AFTER, Refusals};
 use domain::gate::Parked;
-use domain::given::Given;
 use domain::ids::TurnId;
-use domain::keys;
-use domain::turn::{Answer, Custody, Turn};
-use ports::Write;
-
-/// The usual bytes of a record beside the conversation that came with its turn.
-const RECORD_BYTES: usize = 1_024;
+use domain::turn::{Answer, OpenTurn, Turn};
 
 /// A turn that is not closed.
 pub(super) struct Entry {
@@ -36,6 +31,8 @@ pub(super) struct Entry {
     pub acted: bool,
     /// What the platform refused of its answer so far.
     pub refused: Option<Refusals>,
+    /// The record of its answer, or of taking it up with one, is accepted when this is given.
+    pub clearance: Clearance,
     /// The last hand-over was refused, because its receiver was down: it is repeated with the next sweep.
     pub hand_over: HandOver,
     /// Those that wait for its end. They are answered by being dropped with this entry, after everything about its end was
@@ -133,6 +130,7 @@ impl Entry {
             visible: Visible::Nothing,
             acted: false,
             refused: None,
+            clearance: Clearance::default(),
             hand_over: HandOver::Taken,
             waiting: Vec::new(),
             permit: None,
@@ -173,16 +171,9 @@ pub(super) fn oldest_first<'a>(entries: impl Iterator<Item = &'a Entry>) -> Vec<
     turns.into_iter().map(|turn| turn.id.clone()).collect()
 }
 
-/// The record of an open turn.
-pub(super) fn record(entry: &Entry) -> Write {
+/// An open turn as it is recorded.
+pub(super) fn open_turn(entry: &Entry) -> OpenTurn {
     let answer = entry.answer().cloned();
     let parked = entry.parked.clone().filter(|_| answer.is_none());
-    let refused = entry.refused;
-    let custody = Custody::Open { turn: entry.turn.clone(), answer, acted: entry.acted, parked, refused };
-    // A conversation with pictures is long, and is copied once. Plain data with string keys always serialises.
-    let given = entry.turn.given.as_ref().map_or(0, Given::written_bytes);
-    let mut value = Vec::with_capacity(given + RECORD_BYTES);
-    let written = serde_json::to_writer(&mut value, &custody);
-    let value = written.ok().and_then(|()| String::from_utf8(value).ok()).unwrap_or_default();
-    Write::Put { key: keys::turn(&entry.turn.id), value, ttl: Some(keys::TURN_TTL) }
+    OpenTurn { turn: entry.turn.clone(), answer, acted: entry.acted, parked, refused: entry.refused }
 }

@@ -107,6 +107,7 @@ impl Journal {
                     drafted,
                     refused,
                     rescue,
+                    clearance: entry.clearance.clone(),
                 };
                 entry.hand_over = HandOver::of(&self.outboxes.of(&id.door).cast(deliver));
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::entry::{Entry, HandOver, Stage, Visible, oldest_first, record};
+use super::entry::{Entry, HandOver, Stage, Visible, oldest_first, open_turn};
 use super::offering::may_have_acted;
 use super::{Journal, JournalEvent, JournalState};
 use crate::messages::approvals::{ApprovalsMsg, Waiting};
@@ -25,7 +25,7 @@ use domain::keys;
 use domain::notice;
 use domain::turn::Answer;
 use domain::turn_event::TurnUpdate;
-use ports::Write;
+use ports::{Kept, Pace, Write};
 
 /// How long after its end a gate that approvals left undecided is closed by the journal itself.
 const OVERDUE: Duration = Duration::from_secs(60);
@@ -70,14 +70,13 @@ impl Journal {
         entry.parked = Some(Box::new(Parked { case: Case::open(gate), posted: None, effort, acted }));
         entry.stage = Stage::Parked;
         entry.give_back_permit();
-        let said = Write::Put { key: keys::parked(id), value: dialogue, ttl: Some(keys::TURN_TTL) };
-        let durable = self.store.commit(vec![said, record(entry)]);
+        let kept = self.turns.park(&open_turn(entry), dialogue);
         let (there, back) = ((turn.clone(), gate_id.clone()), (turn, gate_id));
         ctx.task(
             async move {
                 // While the store fails, memory holds it. A life that ends before that is mended begins the turn anew, and its gate
                 // is unknown then: a call runs only behind a durable record of its own.
-                durable.await;
+                kept.await;
                 JournalEvent::Parked(ParkedNow { turn: there.0, gate: there.1, asks: has_room })
             },
             move |_| JournalEvent::Parked(ParkedNow { turn: back.0, gate: back.1, asks: false }),
@@ -122,12 +121,12 @@ impl Journal {
         entry.stage = Stage::Open { offers: 0 };
         entry.since = Instant::now();
         entry.hand_over = HandOver::Taken;
-        let durable = self.store.commit(vec![record(entry)]);
+        let kept = self.turns.update(&open_turn(entry), Pace::Now);
         tracing::info!(event = "turn.resumed", turn = %id, "a turn goes on with a decision");
         ctx.background(async move {
-            durable.await;
+            let decided = kept.await != Kept::Fenced;
             // Whoever asked may have stopped waiting.
-            let _ = reply.map(|reply| reply.send(true));
+            let _ = reply.map(|reply| reply.send(decided));
         });
         self.offer(state, &id);
     }
@@ -137,7 +136,7 @@ impl Journal {
         let Some(entry) = state.open.get_mut(id) else { return };
         if let Some(parked) = entry.parked.as_mut().filter(|parked| parked.case.gate.id == *gate) {
             parked.posted = Some(message);
-            drop(self.store.write(vec![record(entry)]));
+            drop(self.turns.update(&open_turn(entry), Pace::Gathered));
         }
     }
 

@@ -1,5 +1,6 @@
 use std::sync::atomic::Ordering;
 
+use futures_util::FutureExt;
 use tokio::sync::Semaphore;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
@@ -27,13 +28,16 @@ use domain::notice::{self, Apology};
 use domain::outgoing::Part;
 use domain::rejection::Rejection;
 use domain::turn::Answer;
+use domain::turn::OpenTurn;
 use domain::turn::Turn;
-use domain::turn::{Custody, Effort, Exchange, Times, Trigger};
+use domain::turn::{ClosedTurn, Custody, Effort, Exchange, Times, Trigger};
 use domain::turn_event::{NoAnswer, TurnUpdate};
 use ports::testing::{ManualClock, MemoryStore};
 use ports::{Fault, TurnEventLog as _};
 
 mod acting;
+
+mod fencing;
 
 mod waiting;
 
@@ -68,6 +72,7 @@ async fn world(store: MemoryStore) -> World {
         timeline: Arc::default(),
         events: events.clone(),
         store: Arc::clone(&store) as _,
+        turns: crate::testing::turns(&store),
         clock: Arc::clone(&clock) as _,
         live: usual(),
         rate_limiter: rate_limiter.clone(),
@@ -174,7 +179,7 @@ impl World {
 }
 
 fn open(turn: &Turn, answer: Option<Answer>) -> (String, String) {
-    let custody = Custody::Open { turn: Arc::new(turn.clone()), answer, acted: false, parked: None, refused: None };
+    let custody = Custody::Open(OpenTurn::new(Arc::new(turn.clone()), answer));
     (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
 }
 
@@ -334,7 +339,7 @@ async fn records_that_a_failing_store_hid_are_taken_up_when_it_recovers() {
 #[tokio::test(start_paused = true)]
 async fn closed_and_corrupt_records_of_an_earlier_life_are_not_offered() {
     let log = Log::capture();
-    let closed = serde_json::to_string(&Custody::Closed { posted: Vec::new(), alone: false }).unwrap();
+    let closed = serde_json::to_string(&Custody::Closed(ClosedTurn { posted: Vec::new(), alone: false })).unwrap();
     let corrupt = r#"{"state": "my diary"}"#.to_owned();
     let records = vec![(keys::turn(&turn_id("10")), closed), (keys::turn(&turn_id("11")), corrupt)];
     let mut world = world(with(records)).await;

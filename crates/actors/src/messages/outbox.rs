@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::messages::clearance::Clearance;
 use crate::messages::deadline::Deadline;
 use crate::messages::draft::Slot;
 use crate::runtime::handle::Reply;
@@ -40,6 +41,8 @@ pub enum OutboxMsg {
         refused: Option<(u32, Instant)>,
         /// What is posted in its place if the platform does not take it; none for what may stay unanswered.
         rescue: Option<Rescue>,
+        /// Permission to post it.
+        clearance: Clearance,
     },
     /// From the gateway: a notice that belongs to no turn. Its outcome is not reported.
     Notify {
@@ -91,6 +94,13 @@ pub enum OutboxMsg {
         turn: TurnId,
         /// An earlier life may have shown some of it.
         perhaps: bool,
+    },
+    /// Another process owns the turn: nothing more is posted for it, and what stands of its answer is left to that process.
+    Release {
+        /// Where.
+        place: Place,
+        /// The turn.
+        turn: TurnId,
     },
     /// A read from the platform or a change of a role there, within its budgets. It may be tried a few times.
     Read(PostRequest, Reply<Result<PostResult, PostError>>),

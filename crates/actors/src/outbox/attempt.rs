@@ -75,6 +75,10 @@ impl Courier {
     }
 
     async fn send(&mut self, request: &PostRequest, flight: Option<Flight>) -> Result<PostResult, PostError> {
+        if self.clearance.is_lost() {
+            let message = "another process owns the turn".to_owned();
+            return Err(PostError::Rejected { reason: Rejection::Unexplained, message });
+        }
         let track = Track::of(request);
         if matches!(request, PostRequest::Edit { .. }) {
             self.pace.lock().changed(Instant::now());

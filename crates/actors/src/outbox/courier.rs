@@ -13,6 +13,7 @@ use super::found::{Anchor, Found, Shown};
 use super::job::{End, Job, Returned, Task, Tries};
 use super::pace::{SharedPace, Track};
 use super::pacer::Pacer;
+use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, NONCE_TRUST};
 use crate::services::running::Live;
 use domain::delivery::{Form, Refusal};
@@ -46,6 +47,8 @@ pub(super) struct Courier {
     pub tries: Tries,
     /// The refusals that the answers behind it wait for; none when nothing is counted.
     pub patience: Option<u32>,
+    /// Permission to post, checked before each request.
+    pub clearance: Clearance,
 }
 
 /// How far an answer has come.
@@ -75,6 +78,10 @@ impl Courier {
         self.task = Some(job.task.clone());
         self.tries = job.tries.clone();
         self.tries.begun.get_or_insert(begun);
+        self.clearance = job.clearance.clone();
+        if !self.clearance.is_given().await {
+            return Returned { job, track, end: End::Fenced };
+        }
         let drawn = job.drawn.clone().unwrap_or_default();
         let found = Found { pieces: drawn.shown, doubled: false };
         let (doubtful, first_visible) = (drawn.doubtful, drawn.first_visible);
@@ -98,6 +105,7 @@ impl Courier {
                 let delivery = Delivery { posted, first_visible, doubled: found.doubled, form };
                 return Returned { job, track, end: End::Posted(delivery) };
             }
+            Err(_) if self.clearance.is_lost() => return Returned { job, track, end: End::Fenced },
             Err(PostFailure::Begun) => {
                 job.edited = true;
                 End::Begun

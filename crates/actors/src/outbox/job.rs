@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use super::drafts::Drawn;
 use super::found::Anchor;
 use super::pace::Track;
+use crate::messages::clearance::Clearance;
 use crate::messages::outbox::{Delivery, Rescue};
 use domain::delivery::{BESIDE_AFTER, Form, Standing, lets_pass};
 use domain::ending::Unposted;
@@ -39,6 +40,8 @@ pub(super) struct Job {
     pub tries: Tries,
     /// What is told in its place if the platform does not take it.
     pub rescue: Option<Rescue>,
+    /// Permission to post it.
+    pub clearance: Clearance,
 }
 
 /// What was tried of an answer so far.
@@ -83,6 +86,7 @@ impl Job {
             panicked: false,
             tries: Tries::default(),
             rescue: None,
+            clearance: Clearance::default(),
         }
     }
 
@@ -172,6 +176,8 @@ pub struct Returned {
 pub(super) enum End {
     /// All of it stands in the channel.
     Posted(Delivery),
+    /// Another process owns its turn.
+    Fenced,
     /// Every message that stands there is finished; the job knows them, and the rest is still to be posted.
     Begun,
     /// The message that it answers was deleted, and nothing of it was posted.

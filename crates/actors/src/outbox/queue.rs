@@ -216,6 +216,8 @@ impl Outbox {
                     let _ = self.journal.cast(JournalMsg::Cancel(turn));
                 }
             }
+            // The journal hears of it from the store.
+            End::Fenced => {}
             End::Begun => queue.posts.jobs.push_front(job),
             End::Failed(reason) => {
                 self.opened(state, place);

@@ -1,4 +1,6 @@
+mod clearance;
 mod closing;
+
 mod drawing;
 mod pieces;
 mod refused;
@@ -88,6 +90,7 @@ impl World {
                 drafted: false,
                 refused: None,
                 rescue: None,
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }
@@ -175,6 +178,7 @@ async fn answers_that_reply_to_nothing_and_have_the_same_words_are_told_apart() 
             drafted: false,
             refused: None,
             rescue: None,
+            clearance: crate::messages::clearance::Clearance::default(),
         };
         world.outbox.cast(deliver).unwrap();
         assert_eq!(world.told().await, (id.to_owned(), Ok(1)));
@@ -200,6 +204,7 @@ async fn answers_to_different_fires_with_the_same_words_are_looked_for_by_what_i
             drafted: false,
             refused,
             rescue,
+            clearance: crate::messages::clearance::Clearance::default(),
         }
     };
     // An earlier life posted the first one, and knows so; the second was not posted.

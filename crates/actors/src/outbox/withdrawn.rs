@@ -60,6 +60,16 @@ impl Outbox {
         self.remove(ctx, place, turn, remains);
     }
 
+    /// Nothing more is posted for this turn, which another process owns; what stands of its answer is that process's to finish.
+    pub(super) fn release(state: &mut OutboxState, place: &Place, turn: &TurnId) {
+        state.quiet(place, turn);
+        state.released.insert(turn);
+        drop(state.drafts.remove(place, turn));
+        if let Some(queue) = state.lanes.get_mut(place) {
+            drop(queue.take(turn));
+        }
+    }
+
     /// A courier brought something back of a turn that is not wanted any more. Gives it back when it is wanted.
     pub(super) fn unless_withdrawn(
         &self,
@@ -69,6 +79,9 @@ impl Outbox {
         returned: Returned,
     ) -> Option<Returned> {
         let Task::Turn(turn) = returned.job.task.clone() else { return Some(returned) };
+        if state.released.contains(&turn) {
+            return None;
+        }
         if !state.withdrawn.contains(&turn) {
             return Some(returned);
         }
@@ -91,6 +104,9 @@ impl Outbox {
         (place, turn): (&Place, &TurnId),
         drawn: &Drawn,
     ) -> bool {
+        if state.released.contains(turn) {
+            return true;
+        }
         let is_withdrawn = state.withdrawn.contains(turn);
         if is_withdrawn {
             let mut remains = Remains::default();

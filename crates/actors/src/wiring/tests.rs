@@ -124,6 +124,7 @@ async fn life_with(outside: &Outside, faults: Arc<dyn Faults>, variables: &[(&st
         faults,
         store: Arc::clone(&outside.store) as _,
         limiter: Arc::clone(&outside.store) as _,
+        turns: crate::testing::turns(&outside.store),
         doors,
         home: DOOR,
         listener: Arc::new(ScriptedListener::default()),

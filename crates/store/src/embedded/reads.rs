@@ -158,7 +158,7 @@ mod tests {
         let clock = Arc::new(TestClock::default());
         let store = Opener::new(dir.path(), clock.clone()).open().unwrap();
         let writes = (0..500).map(|number| put(&format!("even:{}", number * 2), &number.to_string())).collect();
-        store.apply(Batch { writes, ticket: None }).await.unwrap();
+        store.apply(Batch { writes, ..Batch::default() }).await.unwrap();
         let inner = Arc::clone(&store.inner);
         store.call(move |database, _| inner.checkpoint(database, &mut inner.wal.lock())).await.unwrap();
         let keys: Vec<String> = (0..1000).map(|number| format!("even:{number}")).collect();

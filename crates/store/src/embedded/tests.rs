@@ -13,6 +13,7 @@ use crate::OpenError;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, delete, put, put_for, row};
 use ports::{Store, StoreStatus};
+use proptest::prelude::*;
 
 async fn start(dir: &Path, clock: &Arc<TestClock>) -> Result<Resilient<Embedded>, OpenError> {
     let opener = Opener::new(dir, clock.clone());
@@ -50,8 +51,24 @@ behaves!(
     writes_survive_reopening,
     increments_add_up,
     numbers_that_stand_together_add_up,
+    tokens_rise_with_each_owner,
+    writes_of_a_former_owner_are_refused_as_one,
     counters_vanish_at_the_end_of_their_life
 );
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn of_two_owners_only_the_newest_acts(acts in suite::acts()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let dir = TempDir::new().unwrap();
+            let store = opener(dir.path()).0.open().unwrap();
+            suite::only_the_newest_owner_acts(&store, &acts).await;
+            store.close().await;
+        });
+    }
+}
 
 fn opener(dir: &Path) -> (Opener, Arc<TestClock>) {
     let clock = Arc::new(TestClock::default());
@@ -361,7 +378,7 @@ fn hold(store: &Embedded) {
 }
 
 fn counting(number: u64, writes: Vec<Write>) -> Batch {
-    Batch { writes, ticket: Some(Ticket { writer: "one".into(), number }) }
+    Batch { writes, ticket: Some(Ticket { writer: "one".into(), number }), ..Batch::default() }
 }
 
 async fn all(store: &Embedded) -> Vec<(String, String)> {

@@ -9,11 +9,11 @@ use domain::counter::Counter;
 use domain::keys;
 use ports::Write;
 
-/// Keys: the mark, then the counters. Arguments: the number of the batch (0: always count), the TTL of the mark, then
-/// for each counter the increment and the TTL (0: unchanged). Text that is not a counter and keys of other types are
-/// replaced. The server itself increments single numbers; sums of several are exact up to 2^53. The mark is written
+/// Functions for counters. `counted` returns true if increments of this number are counted already, and records the number
+/// otherwise. `add` adds to a counter and sets its TTL (0: unchanged). Text that is not a counter and keys of other types
+/// are replaced. The server itself increments single numbers; sums of several are exact up to 2^53. The mark is written
 /// first: if a later line fails, an increment is lost instead of repeated forever.
-const SCRIPT: &str = r"
+pub const FUNCTIONS: &str = r"
 local function sums(text, most)
     if not text then return nil end
     local found = {}
@@ -24,14 +24,14 @@ local function sums(text, most)
     if #found > 6 then return nil end
     return found
 end
-local number = tonumber(ARGV[1])
-if number > 0 then
-    local last = tonumber(redis.call('GET', KEYS[1]) or 0)
-    if last and last >= number then return 0 end
-    redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+local function counted(mark, number, life)
+    if tonumber(number) <= 0 then return false end
+    local last = tonumber(redis.call('GET', mark) or 0)
+    if last and last >= tonumber(number) then return true end
+    redis.call('SET', mark, number, 'PX', life)
+    return false
 end
-for i = 2, #KEYS do
-    local key, by, life = KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]
+local function add(key, by, life)
     local text = redis.call('TYPE', key).ok == 'string' and redis.call('GET', key)
     local before, more = sums(text, 18), sums(by, 20)
     if not before then
@@ -48,6 +48,13 @@ for i = 2, #KEYS do
     end
     if life ~= '0' then redis.call('PEXPIRE', key, life) end
 end
+";
+
+/// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
+/// for each counter the increment and the life.
+const COUNT: &str = r"
+if counted(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
+for i = 2, #KEYS do add(KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]) end
 return 1
 ";
 
@@ -65,14 +72,19 @@ pub fn commands(batch: &Batch, spread: bool) -> Vec<(&str, Cmd)> {
     vec![(first.key, script(ticket, mark, &adds))]
 }
 
-struct Count<'a> {
-    key: &'a str,
-    by: Counter,
-    life: u128,
+/// An increment as a script takes it.
+pub struct Count<'a> {
+    /// The counter.
+    pub key: &'a str,
+    /// The increment.
+    pub by: Counter,
+    /// The life of the counter from now on, in milliseconds; zero leaves it as it is.
+    pub life: u128,
 }
 
 impl<'a> Count<'a> {
-    fn of(write: &'a Write) -> Option<Self> {
+    /// The increment in a write; none in a write of another kind.
+    pub fn of(write: &'a Write) -> Option<Self> {
         match write {
             Write::Add { key, by, ttl } => {
                 // The server would delete the key for a TTL of zero.
@@ -89,7 +101,7 @@ fn script(ticket: Option<&Ticket>, mark: Option<String>, adds: &[Count]) -> Cmd 
     // Without a mark the first key is ignored, but in a cluster it must be on the same server.
     let mark = mark.unwrap_or_else(|| adds.first().map_or_else(String::new, |add| add.key.to_owned()));
     let mut eval = cmd("EVAL");
-    eval.arg(SCRIPT).arg(adds.len() + 1).arg(mark);
+    eval.arg(format!("{FUNCTIONS}{COUNT}")).arg(adds.len() + 1).arg(mark);
     for add in adds {
         eval.arg(add.key);
     }

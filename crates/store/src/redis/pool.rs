@@ -99,22 +99,38 @@ impl Link {
         }
     }
 
-    /// Runs commands as one transaction. A cluster has none across servers: each key is written separately, and after
-    /// an error some may be written; writing them again is harmless.
-    pub async fn apply<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
+    /// Runs commands on one server as one transaction. Returns the answers of the second group, true for 1.
+    pub async fn transaction(
+        &mut self,
+        commands: impl Iterator<Item = Cmd> + Send,
+        answered: impl Iterator<Item = Cmd> + Send,
+    ) -> RedisResult<Vec<bool>> {
+        let pipeline = {
+            let mut pipeline = Pipeline::new();
+            pipeline.atomic();
+            for command in commands {
+                pipeline.add_command(command).ignore();
+            }
+            for command in answered {
+                pipeline.add_command(command);
+            }
+            pipeline
+        };
+        pipeline.query_async(self).await
+    }
+
+    /// Runs commands in a cluster, which has no transaction across servers: each key is written separately, and after an
+    /// error some may be written; writing them again is harmless.
+    #[cfg_attr(
+        not(feature = "redis-cluster"),
+        allow(clippy::unused_async, reason = "only a cluster has several servers")
+    )]
+    pub async fn spread<'a>(&mut self, commands: impl Iterator<Item = (&'a str, Cmd)> + Send) -> RedisResult<()> {
         #[cfg(feature = "redis-cluster")]
         if let Some(connection) = self.cluster() {
             return cluster::apply(connection, commands).await;
         }
-        let pipeline = {
-            let mut pipeline = Pipeline::new();
-            pipeline.atomic();
-            for (_, command) in commands {
-                pipeline.add_command(command).ignore();
-            }
-            pipeline
-        };
-        pipeline.exec_async(self).await
+        self.transaction(commands.map(|(_, command)| command), std::iter::empty()).await.map(drop)
     }
 
     #[cfg_attr(not(feature = "redis-cluster"), allow(clippy::unused_async, reason = "only a cluster has to be asked"))]

@@ -8,7 +8,9 @@ use super::*;
 use crate::Ticket;
 use crate::resilient::Resilient;
 use crate::suite::{self, Bench, CLOSING, Opened, TestClock, add, add_for, delete, put, put_for, row};
-use ports::Replaced;
+use domain::ids::Door;
+use ports::{Kept, OwnedStore as _, Pace, Replaced, Store as _};
+use proptest::prelude::*;
 
 #[path = "../../../../tests/redis/server.rs"]
 #[allow(dead_code, reason = "other tests use the rest")]
@@ -66,6 +68,8 @@ behaves!(
     writes_survive_reopening,
     increments_add_up,
     numbers_that_stand_together_add_up,
+    tokens_rise_with_each_owner,
+    writes_of_a_former_owner_are_refused_as_one,
     counters_vanish_at_the_end_of_their_life
 );
 
@@ -158,6 +162,7 @@ async fn a_batch_that_is_applied_again_counts_once() {
     let batch = |writer: &str, number| Batch {
         writes: vec![add("a", 2), add_for("b", 3, 60), put("c", "x")],
         ticket: Some(Ticket { writer: writer.into(), number }),
+        ..Batch::default()
     };
     for (writer, number, sum) in [("one", 1, "2"), ("one", 1, "2"), ("two", 1, "4"), ("one", 1, "4"), ("one", 2, "6")] {
         store.apply(batch(writer, number)).await.unwrap();
@@ -188,7 +193,11 @@ async fn keys_of_other_types_become_counters() {
 async fn a_full_server_counts_nothing_and_then_once() {
     let server = Server::start();
     let store = opener(&server).open().unwrap();
-    let batch = Batch { writes: vec![add("a", 2)], ticket: Some(Ticket { writer: "one".into(), number: 1 }) };
+    let batch = Batch {
+        writes: vec![add("a", 2)],
+        ticket: Some(Ticket { writer: "one".into(), number: 1 }),
+        ..Batch::default()
+    };
     let _: () = server.ask("CONFIG SET maxmemory 1");
     store.apply(batch.clone()).await.unwrap_err();
     let _: () = server.ask("CONFIG SET maxmemory 0");
@@ -196,6 +205,63 @@ async fn a_full_server_counts_nothing_and_then_once() {
     store.apply(batch).await.unwrap();
     assert_eq!(store.get("a").await.unwrap().as_deref(), Some("2"));
     store.close().await;
+}
+
+#[tokio::test]
+async fn of_two_processes_the_second_one_fences_the_first() {
+    let server = Arc::new(Server::start());
+    let bench = bench(&server);
+    let range = Range::Door(Door::new("d"));
+    let (one, other) = ((bench.open)().await, (bench.open)().await);
+    one.own(vec![range.clone()]);
+    one.owned().await;
+    assert_eq!(one.write_under(&range, vec![put("a", "one"), add("n", 1)], Pace::Now).await, Kept::Durable);
+    other.own(vec![range.clone()]);
+    other.owned().await;
+    assert_eq!((one.token(&range), other.token(&range)), (FencingToken(1), FencingToken(2)));
+    let late = one.write_under(&range, vec![put("a", "one, late"), add("n", 10)], Pace::Now);
+    assert_eq!(late.await, Kept::Fenced);
+    assert_eq!(other.write_under(&range, vec![put("b", "other"), add("n", 100)], Pace::Now).await, Kept::Durable);
+    for store in [one, other] {
+        assert_eq!(store.get("a").await.as_deref(), Some("one"));
+        assert_eq!(store.get("n").await.as_deref(), Some("101"));
+        store.close(CLOSING).await;
+    }
+}
+
+#[tokio::test]
+async fn an_owner_that_writes_nothing_learns_of_the_next_one_with_its_next_sweep() {
+    let server = Arc::new(Server::start());
+    let open = || async {
+        let opener = opener(&server);
+        let limits = Limits { sweep: Duration::from_millis(50), ..super::limits() };
+        Resilient::start_with(move || opener.open(), Arc::new(TestClock::default()), limits).await.unwrap()
+    };
+    let range = Range::Door(Door::new("d"));
+    let (one, other) = (open().await, open().await);
+    one.own(vec![range.clone()]);
+    one.owned().await;
+    let mut fenced = one.fenced();
+    assert!(fenced.borrow_and_update().is_empty());
+    other.own(vec![range.clone()]);
+    fenced.changed().await.unwrap();
+    assert_eq!(*fenced.borrow(), [range]);
+    one.close(CLOSING).await;
+    other.close(CLOSING).await;
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 12, failure_persistence: None, ..ProptestConfig::default() })]
+    #[test]
+    fn of_two_owners_only_the_newest_acts(acts in suite::acts()) {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        runtime.block_on(async {
+            let server = Server::start();
+            let store = opener(&server).open().unwrap();
+            suite::only_the_newest_owner_acts(&store, &acts).await;
+            store.close().await;
+        });
+    }
 }
 
 #[tokio::test]

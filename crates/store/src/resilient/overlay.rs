@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::counts::Counts;
+use super::terms::Grouped;
 use crate::counted;
 use domain::counter::Counter;
 use domain::ids::Timestamp;
 use domain::keys;
+use domain::ownership::Range;
 use ports::Write;
 
 /// The size of an entry besides its key and its value, in bytes.
@@ -28,7 +30,7 @@ pub enum Seen<'a> {
 /// All pending writes at one moment.
 pub struct Snapshot {
     /// The increments, then one write for each other key, with the remaining TTL.
-    pub writes: Vec<Write>,
+    pub writes: Grouped,
     /// The number of the batch of increments.
     pub counts: u64,
     /// The number up to which all writes are included or were dropped.
@@ -55,6 +57,10 @@ struct Entry {
     expires: Option<Timestamp>,
     /// True if dropping the entry would restore a deleted value.
     hides: bool,
+    /// The range whose owner wrote it.
+    owner: Option<Range>,
+    /// It replaced a deletion that needs no owner, and that holds when the owner's write is refused.
+    deletes: bool,
 }
 
 /// The order of eviction.
@@ -72,19 +78,19 @@ impl Overlay {
         Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
     }
 
-    /// Adds writes in order. Returns the number of live entries that were evicted. A value larger than the whole bound
+    /// Adds writes in order, of the owner of a range or without one. Returns the number of live entries that were evicted. A value larger than the whole bound
     /// is dropped, and the key keeps its previous value.
-    pub fn take(&mut self, writes: Vec<Write>, now: Timestamp) -> usize {
+    pub fn take(&mut self, writes: Vec<Write>, owner: Option<&Range>, now: Timestamp) -> usize {
         let mut dropped = 0;
         for write in writes {
             match write {
                 Write::Put { key, value, .. } if weight(&key, Some(&value)) > self.max_bytes => dropped += 1,
                 Write::Put { key, value, ttl } => {
                     let expires = ttl.map(|ttl| after(now, ttl));
-                    self.insert(key.into(), Some(value), expires);
+                    self.insert(key.into(), Some(value), expires, owner);
                 }
-                Write::Delete { key } => self.insert(key.into(), None, None),
-                Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, by, ttl, now)),
+                Write::Delete { key } => self.insert(key.into(), None, None, owner),
+                Write::Add { key, by, ttl } => dropped += usize::from(!self.add(key, owner, (by, ttl), now)),
             }
             dropped += self.make_room();
         }
@@ -121,7 +127,9 @@ impl Overlay {
     /// Returns all pending writes; of the increments, only the batch to be sent now.
     pub fn snapshot(&mut self, now: Timestamp) -> Snapshot {
         let (mut writes, counts) = self.counts.hand_over(now);
-        writes.extend(self.entries.iter().map(|(key, entry)| entry.to_write(key, now)));
+        for (key, entry) in &self.entries {
+            writes.push(entry.owner.as_ref(), entry.to_write(key, now));
+        }
         Snapshot { writes, counts, through: self.last }
     }
 
@@ -132,6 +140,21 @@ impl Overlay {
             let done: Vec<_> = self.order.range((rank, 0)..=(rank, through)).map(|(at, _)| *at).collect();
             for at in done {
                 self.remove_at(at);
+            }
+        }
+    }
+
+    /// Drops pending writes of the owner of this range, because another process owns it now. Deletions that these writes
+    /// replaced stay pending.
+    pub fn drop_owned(&mut self, range: &Range) {
+        self.counts.drop_owned(range);
+        let theirs = self.entries.iter().filter(|(_, entry)| entry.owner.as_ref() == Some(range));
+        let theirs: Vec<_> =
+            theirs.map(|(key, entry)| (Arc::clone(key), (entry.rank, entry.number), entry.deletes)).collect();
+        for (key, at, deletes) in theirs {
+            self.remove_at(at);
+            if deletes {
+                self.insert(key, None, None, None);
             }
         }
     }
@@ -166,33 +189,44 @@ impl Overlay {
     }
 
     /// Adds an increment to a known value, or else to the pending increments; returns false if a bound is reached.
-    fn add(&mut self, key: String, by: Counter, ttl: Option<Duration>, now: Timestamp) -> bool {
+    fn add(
+        &mut self,
+        key: String,
+        owner: Option<&Range>,
+        (by, ttl): (Counter, Option<Duration>),
+        now: Timestamp,
+    ) -> bool {
         let Some(entry) = self.entries.get(key.as_str()) else {
             self.last += 1;
-            return self.counts.add(&key, by, ttl, now);
+            return self.counts.add(&key, owner, (by, ttl), now);
         };
+        // What a value was written under holds for the sum as well.
+        let owner = entry.owner.clone();
         let (before, life) = match entry.seen(now) {
             Seen::Live(text) => (Some(text), entry.expires),
             Seen::Gone | Seen::Unknown => (None, None),
         };
         let sum = counted(before, by).to_string();
         let expires = ttl.map(|ttl| after(now, ttl)).or(life);
-        self.insert(key.into(), Some(sum), expires);
+        self.insert(key.into(), Some(sum), expires, owner.as_ref());
         true
     }
 
-    fn insert(&mut self, key: Arc<str>, value: Option<String>, expires: Option<Timestamp>) {
+    fn insert(&mut self, key: Arc<str>, value: Option<String>, expires: Option<Timestamp>, owner: Option<&Range>) {
         self.counts.replace(&key);
-        let before = self.entries.get(&key).map(|entry| (entry.rank, entry.number, entry.hides));
-        let hides = value.is_none() || before.is_some_and(|(_, _, hides)| hides);
-        if let Some((rank, number, _)) = before {
-            self.remove_at((rank, number));
+        let before = self.entries.get(&key);
+        let hides = value.is_none() || before.is_some_and(|entry| entry.hides);
+        let deleted = |entry: &Entry| entry.deletes || entry.owner.is_none() && entry.hides;
+        let deletes = owner.is_some() && before.is_some_and(deleted);
+        if let Some(at) = before.map(|entry| (entry.rank, entry.number)) {
+            self.remove_at(at);
         }
         let rank = if hides || keys::essential(&key) { Rank::Essential } else { Rank::Expendable };
         self.last += 1;
         self.bytes += weight(&key, value.as_deref());
         self.order.insert((rank, self.last), Arc::clone(&key));
-        self.entries.insert(key, Entry { number: self.last, rank, value, expires, hides });
+        self.entries
+            .insert(key, Entry { number: self.last, rank, value, expires, hides, owner: owner.cloned(), deletes });
     }
 
     fn make_room(&mut self) -> usize {
@@ -244,6 +278,7 @@ fn weight(key: &str, value: Option<&str>) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use domain::ids::Door;
 
     const NOW: Timestamp = Timestamp(1_000);
 
@@ -262,7 +297,7 @@ mod tests {
     #[test]
     fn the_last_write_of_a_key_wins_and_weighs_once() {
         let mut overlay = Overlay::new(10, 10_000);
-        overlay.take(vec![put("a", "1"), delete("a"), put("a", "22")], NOW);
+        overlay.take(vec![put("a", "1"), delete("a"), put("a", "22")], None, NOW);
         assert_eq!(overlay.get("a", NOW), Seen::Live("22"));
         assert_eq!((overlay.len(), overlay.bytes()), (1, ENTRY_OVERHEAD + 3));
         overlay.settle(overlay.last(), 0);
@@ -272,9 +307,9 @@ mod tests {
     #[test]
     fn settling_keeps_what_came_after_the_snapshot() {
         let mut overlay = Overlay::new(10, 10_000);
-        overlay.take(vec![put("a", "old"), put("b", "1")], NOW);
+        overlay.take(vec![put("a", "old"), put("b", "1")], None, NOW);
         let snapshot = overlay.snapshot(NOW);
-        overlay.take(vec![put("a", "new")], NOW);
+        overlay.take(vec![put("a", "new")], None, NOW);
         overlay.settle(snapshot.through, snapshot.counts);
         assert_eq!(overlay.get("a", NOW), Seen::Live("new"));
         assert_eq!(overlay.get("b", NOW), Seen::Unknown);
@@ -283,19 +318,19 @@ mod tests {
     #[test]
     fn a_snapshot_tells_the_life_that_remains() {
         let mut overlay = Overlay::new(10, 10_000);
-        overlay.take(vec![put_for("a", "1", 500), put_for("b", "1", 100)], NOW);
+        overlay.take(vec![put_for("a", "1", 500), put_for("b", "1", 100)], None, NOW);
         let later = Timestamp(1_100);
-        assert_eq!(overlay.snapshot(later).writes, vec![put_for("a", "1", 400), delete("b")]);
+        assert_eq!(overlay.snapshot(later).writes.plain, vec![put_for("a", "1", 400), delete("b")]);
         assert_eq!(overlay.get("b", later), Seen::Gone);
     }
 
     #[test]
     fn histories_go_first_then_the_oldest_of_the_rest() {
         let mut overlay = Overlay::new(2, 10_000);
-        overlay.take(vec![put("staffai:turn:d:1", ""), put("discord_context:1:1", "")], NOW);
-        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], NOW), 1);
+        overlay.take(vec![put("staffai:turn:d:1", ""), put("discord_context:1:1", "")], None, NOW);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], None, NOW), 1);
         assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Unknown);
-        assert_eq!(overlay.take(vec![put("staffai:turn:d:3", "")], NOW), 1);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:3", "")], None, NOW), 1);
         assert_eq!(overlay.get("staffai:turn:d:1", NOW), Seen::Unknown);
         assert_eq!(overlay.len(), 2);
     }
@@ -304,31 +339,31 @@ mod tests {
     fn bytes_are_bounded_also_against_one_huge_value() {
         let mut overlay = Overlay::new(1_000, 1_000);
         for n in 0..100 {
-            overlay.take(vec![put(&format!("discord_context:{n}:1"), "0123456789")], NOW);
+            overlay.take(vec![put(&format!("discord_context:{n}:1"), "0123456789")], None, NOW);
             assert!(overlay.bytes() <= 1_000);
         }
         let before = overlay.len();
-        assert_eq!(overlay.take(vec![put("staffai:turn:d:1", &"x".repeat(2_000))], NOW), 1);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:1", &"x".repeat(2_000))], None, NOW), 1);
         assert_eq!(overlay.len(), before);
     }
 
     #[test]
     fn what_was_deleted_never_comes_back_by_dropping() {
         let mut overlay = Overlay::new(2, 10_000);
-        overlay.take(vec![delete("discord_context:1:1"), put("discord_context:1:1", "new")], NOW);
-        overlay.take(vec![put("discord_context:2:1", "x"), put("discord_context:3:1", "x")], NOW);
+        overlay.take(vec![delete("discord_context:1:1"), put("discord_context:1:1", "new")], None, NOW);
+        overlay.take(vec![put("discord_context:2:1", "x"), put("discord_context:3:1", "x")], None, NOW);
         assert_eq!(overlay.get("discord_context:1:1", NOW), Seen::Live("new"));
     }
 
     #[test]
     fn expired_values_give_their_room_back_and_are_no_loss() {
         let mut overlay = Overlay::new(2, 10_000);
-        overlay.take(vec![put_for("staffai:turn:d:1", "long text", 10), put("discord_context:1:1", "")], NOW);
+        overlay.take(vec![put_for("staffai:turn:d:1", "long text", 10), put("discord_context:1:1", "")], None, NOW);
         let before = overlay.bytes();
         let later = Timestamp(1_010);
         overlay.expire(later);
         assert_eq!(before - overlay.bytes(), "long text".len());
-        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], later), 0);
+        assert_eq!(overlay.take(vec![put("staffai:turn:d:2", "")], None, later), 0);
         assert_eq!(overlay.get("discord_context:1:1", later), Seen::Live(""));
     }
 
@@ -336,17 +371,20 @@ mod tests {
     fn increments_are_folded_into_what_is_known_and_else_kept_apart() {
         let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
         let mut overlay = Overlay::new(10, 10_000);
-        overlay
-            .take(vec![put("a", "5"), add("a", 2), put("b", "no number"), add("b", 2), delete("c"), add("c", 2)], NOW);
+        overlay.take(
+            vec![put("a", "5"), add("a", 2), put("b", "no number"), add("b", 2), delete("c"), add("c", 2)],
+            None,
+            NOW,
+        );
         for (key, sum) in [("a", "7"), ("b", "2"), ("c", "2")] {
             assert_eq!(overlay.get(key, NOW), Seen::Live(sum), "{key}");
         }
-        overlay.take(vec![add("d", 1), add("e", 1), put("e", "9"), add("d", 1)], NOW);
+        overlay.take(vec![add("d", 1), add("e", 1), put("e", "9"), add("d", 1)], None, NOW);
         assert_eq!((overlay.get("d", NOW), overlay.counts.of("d")), (Seen::Unknown, Some(2.into())));
         assert_eq!((overlay.get("e", NOW), overlay.counts.of("e")), (Seen::Live("9"), None));
         let snapshot = overlay.snapshot(NOW);
-        assert_eq!(snapshot.writes[0], add("d", 2));
-        overlay.take(vec![add("d", 1)], NOW);
+        assert_eq!(snapshot.writes.plain[0], add("d", 2));
+        overlay.take(vec![add("d", 1)], None, NOW);
         overlay.settle(snapshot.through, snapshot.counts);
         assert_eq!((overlay.len(), overlay.counts.of("d")), (1, Some(1.into())));
     }
@@ -354,10 +392,29 @@ mod tests {
     #[test]
     fn a_scan_stops_at_its_limit_of_live_keys() {
         let mut overlay = Overlay::new(10, 10_000);
-        overlay.take(vec![delete("a1"), put("a2", "2"), put("a3", "3"), put("b", "4")], NOW);
+        overlay.take(vec![delete("a1"), put("a2", "2"), put("a3", "3"), put("b", "4")], None, NOW);
         let value = |v: &str| Some(v.to_owned());
         assert_eq!(overlay.scan("a", 1, NOW), [("a1".into(), None), ("a2".into(), value("2"))]);
         assert_eq!(overlay.scan("a", 9, NOW).len(), 3);
         assert_eq!(overlay.scan("a", 0, NOW), []);
+    }
+
+    #[test]
+    fn writes_of_an_owner_that_is_fenced_are_forgotten_and_all_else_stays() {
+        let add = |key: &str, by: i64| Write::Add { key: key.into(), by: by.into(), ttl: None };
+        let (mine, other) = (Range::Door(Door::new("d")), Range::Door(Door::new("e")));
+        let mut overlay = Overlay::new(10, 10_000);
+        overlay.take(vec![delete("a"), put("b", "1"), add("n", 1)], None, NOW);
+        overlay.take(vec![put("a", "2"), put("b", "2"), put("c", "2"), add("n", 2)], Some(&mine), NOW);
+        overlay.take(vec![put("d", "3"), add("n", 4)], Some(&other), NOW);
+        let snapshot = overlay.snapshot(NOW);
+        assert_eq!(snapshot.writes.plain, [add("n", 1)]);
+        assert_eq!(snapshot.writes.owned[&mine], [add("n", 2), put("a", "2"), put("b", "2"), put("c", "2")]);
+        assert_eq!(snapshot.writes.owned[&other], [add("n", 4), put("d", "3")]);
+        overlay.take(vec![add("n", 8)], Some(&mine), NOW);
+        overlay.drop_owned(&mine);
+        overlay.settle(snapshot.through, snapshot.counts);
+        assert_eq!((overlay.get("a", NOW), overlay.get("c", NOW)), (Seen::Gone, Seen::Unknown));
+        assert_eq!((overlay.len(), overlay.counts.of("n")), (1, None));
     }
 }

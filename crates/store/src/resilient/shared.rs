@@ -12,9 +12,11 @@ use super::ahead::Ahead;
 use super::decision::{KnownLimits, Steady};
 use super::overlay::{Overlay, Snapshot};
 use super::recent::Recent;
+use super::terms::Terms;
 use super::{GATHERED_ENOUGH, Limits};
 use crate::{Backend, BackendError};
 use domain::ids::Timestamp;
+use domain::ownership::{Range, Term};
 use domain::patience::Patience;
 use ports::{Clock, Keeping, StoreStatus, Write};
 
@@ -38,6 +40,8 @@ pub struct Shared<B> {
     pub short: Mutex<Patience>,
     /// The deadline of commits.
     pub commits: Mutex<Patience>,
+    /// The ranges that other processes took over.
+    pub fenced: watch::Sender<Vec<Range>>,
 }
 
 pub struct State<B> {
@@ -53,6 +57,8 @@ pub struct State<B> {
     pub decision: KnownLimits,
     /// Data loss and broken promises caused by the server's settings.
     pub keeping: Keeping,
+    /// The ranges that this process owns.
+    pub terms: Terms,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -109,11 +115,13 @@ impl<B: Backend> Shared<B> {
                 dropped: 0,
                 decision: KnownLimits::default(),
                 keeping: Keeping::default(),
+                terms: Terms::default(),
             }),
             progress: watch::Sender::new(Progress::default()),
             dirty: Notify::new(),
             enough: Notify::new(),
             company: Notify::new(),
+            fenced: watch::Sender::default(),
             closing: CancellationToken::new(),
         }
     }
@@ -122,8 +130,8 @@ impl<B: Backend> Shared<B> {
         self.state.lock()
     }
 
-    /// Makes writes visible. Returns the number to wait for, or `None` if their durability cannot be promised.
-    pub fn take(&self, writes: Vec<Write>) -> Option<u64> {
+    /// Makes writes visible, of the owner of a range or without one. Returns the number to wait for, or `None` if their durability cannot be promised.
+    pub fn take(&self, writes: Vec<Write>, owner: Option<&Range>) -> Option<u64> {
         let mut state = self.lock();
         let now = self.clock.now();
         for write in &writes {
@@ -134,7 +142,7 @@ impl<B: Backend> Shared<B> {
                 Write::Delete { .. } | Write::Add { .. } => state.recent.forget(key),
             }
         }
-        let dropped = state.overlay.take(writes, now);
+        let dropped = state.overlay.take(writes, owner, now);
         state.dropped += dropped;
         if dropped > 0 {
             self.fail_waiting(&state);
@@ -161,6 +169,27 @@ impl<B: Backend> Shared<B> {
         let mut state = self.lock();
         let now = self.clock.now();
         (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
+    }
+
+    /// The terms that are held, and the ranges whose token is still to be taken.
+    pub fn terms(&self) -> (Vec<Term>, Vec<Range>) {
+        let state = self.lock();
+        (state.terms.held(), state.terms.wanted())
+    }
+
+    /// Other processes own these ranges: what waits of them is forgotten, and later writes are refused.
+    pub fn fence(&self, ranges: &[Range]) {
+        let mut state = self.lock();
+        for range in ranges {
+            state.overlay.drop_owned(range);
+            if state.terms.fence(range) {
+                tracing::error!(
+                    event = "store.fenced", range = %range,
+                    "another process took over these turns; this process no longer answers them; stop one of the two"
+                );
+                self.fenced.send_modify(|fenced| fenced.push(range.clone()));
+            }
+        }
     }
 
     /// Records that everything up to this number was sent to the backend.

@@ -10,6 +10,7 @@ use crate::embedded::Embedded;
 use crate::embedded::opener::Opener;
 use crate::suite::{CLOSING, TestClock, add, delete, put, put_for, row};
 use crate::{BackendError, Batch};
+use domain::ownership::Range;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Mood {
@@ -71,14 +72,14 @@ impl Backend for Faulty {
         self.real.scan(prefix, limit, steps).await
     }
 
-    async fn apply(&self, batch: Batch) -> Result<(), BackendError> {
+    async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError> {
         self.switches.obey(&self.switches.writes).await?;
         self.switches.applied.fetch_add(1, Ordering::SeqCst);
-        self.real.apply(batch).await?;
+        let refused = self.real.apply(batch).await?;
         if *self.switches.writes.lock() == Mood::LosesAnswers {
             return Err(BackendError::Failed("injected loss of the answer".into()));
         }
-        Ok(())
+        Ok(refused)
     }
 
     async fn sweep(&self) -> Result<bool, BackendError> {
@@ -492,8 +493,8 @@ impl Backend for Slow {
         Ok(vec![row("a", "1")])
     }
 
-    async fn apply(&self, _batch: Batch) -> Result<(), BackendError> {
-        Ok(())
+    async fn apply(&self, _batch: Batch) -> Result<Vec<Range>, BackendError> {
+        Ok(Vec::new())
     }
 
     async fn copy(&self, _to: mpsc::Sender<StoredRow>) -> Result<(), BackendError> {

@@ -16,9 +16,11 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::reading::in_time;
 use super::shared::Shared;
+use super::terms::Grouped;
 use super::{COMPANY_EVERY, GATHERED_ENOUGH, SWEEP_AGAIN};
 use crate::{Backend, BackendError, Batch, OpenError, Steps, Ticket};
 use domain::limits::member_windows::{Changes, MEMBERS_MAX};
+use domain::ownership::{FencingToken, Range, Term};
 use domain::{keys, panic};
 use ports::{Keeping, StoreStatus};
 
@@ -54,11 +56,23 @@ struct Landed<B> {
 }
 
 enum Done {
-    /// Committed, with the limits written by earlier processes if requested.
-    Committed(Option<Vec<(String, String)>>),
+    Committed(Committed),
     Swept {
         more: bool,
+        /// The ranges that another process took over.
+        fenced: Vec<Range>,
     },
+}
+
+/// The outcome of a commit.
+#[derive(Default)]
+struct Committed {
+    /// The limits that earlier processes wrote, if requested.
+    loaded: Option<Vec<(String, String)>>,
+    /// The tokens that were taken.
+    took: Vec<Term>,
+    /// The ranges whose writes were refused.
+    fenced: Vec<Range>,
 }
 
 enum Trouble {
@@ -67,15 +81,26 @@ enum Trouble {
 }
 
 enum Job {
-    /// Commits these writes. If the backend was failing, tests it first, because there may be no writes.
-    Commit {
-        batch: Batch,
-        changes: Vec<Changes>,
-        probe: bool,
-        /// True if limits written by earlier processes must be read.
-        load: bool,
-    },
-    Sweep,
+    Commit(Box<Commit>),
+    /// Removes expired keys, and finds the terms among these that ended.
+    Sweep(Vec<Term>),
+}
+
+/// Puts writes into the backend.
+#[derive(Default)]
+struct Commit {
+    writes: Grouped,
+    ticket: Option<Ticket>,
+    /// Decisions about limits that the backend does not have yet.
+    changes: Vec<Changes>,
+    /// The terms under which owners write.
+    terms: Vec<Term>,
+    /// The ranges whose token is taken first.
+    wanted: Vec<Range>,
+    /// Tests a backend that was failing first, because there may be no writes.
+    probe: bool,
+    /// True if limits written by earlier processes must be read.
+    load: bool,
 }
 
 impl<B: Backend> Writer<B> {
@@ -91,8 +116,8 @@ impl<B: Backend> Writer<B> {
     /// # Errors
     /// Only [`OpenError::InUse`].
     pub async fn first_open(&mut self, deadline: Duration) -> Result<(), OpenError> {
-        let first = Job::Commit { batch: Batch::default(), changes: Vec::new(), probe: true, load: !B::SHARED };
-        let mut flight = self.launch(first, (0, 0), None);
+        let first = Commit { probe: true, load: !B::SHARED, ..Commit::default() };
+        let mut flight = self.launch(Job::Commit(Box::new(first)), (0, 0), None);
         match timeout(deadline, &mut flight.task).await {
             Ok(Ok(Landed { result: Err(Trouble::Open(error @ OpenError::InUse(_))), .. })) => return Err(error),
             Ok(Ok(landed)) => self.land(&flight, landed),
@@ -117,7 +142,8 @@ impl<B: Backend> Writer<B> {
         loop {
             let (status, waiting) = {
                 let state = self.shared.lock();
-                (state.status.clone(), state.overlay.len() + usize::from(state.decision.book.has_changes()))
+                let more = [state.decision.book.has_changes(), !state.terms.wanted().is_empty()];
+                (state.status.clone(), state.overlay.len() + more.into_iter().filter(|more| *more).count())
             };
             let closing = self.shared.closing.is_cancelled();
             self.report_dropped();
@@ -190,11 +216,12 @@ impl<B: Backend> Writer<B> {
             self.committed = Some(Instant::now());
             let (snapshot, backend, probe) = self.shared.pending();
             let ticket = Some(Ticket { writer: Arc::clone(&self.shared.writer), number: snapshot.counts });
-            let batch = Batch { writes: snapshot.writes, ticket };
-            let mut batch = batch;
-            let (changes, decided, load) = self.shared.unkept(&mut batch.writes);
+            let mut writes = snapshot.writes;
+            let (changes, decided, load) = self.shared.unkept(&mut writes.plain);
+            let (terms, wanted) = self.shared.terms();
             let through = (snapshot.through, decided);
-            let flight = self.launch(Job::Commit { batch, changes, probe, load }, through, backend);
+            let commit = Commit { writes, ticket, changes, terms, wanted, probe, load };
+            let flight = self.launch(Job::Commit(Box::new(commit)), through, backend);
             self.shared.sent(through.0);
             flight
         };
@@ -205,14 +232,15 @@ impl<B: Backend> Writer<B> {
         self.next_sweep = Instant::now() + self.shared.limits.sweep;
         self.shared.tidy();
         let backend = self.shared.lock().backend.clone();
-        let flight = self.launch(Job::Sweep, (0, 0), backend);
+        let held = if B::SHARED { self.shared.terms().0 } else { Vec::new() };
+        let flight = self.launch(Job::Sweep(held), (0, 0), backend);
         self.watch(flight).await;
     }
 
     fn launch(&self, job: Job, through: (u64, u64), backend: Option<Arc<B>>) -> Flight<B> {
         let (writes, counts) = match &job {
-            Job::Commit { batch, .. } => (batch.writes.len(), batch.ticket.as_ref().map_or(0, |ticket| ticket.number)),
-            Job::Sweep => (0, 0),
+            Job::Commit(commit) => (commit.writes.len(), commit.ticket.as_ref().map_or(0, |ticket| ticket.number)),
+            Job::Sweep(_) => (0, 0),
         };
         let task = tokio::spawn(perform(job, backend, Arc::clone(&self.open)));
         Flight { through, counts, writes, begun: Instant::now(), task }
@@ -246,18 +274,22 @@ impl<B: Backend> Writer<B> {
             self.shared.keeps(&keeping);
         }
         match landed.result {
-            Ok(Done::Committed(loaded)) => {
+            Ok(Done::Committed(Committed { loaded, took, fenced })) => {
                 self.shared.kept(flight.through.1, loaded);
+                self.shared.lock().terms.took(took);
+                self.shared.fence(&fenced);
                 if flight.writes > 0 {
                     histogram!("staffai_store_commit_seconds").record(flight.begun.elapsed().as_secs_f64());
                 }
                 self.backoff = self.shared.limits.retry_first;
                 self.shared.settled(flight.through.0, flight.counts, landed.backend);
             }
-            Ok(Done::Swept { more: true }) => {
-                self.next_sweep = Instant::now() + SWEEP_AGAIN.min(self.shared.limits.sweep);
+            Ok(Done::Swept { more, fenced }) => {
+                self.shared.fence(&fenced);
+                if more {
+                    self.next_sweep = Instant::now() + SWEEP_AGAIN.min(self.shared.limits.sweep);
+                }
             }
-            Ok(Done::Swept { more: false }) => {}
             Err(Trouble::Open(error)) => self.shared.degrade(&BackendError::Broken(error.to_string()), None),
             Err(Trouble::Backend(error)) => self.shared.degrade(&error, landed.backend),
         }
@@ -302,32 +334,49 @@ async fn perform<B: Backend>(job: Job, backend: Option<Arc<B>>, open: Open<B>) -
             }
         },
     };
-    let looks = matches!(job, Job::Sweep | Job::Commit { probe: true, .. });
+    let looks = match &job {
+        Job::Sweep(_) => true,
+        Job::Commit(commit) => commit.probe,
+    };
     let result = match job {
-        Job::Commit { batch, changes, probe, load } => commit(backend.as_ref(), batch, &changes, (probe, load)).await,
-        Job::Sweep => backend.sweep().await.map(|more| Done::Swept { more }),
+        Job::Commit(job) => commit(backend.as_ref(), *job).await.map(Done::Committed),
+        Job::Sweep(held) => sweep(backend.as_ref(), held).await,
     };
     let keeping = if looks && result.is_ok() { backend.keeping().await } else { None };
     Landed { backend: Some(backend), keeping, result: result.map_err(Trouble::Backend) }
 }
 
-async fn commit<B: Backend>(
-    backend: &B,
-    batch: Batch,
-    changes: &[Changes],
-    (probe, load): (bool, bool),
-) -> Result<Done, BackendError> {
+async fn commit<B: Backend>(backend: &B, job: Commit) -> Result<Committed, BackendError> {
+    let Commit { writes, ticket, changes, mut terms, wanted, probe, load } = job;
+    let mut done = Committed::default();
     if probe {
         backend.get(keys::PROBE).await?;
     }
-    let loaded = if load {
-        Some(backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?)
-    } else {
-        None
-    };
-    if !batch.writes.is_empty() {
-        backend.apply(batch).await?;
+    if load {
+        let rows = backend.scan(keys::limits::TOKEN_LIMIT_PREFIX, MEMBERS_MAX, &Steps::default()).await?;
+        done.loaded = Some(rows);
     }
-    backend.merge(changes).await?;
-    Ok(Done::Committed(loaded))
+    // Earlier owners are fenced before anything of this one is written.
+    for range in wanted {
+        let token = backend.take_token(&range).await?;
+        done.took.push(Term { range, token });
+    }
+    terms.extend(done.took.iter().cloned());
+    let batch = Batch { writes: writes.plain, owned: Grouped::under(writes.owned, &terms), ticket };
+    if !batch.is_empty() {
+        done.fenced = backend.apply(batch).await?;
+    }
+    backend.merge(&changes).await?;
+    Ok(done)
+}
+
+async fn sweep<B: Backend>(backend: &B, held: Vec<Term>) -> Result<Done, BackendError> {
+    let more = backend.sweep().await?;
+    let mut fenced = Vec::new();
+    for Term { range, token } in held {
+        if FencingToken::stored(backend.get(&keys::term(&range)).await?.as_deref()) > token {
+            fenced.push(range);
+        }
+    }
+    Ok(Done::Swept { more, fenced })
 }

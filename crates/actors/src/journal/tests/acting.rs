@@ -61,7 +61,7 @@ async fn the_answer_waits_for_the_disk_and_nothing_runs_for_what_is_answered() {
 async fn an_old_one_is_told_the_truth_as_well() {
     let mut old = turn("10", "7", "42");
     old.at.0 -= 16 * 60 * 1000;
-    let custody = Custody::Open { turn: Arc::new(old.clone()), answer: None, acted: true, parked: None, refused: None };
+    let custody = Custody::Open(OpenTurn { acted: true, ..OpenTurn::new(Arc::new(old.clone()), None) });
     let record = (keys::turn(&old.id), serde_json::to_string(&custody).unwrap());
     let mut world = world(with(vec![record])).await;
     assert_eq!(world.delivery().await, Some(("10".into(), doubtful(), true)));

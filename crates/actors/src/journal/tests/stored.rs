@@ -48,10 +48,10 @@ async fn each_kind_of_stored_record_is_taken_up() {
     for (key, value) in written() {
         let id = keys::parse_turn(&key).unwrap().id.to_string();
         match serde_json::from_str(&value).unwrap() {
-            Custody::Open { turn, .. } if !turn.trigger.is_asked() => closed.push(id),
-            Custody::Open { answer: None, .. } => unanswered.push(id),
-            Custody::Open { answer: Some(_), .. } => drop(answered.insert(id, "two".to_owned())),
-            Custody::Closed { .. } => closed.push(id),
+            Custody::Open(OpenTurn { turn, .. }) if !turn.trigger.is_asked() => closed.push(id),
+            Custody::Open(OpenTurn { answer: None, .. }) => unanswered.push(id),
+            Custody::Open(OpenTurn { answer: Some(_), .. }) => drop(answered.insert(id, "two".to_owned())),
+            Custody::Closed(_) => closed.push(id),
         }
     }
     assert_eq!((unanswered.len(), answered.len(), closed.len()), (6, 29, 3));

@@ -251,7 +251,7 @@ async fn what_was_decided_long_ago_is_not_done_any_more() {
     let record = |turn: &Turn, decision: Option<Decision>| {
         let case = Case { gate: gate(turn, turn.at), decision };
         let parked = Some(Box::new(Parked { case, posted: None, effort: effort(1), acted: false }));
-        let custody = Custody::Open { turn: Arc::new(turn.clone()), answer: None, acted: false, parked, refused: None };
+        let custody = Custody::Open(OpenTurn { parked, ..OpenTurn::new(Arc::new(turn.clone()), None) });
         (keys::turn(&turn.id), serde_json::to_string(&custody).unwrap())
     };
     let mut world = world(with(vec![record(&decided, Some(yes())), record(&open, None)])).await;

@@ -33,6 +33,7 @@ impl World {
                 drafted: true,
                 refused: None,
                 rescue: None,
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }

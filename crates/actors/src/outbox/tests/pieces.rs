@@ -29,6 +29,7 @@ impl World {
                 drafted: false,
                 refused: None,
                 rescue: None,
+                clearance: crate::messages::clearance::Clearance::default(),
             })
             .unwrap();
     }

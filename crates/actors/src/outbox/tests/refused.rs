@@ -54,6 +54,7 @@ impl World {
             drafted: false,
             refused,
             rescue,
+            clearance: crate::messages::clearance::Clearance::default(),
         };
         self.outbox.cast(deliver).unwrap();
     }

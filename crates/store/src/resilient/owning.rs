@@ -1,0 +1,67 @@
+//! Writes of owners, as [`OwnedStore`] promises them.
+
+use std::sync::Arc;
+
+use futures_util::future::{BoxFuture, ready};
+use metrics::counter;
+use tokio::sync::watch;
+use tokio::time::timeout;
+
+use super::Resilient;
+use crate::Backend;
+use domain::ownership::{FencingToken, Range};
+use ports::{Kept, OwnedStore, Pace, StoreStatus, Write};
+
+impl<B: Backend> OwnedStore for Resilient<B> {
+    fn own(&self, ranges: Vec<Range>) {
+        self.shared.lock().terms.own(ranges);
+        self.shared.dirty.notify_one();
+        self.shared.enough.notify_one();
+    }
+
+    fn owned(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let mut progress = self.shared.progress.subscribe();
+            let taken = progress.wait_for(|_| {
+                let state = self.shared.lock();
+                state.terms.wanted().is_empty() || state.status != StoreStatus::Ready
+            });
+            // A backend that is that late makes the store degraded.
+            let _ = timeout(self.shared.limits.scan, taken).await;
+        })
+    }
+
+    fn token(&self, range: &Range) -> FencingToken {
+        self.shared.lock().terms.token(range)
+    }
+
+    fn write_under(&self, range: &Range, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept> {
+        if self.shared.lock().terms.is_fenced(range) {
+            return Box::pin(ready(Kept::Fenced));
+        }
+        counter!("staffai_store_writes_total").increment(writes.len() as u64);
+        let number = self.shared.take(writes, Some(range));
+        if pace == Pace::Now {
+            self.shared.enough.notify_one();
+        }
+        let Some(number) = number else { return Box::pin(ready(Kept::InMemory)) };
+        let (shared, range, mut progress) = (Arc::clone(&self.shared), range.clone(), self.shared.progress.subscribe());
+        Box::pin(async move {
+            let landed = progress.wait_for(|progress| progress.of(number).is_some()).await;
+            let durable = landed.is_ok_and(|progress| progress.of(number).unwrap_or(false));
+            match (shared.lock().terms.is_fenced(&range), durable) {
+                (true, _) => Kept::Fenced,
+                (false, true) => Kept::Durable,
+                (false, false) => Kept::InMemory,
+            }
+        })
+    }
+
+    fn fenced(&self) -> watch::Receiver<Vec<Range>> {
+        self.shared.fenced.subscribe()
+    }
+
+    fn is_shared(&self) -> bool {
+        B::SHARED
+    }
+}

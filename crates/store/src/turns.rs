@@ -1,0 +1,239 @@
+//! The journal's records in a store: one value for each turn, under the key of the turn, written under the range that owns it.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use tokio::sync::watch;
+
+use domain::custody::{Record, has_owner};
+use domain::given::Given;
+use domain::keys;
+use domain::ownership::{Range, Term};
+use domain::turn::{ClosedTurn, Custody, OpenTurn, Turn};
+use ports::{Adopted, Kept, OwnedStore, Pace, Turns, Write};
+
+/// The most records that are read at start.
+const ADOPT_MAX: usize = 200_000;
+
+/// The usual bytes of a record beside the conversation that came with its turn.
+const RECORD_BYTES: usize = 1_024;
+
+/// Records of turns in a store.
+pub struct StoredTurns {
+    store: Arc<dyn OwnedStore>,
+    /// The ranges that this process owns, one for each of its doors.
+    ranges: Vec<Range>,
+}
+
+impl StoredTurns {
+    /// Records of the turns of these ranges, which this process owns from now on.
+    #[must_use]
+    pub fn new(store: Arc<dyn OwnedStore>, ranges: Vec<Range>) -> Self {
+        store.own(ranges.clone());
+        Self { store, ranges }
+    }
+
+    /// The range whose owner writes about this turn; none for a turn without an owner.
+    fn owner_of(&self, turn: &Turn) -> Option<&Range> {
+        self.ranges.iter().find(|range| *range.door() == turn.id.door).filter(|_| has_owner(turn))
+    }
+
+    fn put(&self, turn: &Turn, custody: Custody) -> Write {
+        let term = |range: &Range| Term { range: range.clone(), token: self.store.token(range) };
+        let (ttl, given) = match &custody {
+            Custody::Open(_) => (keys::TURN_TTL, turn.given.as_ref().map_or(0, Given::written_bytes)),
+            Custody::Closed(_) => (keys::CLOSED_TURN_TTL, 0),
+        };
+        let record = Record::new(self.owner_of(turn).map(term), custody);
+        // A conversation with pictures is long, and is copied once. Plain data with string keys always serialises.
+        let mut value = Vec::with_capacity(given + RECORD_BYTES);
+        let written = serde_json::to_writer(&mut value, &record);
+        let value = written.ok().and_then(|()| String::from_utf8(value).ok()).unwrap_or_default();
+        Write::Put { key: keys::turn(&turn.id), value, ttl: Some(ttl) }
+    }
+
+    fn open(&self, open: &OpenTurn) -> Write {
+        self.put(&open.turn, Custody::Open(open.clone()))
+    }
+
+    fn write(&self, turn: &Turn, writes: Vec<Write>, pace: Pace) -> BoxFuture<'static, Kept> {
+        if let Some(range) = self.owner_of(turn) {
+            return self.store.write_under(range, writes, pace);
+        }
+        let durable = match pace {
+            Pace::Gathered => self.store.write(writes),
+            Pace::Now => self.store.commit(writes),
+        };
+        Box::pin(async move { if durable.await { Kept::Durable } else { Kept::InMemory } })
+    }
+}
+
+impl Turns for StoredTurns {
+    fn accept(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept> {
+        self.update(open, pace)
+    }
+
+    fn update(&self, open: &OpenTurn, pace: Pace) -> BoxFuture<'static, Kept> {
+        self.write(&open.turn, vec![self.open(open)], pace)
+    }
+
+    fn park(&self, open: &OpenTurn, dialogue: String) -> BoxFuture<'static, Kept> {
+        let said = Write::Put { key: keys::parked(&open.turn.id), value: dialogue, ttl: Some(keys::TURN_TTL) };
+        self.write(&open.turn, vec![said, self.open(open)], Pace::Now)
+    }
+
+    fn answered(&self, open: &OpenTurn) -> BoxFuture<'static, Kept> {
+        self.update(open, Pace::Gathered)
+    }
+
+    fn close(&self, turn: &Turn, closed: ClosedTurn, mut with: Vec<Write>) -> BoxFuture<'static, Kept> {
+        with.push(self.put(turn, Custody::Closed(closed)));
+        self.write(turn, with, Pace::Gathered)
+    }
+
+    fn adopt(&self) -> BoxFuture<'_, Vec<Adopted>> {
+        Box::pin(async move {
+            self.store.owned().await;
+            let rows = self.store.scan(keys::TURN_PREFIX, ADOPT_MAX).await;
+            rows.into_iter().filter_map(|(key, value)| self.adopted(key, &value)).collect()
+        })
+    }
+
+    fn range_of(&self, turn: &Turn) -> Option<Range> {
+        self.owner_of(turn).cloned()
+    }
+
+    fn fenced(&self) -> watch::Receiver<Vec<Range>> {
+        self.store.fenced()
+    }
+
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+}
+
+impl StoredTurns {
+    /// Reads a record; none for the turn of another owner at one of our doors. The turn of a door that this process does not have is
+    /// given, for the log.
+    fn adopted(&self, key: String, value: &str) -> Option<Adopted> {
+        let id = keys::parse_turn(&key);
+        let record = serde_json::from_str::<Record>(value).map_err(|error| error.to_string());
+        if let (Some(id), Ok(record)) = (&id, &record) {
+            let ours = self.ranges.iter().any(|range| *range.door() == id.door);
+            if ours && !record.is_within(&id.door, &self.ranges) {
+                return None;
+            }
+        }
+        Some(Adopted { key, id, record })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::embedded::opener::Opener;
+    use crate::resilient::Resilient;
+    use crate::suite::TestClock;
+    use domain::ids::{Door, MessageId, TurnId};
+    use domain::ownership::{FencingToken, Shards};
+    use ports::Store;
+
+    const DOOR: Door = Door::new("d");
+
+    fn shard(number: u32) -> Range {
+        Range::Shards(DOOR, Shards { first: number, last: number, of: 2 })
+    }
+
+    fn turn(id: &str) -> Arc<Turn> {
+        let place = serde_json::json!({
+            "id": format!("d:{id}"), "place": "d:1", "parent": null, "guild": null, "person": "d:7", "name": "Ada",
+            "trigger": "mention", "text": "hello", "quoted": null, "at": 1, "policy": domain::turn::Policy::default(),
+        });
+        Arc::new(serde_json::from_value(place).unwrap())
+    }
+
+    /// The ids that an owner of these ranges takes up, and those of the records that it cannot read.
+    async fn adopted(store: &Arc<Resilient<crate::embedded::Embedded>>, ranges: Vec<Range>) -> Vec<String> {
+        let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await;
+        let name = |adopted: Adopted| {
+            let id = adopted.id.map_or(adopted.key, |id| id.id.to_string());
+            if adopted.record.is_ok() { id } else { format!("{id} cannot be read") }
+        };
+        adopted.into_iter().map(name).collect()
+    }
+
+    #[tokio::test]
+    async fn each_owner_takes_up_the_turns_of_its_ranges() {
+        let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
+        for number in 0..2 {
+            let turns = StoredTurns::new(Arc::clone(&store) as _, vec![shard(number)]);
+            let turn = turn(&number.to_string());
+            turns.adopt().await;
+            assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, Kept::Durable);
+        }
+        // The version before knew no owner.
+        let before = serde_json::to_string(&Custody::Open(OpenTurn::new(turn("8"), None))).unwrap();
+        let put = |id: &str, value: String| Write::Put { key: keys::turn(&id_of(id)), value, ttl: None };
+        assert!(store.commit(vec![put("8", before), put("9", "{".to_owned())]).await);
+        assert_eq!(adopted(&store, vec![shard(0)]).await, ["0", "8", "9 cannot be read"]);
+        assert_eq!(adopted(&store, vec![shard(1)]).await, ["1", "8", "9 cannot be read"]);
+        assert_eq!(adopted(&store, vec![Range::Door(DOOR)]).await, ["0", "1", "8", "9 cannot be read"]);
+        assert!(store.close(Duration::from_secs(20)).await);
+    }
+
+    fn id_of(id: &str) -> TurnId {
+        TurnId::of(&MessageId::new(DOOR, id))
+    }
+
+    #[tokio::test]
+    async fn a_record_names_its_owner_and_its_end_is_one_write_with_what_is_counted() {
+        let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
+        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        assert!(turns.adopt().await.is_empty());
+        let turn = turn("1");
+        let record = async || {
+            let text = store.get(&keys::turn(&turn.id)).await.unwrap();
+            serde_json::from_str::<Record>(&text).unwrap()
+        };
+        assert_eq!(turns.accept(&OpenTurn::new(turn.clone(), None), Pace::Gathered).await, Kept::Durable);
+        let owner = Term { range: Range::Door(DOOR), token: FencingToken(1) };
+        let open = record().await;
+        assert_eq!((open.owner, open.version), (Some(owner), domain::custody::RECORD_VERSION));
+        assert_eq!(turns.park(&OpenTurn::new(turn.clone(), None), "said".to_owned()).await, Kept::Durable);
+        assert_eq!(store.get(&keys::parked(&turn.id)).await.as_deref(), Some("said"));
+
+        // A newer owner exists.
+        let newer = Write::Put { key: keys::term(&Range::Door(DOOR)), value: "2".to_owned(), ttl: None };
+        assert!(store.commit(vec![newer]).await);
+        let counted = Write::Add { key: "n".to_owned(), by: 1.into(), ttl: None };
+        let closed = ClosedTurn { posted: Vec::new(), alone: false };
+        assert_eq!(turns.close(&turn, closed, vec![counted]).await, Kept::Fenced);
+        assert_eq!(store.get("n").await, None);
+        assert!(matches!(record().await.custody, Custody::Open(_)));
+        assert_eq!(*turns.fenced().borrow(), [Range::Door(DOOR)]);
+        assert!(store.close(Duration::from_secs(20)).await);
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_lasts_while_it_is_read_has_no_owner() {
+        let (dir, clock) = (tempfile::TempDir::new().unwrap(), Arc::new(TestClock::default()));
+        let opener = Opener::new(dir.path(), clock.clone());
+        let store = Arc::new(Resilient::start(move || opener.open(), clock).await.unwrap());
+        let turns = StoredTurns::new(Arc::clone(&store) as _, vec![Range::Door(DOOR)]);
+        let mut read = turn("1");
+        Arc::make_mut(&mut read).policy.lasts = domain::turn::Lasts::WhileRead;
+        assert_eq!((turns.range_of(&read), turns.range_of(&turn("2"))), (None, Some(Range::Door(DOOR))));
+        let newer = Write::Put { key: keys::term(&Range::Door(DOOR)), value: "9".to_owned(), ttl: None };
+        assert!(store.commit(vec![newer]).await);
+        assert_eq!(turns.accept(&OpenTurn::new(read, None), Pace::Now).await, Kept::Durable);
+        let adopted = turns.adopt().await;
+        assert!(adopted[0].record.as_ref().is_ok_and(|record| record.owner.is_none()));
+        assert!(store.close(Duration::from_secs(20)).await);
+    }
+}
