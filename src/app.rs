@@ -141,6 +141,13 @@ enum Command {
         #[command(flatten)]
         options: Options,
     },
+    /// Asks for the bot's token and the address of a model, tries both, prints the invite address, and writes .env.
+    Init {
+        #[command(flatten)]
+        of: commands::init::Of,
+        #[command(flatten)]
+        options: Options,
+    },
     /// A conversation in the terminal, with the running service or one of its own.
     Chat {
         #[command(flatten)]
@@ -233,6 +240,7 @@ impl Command {
             | Self::Health(options)
             | Self::Config(options)
             | Self::Playground { options, .. }
+            | Self::Init { options, .. }
             | Self::Chat { options, .. }
             | Self::Check { options, .. }
             | Self::Audit { options, .. }
@@ -275,6 +283,7 @@ pub fn main(cli: &Cli) -> ExitCode {
 /// Runs a command that has nothing set about its threads.
 async fn others(cli: &Cli) -> u8 {
     match &cli.command {
+        Command::Init { of, .. } => commands::init::run(cli, of).await,
         Command::Chat { of, .. } => commands::chat::run(cli, of).await,
         Command::Playground { verbose, .. } => playground(cli, *verbose).await,
         #[cfg(feature = "playground")]

@@ -5,6 +5,8 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::time::Duration;
 
+#[path = "check/first_run.rs"]
+mod first_run;
 #[path = "check/fixtures.rs"]
 mod fixtures;
 

@@ -28,6 +28,8 @@ use ports::{HistoryRange, PostError, PostReply, PostRequest, PostResult, Poster}
 
 pub mod account;
 
+pub mod invite;
+
 pub mod setup;
 
 mod commands;

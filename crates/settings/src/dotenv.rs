@@ -3,6 +3,8 @@
 //!
 //! An unreadable line is skipped with a warning and never stops the bot.
 
+pub mod editing;
+
 use std::collections::BTreeMap;
 
 /// The most bytes by which expansion may grow all values together, so that nested variables cannot exhaust memory.

@@ -11,7 +11,7 @@ pub mod check;
 pub mod community;
 pub mod data_tools;
 pub mod defaults;
-mod dotenv;
+pub mod dotenv;
 pub mod edges;
 pub mod env;
 mod layers;

@@ -69,6 +69,20 @@ pub async fn run(cli: &Cli, scope: Scope) -> u8 {
     exit::NEGATIVE
 }
 
+/// Tries what a first run needs, the account of Discord and the default model, and prints the table. True if all is well.
+pub(crate) async fn first_run(loaded: &Loaded) -> bool {
+    let (settings, lookup) = (&loaded.settings, &reading::lookup(loaded));
+    let (mut report, secrets) = (Report::default(), configured::secrets(settings));
+    if timeout(DISCORD_WITHIN, door::check(settings, &mut report)).await.is_err() {
+        report.wrong_with("discord", format!("not done within {} s", DISCORD_WITHIN.as_secs()));
+    }
+    if let Some(registry) = models::rows(settings, lookup, &mut report) {
+        models::ask(settings, lookup, registry, false, &mut report).await;
+    }
+    say!("{}", report.table(&secrets).trim_end());
+    report.wrong() == 0
+}
+
 /// Asks the model rows that the settings name for trying, and prints the table.
 pub(crate) async fn model(settings: &Settings, lookup: &Lookup) -> u8 {
     let (mut report, mut secrets) = (Report::default(), configured::secrets(settings));

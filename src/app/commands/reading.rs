@@ -54,6 +54,11 @@ impl Reading {
 
     /// Reads it, and stops at no mistake.
     pub fn examine(&self) -> Examined {
+        self.examine_with(|sources| sources)
+    }
+
+    /// Does the same with sources that `further` adds to.
+    pub fn examine_with(&self, further: impl FnOnce(Sources) -> Sources) -> Examined {
         let mut sources = Sources::from_process(self.config.clone());
         if let Some(format) = self.format {
             let format = match format {
@@ -62,7 +67,7 @@ impl Reading {
             };
             sources = sources.with_option("log.format", format);
         }
-        let mut examined = settings::examine(&(self.sources)(sources));
+        let mut examined = settings::examine(&further((self.sources)(sources)));
         if let Some(loaded) = &mut examined.loaded {
             (self.adapt)(&mut loaded.settings);
         }

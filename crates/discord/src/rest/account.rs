@@ -4,6 +4,7 @@ use http::Method;
 use serde::Deserialize;
 
 use super::Rest;
+use super::invite::{ADMINISTRATOR, NEEDED};
 use ports::PostError;
 
 /// The most guilds checked: one page of the list.
@@ -14,23 +15,13 @@ const CONTENT_FULL: u64 = 1 << 18;
 /// The same for applications in fewer than a hundred guilds.
 const CONTENT_LIMITED: u64 = 1 << 19;
 
-/// The permission bit of administrators.
-const ADMINISTRATOR: u64 = 1 << 3;
-/// The permissions needed to answer in a channel, with their names in Discord's settings.
-const NEEDED: [(u64, &str); 6] = [
-    (1 << 10, "View Channels"),
-    (1 << 11, "Send Messages"),
-    (1 << 38, "Send Messages in Threads"),
-    (1 << 14, "Embed Links"),
-    (1 << 15, "Attach Files"),
-    (1 << 16, "Read Message History"),
-];
-
 /// The account of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Account {
     /// Its id.
     pub id: String,
+    /// The id of its application, which an invite address names.
+    pub application: String,
     /// Its name.
     pub name: String,
     /// Its access to message content.
@@ -87,6 +78,7 @@ struct User {
 
 #[derive(Deserialize)]
 struct Application {
+    id: String,
     #[serde(default)]
     flags: u64,
 }
@@ -106,7 +98,7 @@ impl Rest {
     pub async fn account(&self) -> Result<Account, PostError> {
         let me: User = self.send(Method::GET, "/users/@me", None).await?.json()?;
         let application: Application = self.send(Method::GET, "/applications/@me", None).await?.json()?;
-        Ok(Account { id: me.id, name: me.username, content: content(application.flags) })
+        Ok(Account { id: me.id, application: application.id, name: me.username, content: content(application.flags) })
     }
 
     /// Returns the connection advice of the gateway.

@@ -5,6 +5,7 @@ use super::report::{CheckStatus, Report};
 use crate::app::doors;
 use discord::rest::Rest;
 use discord::rest::account::{Account, Content, GUILDS_PAGE, Guilds};
+use discord::rest::invite;
 use domain::rejection::Rejection;
 use ports::PostError;
 use settings::Settings;
@@ -13,6 +14,7 @@ const TOKEN: &str = "discord token";
 const CONTENT: &str = "discord message content";
 const GATEWAY: &str = "discord gateway";
 const PERMISSIONS: &str = "discord permissions";
+const INVITE: &str = "discord invite";
 
 /// Fewer sessions than this may not last until tomorrow when something restarts again and again.
 const FEW_SESSIONS: u32 = 50;
@@ -30,7 +32,10 @@ pub async fn check(settings: &Settings, report: &mut Report) {
         Err(error) => return report.wrong_with("discord", error.to_string()),
     };
     match rest.account().await {
-        Ok(account) => tell_account(&account, report),
+        Ok(account) => {
+            tell_account(&account, report);
+            report.ok(INVITE, invite::address(&account.application, settings.restriction.role.is_some()));
+        }
         Err(error) => return report.wrong_with(TOKEN, refusal(&error)),
     }
     gateway(&rest, report).await;
@@ -87,7 +92,7 @@ async fn permissions(rest: &Rest, report: &mut Report) -> Vec<String> {
 
 fn tell_permissions(guilds: &Guilds, report: &mut Report) {
     if guilds.seen == 0 {
-        let why = "the bot is in no server yet; invite it at discord developer portal > OAuth2 > URL Generator";
+        let why = "the bot is in no server yet; open the invite address above in a browser";
         return report.push(PERMISSIONS, CheckStatus::Note, why);
     }
     if guilds.lacking.is_empty() {

@@ -1,0 +1,202 @@
+//! `staffai init`: collects what a first run needs, tries it, and writes it to `.env`.
+//!
+//! Each question may be answered by an argument instead. Nothing is written unless Discord accepts the token and the model answers.
+//! Values that the file already has are offered as defaults. Secrets are not echoed, not printed, and the new file is readable by
+//! its owner alone.
+
+use std::io::{IsTerminal, Write as _};
+use std::path::Path;
+
+use clap::Args;
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcsetattr};
+
+use super::check;
+use super::reading::Reading;
+use crate::app::{Cli, exit, files};
+use settings::sources::ENV_FILE;
+use settings::{Examined, dotenv};
+
+/// The answers that arguments give.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Of {
+    /// The bot's token, from the Discord developer portal > Bot > Reset Token.
+    #[arg(long, value_name = "TOKEN")]
+    discord_token: Option<String>,
+    /// The address of a server with OpenAI's API, such as `http://localhost:4000`.
+    #[arg(long, value_name = "URL")]
+    model_url: Option<String>,
+    /// The key for that server; empty if it needs none.
+    #[arg(long, value_name = "KEY")]
+    model_key: Option<String>,
+    /// The name of the model.
+    #[arg(long, value_name = "NAME")]
+    model: Option<String>,
+}
+
+/// One question: the variable that it sets, the setting behind that, and how it is asked.
+struct Question {
+    variable: &'static str,
+    setting: &'static str,
+    text: &'static str,
+    argument: &'static str,
+    secret: bool,
+    required: bool,
+}
+
+const QUESTIONS: [Question; 4] = [
+    Question {
+        variable: "DISCORD_BOT_TOKEN",
+        setting: "discord.token",
+        text: "Bot token (Discord developer portal > Bot > Reset Token)",
+        argument: "--discord-token",
+        secret: true,
+        required: true,
+    },
+    Question {
+        variable: "LITELLM_API_URL",
+        setting: "llm.url",
+        text: "Address of the model server, such as http://localhost:4000",
+        argument: "--model-url",
+        secret: false,
+        required: true,
+    },
+    Question {
+        variable: "LITELLM_API_KEY",
+        setting: "llm.key",
+        text: "Key for the model server (empty for none)",
+        argument: "--model-key",
+        secret: true,
+        required: false,
+    },
+    Question {
+        variable: "LITELLM_MODEL",
+        setting: "llm.model",
+        text: "Name of the model",
+        argument: "--model",
+        secret: false,
+        required: true,
+    },
+];
+
+/// Runs the command.
+pub(crate) async fn run(cli: &Cli, of: &Of) -> u8 {
+    let file = Path::new(ENV_FILE);
+    let text = match files::read(file) {
+        Ok(text) => text.unwrap_or_default(),
+        Err(mistake) => return refused(&mistake),
+    };
+    let asked = tokio::task::spawn_blocking({
+        let (given, before) = (of.given(), dotenv::parse(&text, &std::collections::BTreeMap::new()));
+        move || answers(&given, |name| before.values.get(name).map(|(value, _)| value.clone()))
+    });
+    let answers = match asked.await {
+        Ok(Ok(answers)) => answers,
+        Ok(Err(mistake)) => return refused(&mistake),
+        Err(_) => return exit::GAVE_UP,
+    };
+
+    let with_answers = {
+        let answers = answers.clone();
+        move |sources| {
+            let options = QUESTIONS.iter().zip(&answers).filter(|(_, answer)| !answer.is_empty());
+            options.fold(sources, |sources: settings::sources::Sources, (question, answer)| {
+                sources.with_option(question.setting, answer.clone())
+            })
+        }
+    };
+    let Examined { loaded, problems, .. } = Reading::new(cli, |sources| sources).examine_with(with_answers);
+    let Some(loaded) = loaded.filter(|_| problems.is_empty()) else {
+        super::reading::print_problems(&problems);
+        return exit::USAGE;
+    };
+    if !check::first_run(&loaded).await {
+        say!("nothing was written; run `staffai init` again with other values");
+        return exit::NEGATIVE;
+    }
+    let values: Vec<(&str, &str)> =
+        QUESTIONS.iter().zip(&answers).map(|(question, answer)| (question.variable, answer.as_str())).collect();
+    if let Err(error) = files::replace(file, &dotenv::editing::with_values(&text, &values)) {
+        eprintln!("{ENV_FILE}: {error}; nothing was written");
+        return exit::NEGATIVE;
+    }
+    say!("{ENV_FILE} is written. Next: open the invite address above, then `staffai run`");
+    exit::FINE
+}
+
+impl Of {
+    fn given(&self) -> [Option<String>; QUESTIONS.len()] {
+        [self.discord_token.clone(), self.model_url.clone(), self.model_key.clone(), self.model.clone()]
+    }
+}
+
+/// The answer to each question: an argument, else what is typed, else what the file has.
+///
+/// # Errors
+/// A required answer is missing, or an answer cannot be kept in the file.
+fn answers(given: &[Option<String>], before: impl Fn(&str) -> Option<String>) -> Result<Vec<String>, String> {
+    let answer = |(question, given): (&Question, &Option<String>)| {
+        let before = before(question.variable).unwrap_or_default();
+        let answer = match given {
+            Some(given) => given.trim().to_owned(),
+            None => match ask(question, &before)? {
+                typed if typed.is_empty() => before,
+                typed => typed,
+            },
+        };
+        if answer.is_empty() && question.required {
+            return Err(format!("{} is missing: answer the question, or add {}", question.variable, question.argument));
+        }
+        if answer.contains("${") || answer.contains('\n') {
+            return Err(format!(
+                "{}: a value with ${{ or a line break cannot be kept in {ENV_FILE}",
+                question.variable
+            ));
+        }
+        Ok(answer)
+    };
+    QUESTIONS.iter().zip(given).map(answer).collect()
+}
+
+/// Reads one line. The end of the input is an empty line.
+fn ask(question: &Question, before: &str) -> Result<String, String> {
+    let hint = match (before.is_empty(), question.secret) {
+        (true, _) => String::new(),
+        (false, true) => " [Enter keeps the one in .env]".to_owned(),
+        (false, false) => format!(" [{before}]"),
+    };
+    // The questions go to standard error, so that the table can be read from standard output.
+    eprint!("{}{hint}: ", question.text);
+    let _ = std::io::stderr().flush();
+    let _hidden = question.secret.then(Hidden::new).flatten();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line).map_err(|error| format!("the answer cannot be read: {error}"))?;
+    if question.secret || !std::io::stdin().is_terminal() {
+        eprintln!();
+    }
+    Ok(line.trim().to_owned())
+}
+
+/// Echo is off until this is dropped.
+struct Hidden(Termios);
+
+impl Hidden {
+    /// Returns `None` if the standard input is no terminal.
+    fn new() -> Option<Self> {
+        let before = tcgetattr(std::io::stdin()).ok()?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(std::io::stdin(), OptionalActions::Now, &hidden).ok()?;
+        Some(Self(before))
+    }
+}
+
+impl Drop for Hidden {
+    fn drop(&mut self) {
+        let _ = tcsetattr(std::io::stdin(), OptionalActions::Now, &self.0);
+    }
+}
+
+fn refused(mistake: &str) -> u8 {
+    eprintln!("{mistake}");
+    exit::USAGE
+}
