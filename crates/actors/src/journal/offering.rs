@@ -183,7 +183,7 @@ impl Journal {
     pub(super) fn offer_idle(&self, state: &mut JournalState) {
         let idle = |entry: &&Entry| !matches!(entry.stage, Stage::Parked) && !self.in_flight.has(&entry.turn.id);
         for id in oldest_first(state.open.values().filter(idle)) {
-            tracing::info!(event = "turn.resumed", turn = %id, "turn offered again");
+            self.account.tell(&Happening::TurnResumed(&id, Resumed::OfferedAgain));
             self.offer(state, &id);
         }
     }
