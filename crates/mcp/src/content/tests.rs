@@ -24,7 +24,7 @@ fn every_kind_of_block_is_read() {
     assert_eq!(result.images().next().unwrap().bytes[..], [0, 1, 2]);
     assert_eq!(
         result.to_text(),
-        "a\n[image: image/png, 3 bytes]\n[sound left out: 3 bytes]\n[resource: x:1]\nt\n[the resource x:2 is no text: 3 bytes]\n\
+        "a\n[image: image/png, 3 bytes]\n[sound left out: 3 bytes]\n[resource: x:1]\nt\n[the resource x:2 is not text: 3 bytes]\n\
          [link: n <x:3>: d]\n[a part of the type hologram, which cannot be shown]"
     );
 }
