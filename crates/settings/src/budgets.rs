@@ -1,4 +1,4 @@
-//! `[[rate_limiter.limits]]`: limits in accounts of their own.
+//! `[[rate_limiter.limits]]`: limits with separate accounts.
 
 use std::time::Duration;
 
@@ -9,47 +9,47 @@ use domain::limits::Cost;
 use domain::limits::account::{SHARES_MAX, Scope};
 use domain::limits::budget::Budget;
 
-/// Seconds of the longest window: 31 days.
+/// The longest window in seconds: 31 days.
 const LONGEST_WINDOW: u64 = 31 * 24 * 60 * 60;
 
 /// One `[[rate_limiter.limits]]`: at least one of messages, tokens, dollars and calls.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BudgetRow {
-    /// Whose use is summed up.
+    /// The scope whose use is counted together.
     #[serde(deserialize_with = "read::word")]
     pub scope: Scope,
-    /// Length of the sliding window, from a second to 31 days.
+    /// The length of the sliding window, from a second to 31 days.
     #[serde(deserialize_with = "read::some_duration")]
     pub per: Duration,
-    /// Answered messages within the window.
+    /// The answered messages within the window.
     #[serde(default)]
     pub messages: Option<u64>,
-    /// Model tokens within the window.
+    /// The model tokens within the window.
     #[serde(default)]
     pub tokens: Option<u64>,
-    /// Dollars within the window, by the prices of model rows.
+    /// The dollars within the window, by the prices of model rows.
     #[serde(default)]
     pub dollars: Option<f64>,
-    /// Calls of tools within the window.
+    /// The tool calls within the window.
     #[serde(default)]
     pub calls: Option<u64>,
-    /// Roles of the caller, one of which is needed; for the scope role, the roles that have an account.
+    /// Roles of the caller, one of which is required; for the scope `role`, the roles with an account.
     #[serde(default, deserialize_with = "read::texts")]
     pub roles: Vec<String>,
-    /// Channels, with their threads.
+    /// Channels, including their threads.
     #[serde(default, deserialize_with = "read::texts")]
     pub channels: Vec<String>,
-    /// Names of keys of programs.
+    /// Names of API keys.
     #[serde(default, deserialize_with = "read::texts")]
     pub keys: Vec<String>,
-    /// Names of tools, or patterns; only with calls.
+    /// Names or patterns of tools; only with calls.
     #[serde(default, deserialize_with = "read::texts")]
     pub tools: Vec<String>,
 }
 
 impl BudgetRow {
-    /// The limit of each cost that is set.
+    /// Returns the limit of each configured cost.
     fn costs(&self) -> impl Iterator<Item = (Cost, u64)> {
         #[expect(
             clippy::cast_possible_truncation,
@@ -66,7 +66,7 @@ impl BudgetRow {
         all.into_iter().filter_map(|(cost, limit)| Some((cost, limit?)))
     }
 
-    /// One budget for each cost.
+    /// Returns one budget for each cost.
     pub fn budgets(&self) -> impl Iterator<Item = Budget> {
         self.costs().map(|(cost, limit)| {
             let Self { scope, per: window, roles, channels, keys, tools, .. } = self.clone();
@@ -74,7 +74,7 @@ impl BudgetRow {
         })
     }
 
-    /// What is wrong with the row, as words with their fix.
+    /// Returns the mistake in the row with its remedy, if any.
     fn mistake(&self) -> Option<&'static str> {
         let accounts = self.costs().count();
         let seconds = self.per.as_secs();
@@ -95,7 +95,7 @@ impl BudgetRow {
     }
 }
 
-/// What is wrong with the rows, as a sentence with its fix.
+/// Returns a sentence with the mistake in the rows and its remedy, if any.
 #[must_use]
 pub fn mistake(rows: &[BudgetRow]) -> Option<String> {
     let accounts = |row: &BudgetRow| row.costs().count() * if row.scope == Scope::Role { row.roles.len() } else { 1 };

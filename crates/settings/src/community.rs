@@ -176,13 +176,13 @@ pub struct RateLimiter {
     /// Other limits in a channel.
     #[serde(deserialize_with = "read::rows")]
     pub channels: Vec<LimitFor>,
-    /// Further limits, in accounts of their own.
+    /// Further limits with separate accounts.
     #[serde(deserialize_with = "read::rows")]
     pub limits: Vec<BudgetRow>,
 }
 
 impl RateLimiter {
-    /// The further limits, one for each cost of a row.
+    /// Returns the further limits, one for each cost of a row.
     #[must_use]
     pub fn budgets(&self) -> Vec<Budget> {
         self.limits.iter().flat_map(BudgetRow::budgets).collect()

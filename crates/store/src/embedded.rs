@@ -290,7 +290,8 @@ impl Drop for Embedded {
 }
 
 impl Inner {
-    /// Makes a batch durable. Returns true if it is in the log but not yet in the tables, and the ranges whose writes were refused.
+    /// Makes a batch durable. Returns true if it is in the log but not yet in the tables, and the ranges whose writes
+    /// were refused.
     fn apply(&self, database: &Database, now: Timestamp, batch: Batch) -> Result<(bool, Vec<Range>), redb::Error> {
         let mut wal = self.wal.lock();
         let (batch, refused) = self.of_owners(database, batch)?;
@@ -307,7 +308,8 @@ impl Inner {
         Ok((!full, refused))
     }
 
-    /// Compares the tokens of owners. Gives the batch with the writes of those that own their ranges, and the other ranges.
+    /// Compares the tokens of owners. Returns the batch with the writes of current owners, and the ranges of the
+    /// others.
     fn of_owners(&self, database: &Database, batch: Batch) -> Result<(Batch, Vec<Range>), redb::Error> {
         let Batch { mut writes, owned, ticket } = batch;
         let (memtable, mut known, mut refused) = (self.memtable.read(), Known::new(database), Vec::new());

@@ -54,20 +54,20 @@ pub trait Backend: Send + Sync + 'static {
     async fn scan(&self, prefix: &str, limit: usize, steps: &Steps) -> Result<Vec<(String, String)>, BackendError>;
 
     /// Applies the writes atomically and in order. They are durable when this returns. After an error either all or
-    /// none are applied, and applying them again must be harmless. Writes under a term are applied if the newest token of
-    /// its range is not above the term's token, which becomes the newest. Returns the ranges whose writes were refused;
-    /// refused writes have no effect.
+    /// none are applied, and applying them again must be harmless. Writes under a term are applied if the newest token
+    /// of its range is not above the term's token, which becomes the newest. Returns the ranges whose writes were
+    /// refused; refused writes have no effect.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn apply(&self, batch: Batch) -> Result<Vec<Range>, BackendError>;
 
-    /// Takes the next token of a range, durably. Tokens that are never used may be left out when the request had to be repeated.
+    /// Issues the next token of a range durably. Tokens may be skipped if the request was repeated.
     ///
     /// # Errors
     /// See [`BackendError`].
     async fn take_token(&self, range: &Range) -> Result<FencingToken, BackendError> {
-        // One process alone has this backend: nothing comes between.
+        // Only one process has this backend, so no other can interfere.
         let key = keys::term(range);
         let token = FencingToken::stored(self.get(&key).await?.as_deref()).next();
         self.apply(vec![Write::Put { key, value: token.to_string(), ttl: None }].into()).await?;
@@ -175,7 +175,7 @@ pub struct LimitDecision {
     pub used: (u32, u64),
     /// All of the member's counted entries; `None` if the step was done on the caller's version.
     pub log: Option<WindowLog>,
-    /// The time of the backend in microseconds: of two answers about one account the later one has more.
+    /// The backend's time in microseconds: of two answers about one account the later one has the higher value.
     pub micros: u64,
     /// The counted entries of each account of the step, in order.
     pub shares: Vec<WindowLog>,

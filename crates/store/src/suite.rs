@@ -255,14 +255,14 @@ pub async fn numbers_that_stand_together_add_up(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// Each process that begins to own a range has a higher token than the one before, and writes as it always did.
+/// Each new owner of a range has a higher token than the previous one, and its writes succeed.
 pub async fn tokens_rise_with_each_owner(bench: Bench) {
     let (mine, other) = (Range::Door(Door::new("d")), Range::Door(Door::new("e")));
     for token in 1..=3 {
         let store = (bench.open)().await;
         assert_eq!(store.token(&mine), FencingToken::NONE);
         store.own(vec![mine.clone(), other.clone()]);
-        // What is written before the token is taken waits for it.
+        // Writes before the token is issued wait for it.
         let early = store.write_under(&mine, vec![put("early", &token.to_string())], Pace::Gathered);
         store.owned().await;
         assert_eq!((store.token(&mine), store.token(&other)), (FencingToken(token), FencingToken(token)));
@@ -275,7 +275,7 @@ pub async fn tokens_rise_with_each_owner(bench: Bench) {
     }
 }
 
-/// Once a range has a newer owner, a write of the former one has no effect, in none of its parts; all other writes have.
+/// Once a range has a newer owner, no part of a former owner's write has an effect; all other writes have.
 pub async fn writes_of_a_former_owner_are_refused_as_one(bench: Bench) {
     let (mine, other) = (Range::Door(Door::new("d")), Range::Door(Door::new("e")));
     let store = (bench.open)().await;
@@ -329,7 +329,7 @@ pub fn acts() -> impl Strategy<Value = Vec<Act>> {
     prop::collection::vec(one, 1..24)
 }
 
-/// An owner changes nothing any more once the other one has a newer token, and its last change is the last one of its token.
+/// An owner changes nothing after the other one has a newer token, and its last change is the last one with its token.
 pub async fn only_the_newest_owner_acts(store: &impl Backend, acts: &[Act]) {
     let range = Range::Door(Door::new("d"));
     let (mut tokens, mut records, mut sum) = ([FencingToken::NONE; 2], [None::<String>, None, None], 0_u64);
@@ -416,7 +416,7 @@ pub async fn limits_hold_over_reopening(bench: Bench) {
     store.close(CLOSING).await;
 }
 
-/// Accounts hold over reopening, also where no server decides.
+/// Accounts hold across reopening, also without a server that decides.
 pub async fn accounts_hold_over_reopening(bench: Bench) {
     let ask = |number: u32, step: fn(Reservation) -> Step, amount| {
         let (window, community) = (Duration::from_secs(86_400), "5".into());

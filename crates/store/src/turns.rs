@@ -1,4 +1,5 @@
-//! The journal's records in a store: one value for each turn, under the key of the turn, written under the range that owns it.
+//! The journal's records in a store: one value for each turn, under the turn's key, written under the range that owns
+//! it.
 
 use std::sync::Arc;
 
@@ -12,13 +13,13 @@ use domain::ownership::{Range, Term};
 use domain::turn::{ClosedTurn, Custody, OpenTurn, Turn};
 use ports::{Adopted, Kept, OwnedStore, Pace, Turns, Write};
 
-/// The most records that are read at start.
+/// The most records read at startup.
 const ADOPT_MAX: usize = 200_000;
 
-/// The usual bytes of a record beside the conversation that came with its turn.
+/// The usual size of a record in bytes, without the conversation supplied with its turn.
 const RECORD_BYTES: usize = 1_024;
 
-/// Records of turns in a store.
+/// The records of turns in a store.
 pub struct StoredTurns {
     store: Arc<dyn OwnedStore>,
     /// The ranges that this process owns, one for each of its doors.
@@ -26,14 +27,14 @@ pub struct StoredTurns {
 }
 
 impl StoredTurns {
-    /// Records of the turns of these ranges, which this process owns from now on.
+    /// Creates the records of these ranges, which this process owns from now on.
     #[must_use]
     pub fn new(store: Arc<dyn OwnedStore>, ranges: Vec<Range>) -> Self {
         store.own(ranges.clone());
         Self { store, ranges }
     }
 
-    /// The range whose owner writes about this turn; none for a turn without an owner.
+    /// Returns the range whose owner writes about this turn, if any.
     fn owner_of(&self, turn: &Turn) -> Option<&Range> {
         self.ranges.iter().find(|range| *range.door() == turn.id.door).filter(|_| has_owner(turn))
     }
@@ -45,7 +46,8 @@ impl StoredTurns {
             Custody::Closed(_) => (keys::CLOSED_TURN_TTL, 0),
         };
         let record = Record::new(self.owner_of(turn).map(term), custody);
-        // A conversation with pictures is long, and is copied once. Plain data with string keys always serialises.
+        // A conversation with pictures is large, so it is copied only once. Plain data with string keys always
+        // serialises.
         let mut value = Vec::with_capacity(given + RECORD_BYTES);
         let written = serde_json::to_writer(&mut value, &record);
         let value = written.ok().and_then(|()| String::from_utf8(value).ok()).unwrap_or_default();
@@ -113,8 +115,8 @@ impl Turns for StoredTurns {
 }
 
 impl StoredTurns {
-    /// Reads a record; none for the turn of another owner at one of our doors. The turn of a door that this process does not have is
-    /// given, for the log.
+    /// Reads a record. Returns `None` for a turn that another owner has at one of this process's doors. Turns of doors
+    /// that this process lacks are returned for the log.
     fn adopted(&self, key: String, value: &str) -> Option<Adopted> {
         let id = keys::parse_turn(&key);
         let record = serde_json::from_str::<Record>(value).map_err(|error| error.to_string());
@@ -154,7 +156,7 @@ mod tests {
         Arc::new(serde_json::from_value(place).unwrap())
     }
 
-    /// The ids that an owner of these ranges takes up, and those of the records that it cannot read.
+    /// Returns the ids that an owner of these ranges takes over, and those of unreadable records.
     async fn adopted(store: &Arc<Resilient<crate::embedded::Embedded>>, ranges: Vec<Range>) -> Vec<String> {
         let adopted = StoredTurns::new(Arc::clone(store) as _, ranges).adopt().await;
         let name = |adopted: Adopted| {
@@ -175,7 +177,7 @@ mod tests {
             turns.adopt().await;
             assert_eq!(turns.accept(&OpenTurn::new(turn, None), Pace::Now).await, Kept::Durable);
         }
-        // The version before knew no owner.
+        // The previous version had no owners.
         let before = serde_json::to_string(&Custody::Open(OpenTurn::new(turn("8"), None))).unwrap();
         let put = |id: &str, value: String| Write::Put { key: keys::turn(&id_of(id)), value, ttl: None };
         assert!(store.commit(vec![put("8", before), put("9", "{".to_owned())]).await);

@@ -1,4 +1,4 @@
-//! The address with which an administrator adds the bot to a community.
+//! The address for adding the bot to a guild.
 //!
 //! Source: Discord's `OAuth2` documentation, "Bot Authorization Flow" and "Permissions".
 
@@ -18,8 +18,8 @@ const ADD_REACTIONS: u64 = 1 << 6;
 /// Manage Roles: restricted members get a role.
 const MANAGE_ROLES: u64 = 1 << 28;
 
-/// Returns the invite address of an application. It asks for the permissions to answer and react, and for Manage Roles if
-/// the settings name a role for restricted members (`restricts`).
+/// Returns the invite address of an application. It asks for the permissions to answer and react, and for Manage Roles
+/// if the settings name a role for restricted members (`restricts`).
 #[must_use]
 pub fn address(application: &str, restricts: bool) -> String {
     let needed = NEEDED.iter().fold(ADD_REACTIONS, |all, (bit, _)| all | bit);

@@ -1,11 +1,11 @@
-//! Changes of a `.env` file that keep every other line as it is.
+//! Edits a `.env` file without changing other lines.
 
 use std::fmt::Write as _;
 
-/// Returns the text with each name set to its value. The last line that sets a name is replaced, else a commented line such as
-/// `#NAME=` of the example file, else a line is added at the end.
+/// Returns the text with each name set to its value. Replaces the last line that sets a name, else a commented line
+/// such as `#NAME=` of the example file; otherwise appends a line.
 ///
-/// A value must not contain `${`, which the reader expands wherever it stands, or a line break.
+/// A value must not contain a line break or `${`, which the parser always expands.
 #[must_use]
 pub fn with_values(text: &str, values: &[(&str, &str)]) -> String {
     let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
@@ -25,15 +25,15 @@ pub fn with_values(text: &str, values: &[(&str, &str)]) -> String {
     changed
 }
 
-/// The name that a line sets.
+/// Returns the name that a line sets.
 fn name_of(line: &str) -> Option<&str> {
     let (name, _) = line.split_once('=')?;
     let name = name.trim_start();
     Some(name.strip_prefix("export ").unwrap_or(name).trim())
 }
 
-/// Returns the value in the form that is read back as it is: bare if no character of it has a meaning there, else in single
-/// quotes, which escape the quote and the backslash alone.
+/// Returns the value in a form that is parsed unchanged: bare if it has no special character, else in single quotes,
+/// where only the quote and the backslash are escaped.
 fn quoted(value: &str) -> String {
     let bare = |c: char| c.is_ascii_alphanumeric() || "-_./:@+,=".contains(c);
     if value.chars().all(bare) {

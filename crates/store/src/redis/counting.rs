@@ -9,10 +9,10 @@ use domain::counter::Counter;
 use domain::keys;
 use ports::Write;
 
-/// Functions for counters. `counted` returns true if increments of this number are counted already, and records the number
-/// otherwise. `add` adds to a counter and sets its TTL (0: unchanged). Text that is not a counter and keys of other types
-/// are replaced. The server itself increments single numbers; sums of several are exact up to 2^53. The mark is written
-/// first: if a later line fails, an increment is lost instead of repeated forever.
+/// Functions for counters. `counted` returns true if increments of this number were counted, and records the number
+/// otherwise. `add` adds to a counter and sets its TTL (0: unchanged). Text that is not a counter and keys of other
+/// types are replaced. The server itself increments single numbers; sums of several are exact up to 2^53. The mark is
+/// written first: if a later line fails, an increment is lost instead of repeated forever.
 pub const FUNCTIONS: &str = r"
 local function sums(text, most)
     if not text then return nil end
@@ -50,8 +50,8 @@ local function add(key, by, life)
 end
 ";
 
-/// Keys: the mark, then the counters. Arguments: the number of the batch (0: count in any case), the life of the mark, then
-/// for each counter the increment and the life.
+/// Keys: the mark, then the counters. Arguments: the number of the batch (0: always count), the TTL of the mark, then
+/// for each counter the increment and the TTL.
 const COUNT: &str = r"
 if counted(KEYS[1], ARGV[1], ARGV[2]) then return 0 end
 for i = 2, #KEYS do add(KEYS[i], ARGV[2 * i - 1], ARGV[2 * i]) end
@@ -72,18 +72,18 @@ pub fn commands(batch: &Batch, spread: bool) -> Vec<(&str, Cmd)> {
     vec![(first.key, script(ticket, mark, &adds))]
 }
 
-/// An increment as a script takes it.
+/// An increment in the format of the scripts.
 pub struct Count<'a> {
     /// The counter.
     pub key: &'a str,
     /// The increment.
     pub by: Counter,
-    /// The life of the counter from now on, in milliseconds; zero leaves it as it is.
+    /// The new TTL of the counter in milliseconds; zero leaves it unchanged.
     pub life: u128,
 }
 
 impl<'a> Count<'a> {
-    /// The increment in a write; none in a write of another kind.
+    /// Returns the increment of a write, if it is one.
     pub fn of(write: &'a Write) -> Option<Self> {
         match write {
             Write::Add { key, by, ttl } => {

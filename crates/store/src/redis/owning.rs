@@ -1,4 +1,4 @@
-//! Writes of owners: one script compares the token of their range and applies them, so that no other owner comes between.
+//! Writes of owners: one script compares the fencing token of their range and applies them atomically.
 
 use ::redis::{Cmd, RedisResult, cmd};
 
@@ -10,9 +10,10 @@ use domain::keys;
 use domain::ownership::{FencingToken, Range, Term};
 use ports::Write;
 
-/// Keys: the newest token of the range, the mark of the increments, then the keys that are set or removed, then the counters. Arguments:
-/// the token, the number of the batch, the life of the mark, how many keys are set or removed, then for each key its value and its life
-/// (0: no end; -: it is removed) or its increment and its life. Gives 0 if nothing was done, because there is a newer token.
+/// Keys: the newest token of the range, the mark of the increments, the keys that are set or removed, the counters.
+/// Arguments: the token, the number of the batch, the TTL of the mark, the number of keys that are set or removed, for
+/// each of these its value and TTL (0: no expiry; -: removed), for each counter its increment and TTL. Returns 0 if
+/// nothing was done because there is a newer token.
 const OWNED: &str = r"
 local token = tonumber(ARGV[1])
 local newest = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
@@ -35,7 +36,7 @@ end
 return 1
 ";
 
-/// Key: the newest token of a range. Argument: a token. Gives 0 if there is a newer one.
+/// Key: the newest token of a range. Argument: a token. Returns 0 if there is a newer one.
 const CHECK: &str = r"
 local newest = tonumber(redis.call('GET', KEYS[1]) or 0) or 0
 if newest > tonumber(ARGV[1]) then return 0 end
@@ -43,15 +44,16 @@ if newest < tonumber(ARGV[1]) then redis.call('SET', KEYS[1], ARGV[1]) end
 return 1
 ";
 
-/// Key: the newest token of a range. Makes and gives the next one.
+/// Key: the newest token of a range. Creates and returns the next one.
 const TAKE: &str = r"
 local token = (tonumber(redis.call('GET', KEYS[1]) or 0) or 0) + 1
 redis.call('SET', KEYS[1], string.format('%.0f', token))
 return token
 ";
 
-/// Applies a batch and gives the ranges whose writes were refused. A single server does all of it as one. A cluster has no such step for
-/// keys of several servers: there the tokens are compared right before the writes are sent, in a request of their own.
+/// Applies a batch and returns the ranges whose writes were refused. A single server applies it atomically. A cluster
+/// cannot do so for keys of several servers: there, a separate request compares the tokens immediately before the
+/// writes are sent.
 pub async fn apply(link: &mut Link, batch: &Batch) -> RedisResult<Vec<Range>> {
     if !link.is_spread() {
         let counting = counting::commands(batch, false).into_iter();
@@ -75,7 +77,6 @@ pub async fn apply(link: &mut Link, batch: &Batch) -> RedisResult<Vec<Range>> {
     Ok(refused)
 }
 
-/// Takes the next token of a range.
 pub async fn take_token(link: &mut Link, range: &Range) -> RedisResult<FencingToken> {
     let mut take = cmd("EVAL");
     take.arg(TAKE).arg(1).arg(keys::term(range));

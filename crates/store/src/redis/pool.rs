@@ -119,8 +119,8 @@ impl Link {
         pipeline.query_async(self).await
     }
 
-    /// Runs commands in a cluster, which has no transaction across servers: each key is written separately, and after an
-    /// error some may be written; writing them again is harmless.
+    /// Runs commands in a cluster, which has no transaction across servers: each key is written separately, and after
+    /// an error some may be written; writing them again is harmless.
     #[cfg_attr(
         not(feature = "redis-cluster"),
         allow(clippy::unused_async, reason = "only a cluster has several servers")

@@ -18,7 +18,7 @@ use ports::Write;
 /// The size of an entry besides its key, in bytes.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// A key, and the range whose owner counts.
+/// A key and the range whose owner counts.
 type Counted = (Arc<str>, Option<Range>);
 
 pub struct Counts {
@@ -74,7 +74,7 @@ impl Counts {
         }
     }
 
-    /// Forgets what waits to be counted for the owner of this range: another process owns it now.
+    /// Discards pending increments of the owner of this range, because another process owns it now.
     pub fn drop_owned(&mut self, range: &Range) {
         let theirs = self.waiting.keys().filter(|(_, owner)| owner.as_ref() == Some(range));
         let counted: Vec<Counted> = theirs.cloned().collect();
@@ -140,7 +140,7 @@ impl Counts {
     }
 }
 
-/// The increments of one key, of all owners.
+/// Returns the increments of one key, of all owners.
 fn under<'a>(sums: &'a BTreeMap<Counted, Sum>, key: &str) -> impl Iterator<Item = (&'a Counted, &'a Sum)> {
     let key: Arc<str> = key.into();
     sums.range((Arc::clone(&key), None)..).take_while(move |((found, _), _)| *found == key)
@@ -160,7 +160,7 @@ mod tests {
         Write::Add { key: key.into(), by: by.into(), ttl: None }
     }
 
-    /// The part that is handed over without an owner.
+    /// Returns the part handed over without an owner.
     fn handed(counts: &mut Counts, now: Timestamp) -> (Vec<Write>, u64) {
         let (writes, number) = counts.hand_over(now);
         assert_eq!(writes.owned.len(), 0);

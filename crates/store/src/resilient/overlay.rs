@@ -59,7 +59,7 @@ struct Entry {
     hides: bool,
     /// The range whose owner wrote it.
     owner: Option<Range>,
-    /// It replaced a deletion that needs no owner, and that holds when the owner's write is refused.
+    /// True if it replaced a deletion without an owner, which applies if the owner's write is refused.
     deletes: bool,
 }
 
@@ -78,8 +78,8 @@ impl Overlay {
         Self { counts, entries: BTreeMap::new(), order: BTreeMap::new(), bytes: 0, last: 0, max_entries, max_bytes }
     }
 
-    /// Adds writes in order, of the owner of a range or without one. Returns the number of live entries that were evicted. A value larger than the whole bound
-    /// is dropped, and the key keeps its previous value.
+    /// Adds writes in order, of the owner of a range or without one. Returns the number of live entries that were
+    /// evicted. A value larger than the whole bound is dropped, and the key keeps its previous value.
     pub fn take(&mut self, writes: Vec<Write>, owner: Option<&Range>, now: Timestamp) -> usize {
         let mut dropped = 0;
         for write in writes {
@@ -144,8 +144,8 @@ impl Overlay {
         }
     }
 
-    /// Drops pending writes of the owner of this range, because another process owns it now. Deletions that these writes
-    /// replaced stay pending.
+    /// Drops pending writes of the owner of this range, because another process owns it now. Deletions that these
+    /// writes replaced stay pending.
     pub fn drop_owned(&mut self, range: &Range) {
         self.counts.drop_owned(range);
         let theirs = self.entries.iter().filter(|(_, entry)| entry.owner.as_ref() == Some(range));
@@ -200,7 +200,7 @@ impl Overlay {
             self.last += 1;
             return self.counts.add(&key, owner, (by, ttl), now);
         };
-        // What a value was written under holds for the sum as well.
+        // The sum has the same owner as the value.
         let owner = entry.owner.clone();
         let (before, life) = match entry.seen(now) {
             Seen::Live(text) => (Some(text), entry.expires),

@@ -1,4 +1,4 @@
-//! Writes of owners, as [`OwnedStore`] promises them.
+//! Writes of owners, as specified by [`OwnedStore`].
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl<B: Backend> OwnedStore for Resilient<B> {
                 let state = self.shared.lock();
                 state.terms.wanted().is_empty() || state.status != StoreStatus::Ready
             });
-            // A backend that is that late makes the store degraded.
+            // A backend that misses this deadline makes the store degraded.
             let _ = timeout(self.shared.limits.scan, taken).await;
         })
     }

@@ -40,7 +40,7 @@ pub struct Shared<B> {
     pub short: Mutex<Patience>,
     /// The deadline of commits.
     pub commits: Mutex<Patience>,
-    /// The ranges that other processes took over.
+    /// The ranges taken over by other processes.
     pub fenced: watch::Sender<Vec<Range>>,
 }
 
@@ -130,7 +130,8 @@ impl<B: Backend> Shared<B> {
         self.state.lock()
     }
 
-    /// Makes writes visible, of the owner of a range or without one. Returns the number to wait for, or `None` if their durability cannot be promised.
+    /// Makes writes visible, of the owner of a range or without one. Returns the number to wait for, or `None` if their
+    /// durability cannot be promised.
     pub fn take(&self, writes: Vec<Write>, owner: Option<&Range>) -> Option<u64> {
         let mut state = self.lock();
         let now = self.clock.now();
@@ -171,13 +172,13 @@ impl<B: Backend> Shared<B> {
         (state.overlay.snapshot(now), state.backend.clone(), state.status != StoreStatus::Ready)
     }
 
-    /// The terms that are held, and the ranges whose token is still to be taken.
+    /// Returns the current terms, and the ranges without a token.
     pub fn terms(&self) -> (Vec<Term>, Vec<Range>) {
         let state = self.lock();
         (state.terms.held(), state.terms.wanted())
     }
 
-    /// Other processes own these ranges: what waits of them is forgotten, and later writes are refused.
+    /// Records that other processes own these ranges: pending writes are discarded and later ones refused.
     pub fn fence(&self, ranges: &[Range]) {
         let mut state = self.lock();
         for range in ranges {

@@ -1,5 +1,5 @@
-//! The ranges of turns that this store owns for its process: those whose token is still to be taken, those that it holds, and those
-//! that another process took over.
+//! The ranges of turns that this store owns for its process: those without a token yet, those with one, and those taken
+//! over by another process.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use crate::OwnedWrites;
 use domain::ownership::{FencingToken, Range, Term};
 use ports::Write;
 
-/// The ranges that this process began to own, and their tokens. Bounded by its doors.
+/// The ranges that this process began to own, with their tokens. Bounded by its doors.
 #[derive(Debug, Default)]
 pub struct Terms(BTreeMap<Range, Ownership>);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ownership {
-    /// The backend has not been asked for a token, or did not answer.
+    /// The backend has not yet issued a token.
     Wanted,
     Held(FencingToken),
     /// A newer token exists.
@@ -21,27 +21,27 @@ enum Ownership {
 }
 
 impl Terms {
-    /// Begins to own these ranges, unless that began before.
+    /// Begins to own these ranges, unless already begun.
     pub fn own(&mut self, ranges: Vec<Range>) {
         for range in ranges {
             self.0.entry(range).or_insert(Ownership::Wanted);
         }
     }
 
-    /// The ranges whose token is still to be taken.
+    /// Returns the ranges without a token.
     pub fn wanted(&self) -> Vec<Range> {
         let wanted = self.0.iter().filter(|(_, ownership)| **ownership == Ownership::Wanted);
         wanted.map(|(range, _)| range.clone()).collect()
     }
 
-    /// These tokens were taken.
+    /// Records issued tokens.
     pub fn took(&mut self, terms: Vec<Term>) {
         for Term { range, token } in terms {
             self.0.insert(range, Ownership::Held(token));
         }
     }
 
-    /// The ranges that are held, with their tokens.
+    /// Returns the owned ranges with their tokens.
     pub fn held(&self) -> Vec<Term> {
         let held = |(range, ownership): (&Range, &Ownership)| match ownership {
             Ownership::Held(token) => Some(Term { range: range.clone(), token: *token }),
@@ -50,7 +50,6 @@ impl Terms {
         self.0.iter().filter_map(held).collect()
     }
 
-    /// The token of a range.
     pub fn token(&self, range: &Range) -> FencingToken {
         match self.0.get(range) {
             Some(Ownership::Held(token)) => *token,
@@ -58,7 +57,7 @@ impl Terms {
         }
     }
 
-    /// Another process owns this range now. True if that is news.
+    /// Records that another process owns this range. Returns true if that was unknown.
     pub fn fence(&mut self, range: &Range) -> bool {
         self.0.insert(range.clone(), Ownership::Fenced) != Some(Ownership::Fenced)
     }
@@ -69,17 +68,17 @@ impl Terms {
     }
 }
 
-/// Writes by the range whose owner makes them.
+/// Writes grouped by the range of their owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Grouped {
-    /// Those that need no owner, in order.
+    /// Those without an owner, in order.
     pub plain: Vec<Write>,
     /// The others, each group in order.
     pub owned: BTreeMap<Range, Vec<Write>>,
 }
 
 impl Grouped {
-    /// Adds a write behind those of its group.
+    /// Appends a write to its group.
     pub fn push(&mut self, owner: Option<&Range>, write: Write) {
         match owner {
             None => self.plain.push(write),
@@ -87,12 +86,11 @@ impl Grouped {
         }
     }
 
-    /// The number of writes.
     pub fn len(&self) -> usize {
         self.plain.len() + self.owned.values().map(Vec::len).sum::<usize>()
     }
 
-    /// The groups of owners, each under its term. An owner without a token has [`FencingToken::NONE`].
+    /// Returns the groups of owners with their terms. An owner without a token has [`FencingToken::NONE`].
     pub fn under(owned: BTreeMap<Range, Vec<Write>>, terms: &[Term]) -> Vec<OwnedWrites> {
         let token = |range: &Range| terms.iter().find(|term| term.range == *range).map(|term| term.token);
         let under = |(range, writes)| {

@@ -59,7 +59,7 @@ enum Done {
     Committed(Committed),
     Swept {
         more: bool,
-        /// The ranges that another process took over.
+        /// The ranges taken over by another process.
         fenced: Vec<Range>,
     },
 }
@@ -69,7 +69,7 @@ enum Done {
 struct Committed {
     /// The limits that earlier processes wrote, if requested.
     loaded: Option<Vec<(String, String)>>,
-    /// The tokens that were taken.
+    /// The issued tokens.
     took: Vec<Term>,
     /// The ranges whose writes were refused.
     fenced: Vec<Range>,
@@ -82,22 +82,22 @@ enum Trouble {
 
 enum Job {
     Commit(Box<Commit>),
-    /// Removes expired keys, and finds the terms among these that ended.
+    /// Removes expired keys, and finds which of these terms ended.
     Sweep(Vec<Term>),
 }
 
-/// Puts writes into the backend.
+/// Writes to the backend.
 #[derive(Default)]
 struct Commit {
     writes: Grouped,
     ticket: Option<Ticket>,
-    /// Decisions about limits that the backend does not have yet.
+    /// Limit decisions that the backend lacks.
     changes: Vec<Changes>,
     /// The terms under which owners write.
     terms: Vec<Term>,
-    /// The ranges whose token is taken first.
+    /// The ranges whose token is requested first.
     wanted: Vec<Range>,
-    /// Tests a backend that was failing first, because there may be no writes.
+    /// True if a previously failing backend must be tested first, because there may be no writes.
     probe: bool,
     /// True if limits written by earlier processes must be read.
     load: bool,
@@ -357,7 +357,7 @@ async fn commit<B: Backend>(backend: &B, job: Commit) -> Result<Committed, Backe
         rows.extend(backend.scan(keys::limits::ACCOUNT_PREFIX, MEMBERS_MAX, &Steps::default()).await?);
         done.loaded = Some(rows);
     }
-    // Earlier owners are fenced before anything of this one is written.
+    // Earlier owners are fenced before the first write of this one.
     for range in wanted {
         let token = backend.take_token(&range).await?;
         done.took.push(Term { range, token });

@@ -35,7 +35,8 @@ const PROVIDER: &str = "openai";
 const AGENT: &str = "staffai";
 
 /// Returns the spans that ended at `now` with this happening; none for most happenings. With `content`, questions and
-/// answers are included, redacted by it. Nothing else that a member, a prompt, a model or a tool says becomes an attribute.
+/// answers are included, redacted by it. Nothing else that a member, a prompt, a model or a tool says becomes an
+/// attribute.
 pub fn of(happening: &Happening<'_>, now: Timestamp, content: Option<&Redaction>) -> Vec<Span> {
     match *happening {
         Happening::TurnPosted(ref posted) => turn_posted(posted, now, content),
@@ -92,7 +93,7 @@ fn turn_posted(posted: &TurnPosted<'_>, now: Timestamp, content: Option<&Redacti
     vec![posted_for(turn, posting, Some(parts), now), whole]
 }
 
-/// The posting of an answer.
+/// Returns the span of posting an answer.
 fn posted_for(turn: &Turn, took: Duration, parts: Option<usize>, now: Timestamp) -> Span {
     let mut span = child(&turn.id.to_string(), "post", SpanKind::Internal, now, millis(took));
     span.attributes.extend(text("staffai.door", Some(turn.id.door.as_str())));
@@ -100,12 +101,12 @@ fn posted_for(turn: &Turn, took: Duration, parts: Option<usize>, now: Timestamp)
     span
 }
 
-/// The turn itself.
+/// Returns the span of the turn.
 fn turn_ended(turn: &Turn, outcome: &'static str, took: Duration, now: Timestamp) -> Span {
     let id = turn.id.to_string();
     let mut span = blank(&id, "turn", SpanKind::Internal, now, millis(took));
     span.span_id = root(&id);
-    // The second name of the conversation is that of collectors that group traces by it.
+    // The second name is used by collectors that group traces by session.
     let conversation = conversation((&turn.place.to_string(), &turn.person.to_string()));
     for (name, value) in [
         ("staffai.door", turn.id.door.as_str()),
@@ -219,13 +220,13 @@ fn fail(span: &mut Span, error: Option<&str>) {
     }
 }
 
-/// Content is bounded already, and longer.
+/// Content has its own, larger bound.
 fn text(name: &str, value: Option<&str>) -> Option<KeyValue> {
     let value = value.map(|value| if name.ends_with(".messages") { value.to_owned() } else { bounded(value) });
     value.map(|value| attribute(name, Value::StringValue(value)))
 }
 
-/// A value, at most [`VALUE_BYTES`] of it.
+/// Truncates a value to [`VALUE_BYTES`].
 fn bounded(value: &str) -> String {
     value[..value.floor_char_boundary(VALUE_BYTES)].to_owned()
 }
