@@ -58,7 +58,7 @@ pub struct Posted {
     pub author: Author,
     /// The text as written, with platform markup.
     pub text: String,
-    /// True if it mentions the bot by name, not through everyone or a role.
+    /// True if it mentions the bot by name, not through a mass mention or a role.
     pub mentions_us: bool,
     /// The message that it replies to.
     pub reply_to: Option<Quoted>,

@@ -9,7 +9,7 @@ use domain::ids::TurnId;
 use domain::ownership::{FencingToken, Range};
 use domain::turn::{ClosedTurn, OpenTurn, Turn};
 
-/// When a write is sent to the backend.
+/// The time at which a write is sent to the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
     /// Together with others that come within some milliseconds.
@@ -94,7 +94,7 @@ pub trait Turns: Send + Sync {
 /// One record that an earlier life left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Adopted {
-    /// Where it is stored, for the log.
+    /// The key of the record, for the log.
     pub key: String,
     /// The turn; none where the key names none.
     pub id: Option<TurnId>,
