@@ -1,7 +1,7 @@
-"""Prints how many seconds pass from an edit to tests that are ready to run, for one file of each kind.
+"""Prints the seconds from an edit to tests that are ready to run, for one file of each kind.
 
-Each file gets a comment at its end, the tests of its crate are built, and the comment is taken away again. The first round warms the
-build up and is not counted; the second is printed.
+A comment is appended to each file, the tests of its crate are built, and the comment is removed. The first round is a warm-up; the
+second is printed.
 
     python3 benches/edits.py
 """
@@ -22,7 +22,7 @@ EDITS = [
 
 
 def build(arguments: list[str]) -> float:
-    """Seconds that building these tests takes."""
+    """Returns the seconds of building these tests."""
     begun = time.monotonic()
     subprocess.run(["cargo", "test", "--quiet", "--all-features", "--no-run", *arguments], cwd=ROOT, check=True, stderr=subprocess.DEVNULL)
     return time.monotonic() - begun

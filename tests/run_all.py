@@ -1,8 +1,7 @@
-"""Runs all tests, then runs those that failed once more, each alone.
+"""Runs all tests, then repeats the failed ones, each alone.
 
-The stories drive real browsers, databases and servers, and a machine that does something else at the same time can
-keep one of them waiting past its bound. A test that fails beside others and passes alone is named in the output and
-does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
+The stories use real browsers, databases and servers, so load on the machine can cause timeouts. A test that passes
+alone is named in the output and does not fail the run, for at most ALLOWED tests. A test that fails twice fails the run.
 
 Arguments go to `cargo test`.
 """
@@ -19,9 +18,9 @@ RESULT = re.compile(r"^test result: FAILED\. \d+ passed; (?P<failed>\d+) failed"
 
 
 def tests(arguments: list[str]) -> tuple[int, list[str]]:
-    """The exit code of all tests, and the names of those that failed, or none where a program did not run to its end."""
+    """Returns the exit code of all tests and the names of the failed ones; none if a program did not run to its end."""
     command = ["cargo", "test", "--no-fail-fast", *arguments]
-    # Most of their time tests wait for sockets, processes and moments, so a core can have two of them.
+    # Tests mostly wait for sockets, processes and timers, so each core runs two of them.
     environment = {"RUST_TEST_THREADS": str(2 * (os.cpu_count() or 1)), **os.environ}
     run = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
     count, programs, names = 0, 0, []
@@ -38,7 +37,7 @@ def tests(arguments: list[str]) -> tuple[int, list[str]]:
 
 
 def passes(arguments: list[str], name: str) -> bool:
-    """Whether a test passes alone."""
+    """Returns True if a test passes alone."""
     command = ["cargo", "test", *arguments, "--", "--exact", name, "--nocapture"]
     run = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", check=False)
     ran = re.findall(r"^test result: ok\. (\d+) passed", run.stdout, re.MULTILINE)
@@ -49,7 +48,7 @@ def passes(arguments: list[str], name: str) -> bool:
 
 
 def main() -> int:
-    """The exit code of the run."""
+    """Returns the exit code of the run."""
     arguments = sys.argv[1:]
     code, names = tests(arguments)
     if code == 0:

@@ -20,12 +20,10 @@ pub fn percentile(values: &[f64], share: f64) -> f64 {
     sorted[below] + (sorted[above] - sorted[below]) * place.fract()
 }
 
-/// Returns the median.
 pub fn median(values: &[f64]) -> f64 {
     percentile(values, 0.5)
 }
 
-/// Returns the quartiles.
 pub fn quartiles(values: &[f64]) -> (f64, f64, f64) {
     (percentile(values, 0.25), median(values), percentile(values, 0.75))
 }

@@ -26,7 +26,6 @@ pub struct Row {
     stolen: bool,
 }
 
-/// The table.
 #[derive(Default)]
 pub struct Table {
     rows: Vec<Row>,
@@ -35,7 +34,6 @@ pub struct Table {
 }
 
 impl Table {
-    /// Adds a figure with a maximum.
     pub fn at_most(&mut self, what: &str, figure: (f64, &str), goal: f64, steal: &Steal) {
         let word = if figure.0 <= goal { Word::Met } else { Word::Missed };
         let (value, unit) = figure;
@@ -81,7 +79,6 @@ impl Table {
         self.rows.push(row);
     }
 
-    /// Prints it.
     pub fn print(&self) {
         let width = |of: fn(&Row) -> &str| self.rows.iter().map(|row| of(row).chars().count()).max().unwrap_or(0);
         let (what, figure, goal) = (width(|row| &row.what), width(|row| &row.figure), width(|row| &row.goal));

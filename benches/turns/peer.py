@@ -1,14 +1,14 @@
-"""A bot as many communities run one: discord.py, an HTTP client for the model, the last messages of each channel in memory.
+"""A common kind of bot: discord.py, an HTTP client for the model, the last messages of each channel in memory.
 
-It answers mentions, and does nothing else that the program under test does: no limits, no journal, no order, no retries of its own.
+It only answers mentions: no limits, journal, order or retries of its own.
 
-The first argument is the request API and the model, the second the gateway.
+Arguments: the address of the request API and the model, and that of the gateway.
 """
 
 import collections
 import sys
 
-# Compressed frames are zlib's here; where one of these can be imported, the library asks for zstd.
+# The rig compresses with zlib; if one of these can be imported, the library asks for zstd.
 sys.modules["zstandard"] = None
 sys.modules["compression.zstd"] = None
 

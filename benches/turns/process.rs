@@ -65,7 +65,6 @@ pub enum Log {
 /// Another process of this program, with its address. Killed when dropped.
 pub struct Helper {
     child: Child,
-    /// Its address.
     pub address: String,
 }
 
@@ -121,7 +120,6 @@ impl Bot {
         Ok(bot)
     }
 
-    /// Starts one.
     pub async fn launch(kind: Kind, on_core: bool, log: Log) -> Result<Self, String> {
         let rig = Rig::start().await.map_err(|error| format!("the rig cannot listen: {error}"))?;
         let data = TempDir::new().map_err(|error| error.to_string())?;

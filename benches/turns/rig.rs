@@ -33,7 +33,6 @@ pub enum Out {
 pub struct Rig {
     /// The address of request API and model.
     pub api: SocketAddr,
-    /// The address of the gateway.
     pub gateway: SocketAddr,
     /// The recorded state.
     pub state: Mutex<State>,
@@ -60,9 +59,7 @@ pub struct State {
     pub resumed: Vec<Instant>,
     /// Posts that answer no question.
     pub strays: usize,
-    /// Requests by kind.
     pub requests: HashMap<&'static str, u64>,
-    /// Bytes of all prompts.
     pub prompt_bytes: u64,
     /// True if the model streams slowly.
     pub slow_model: bool,
@@ -94,7 +91,6 @@ pub struct Stream {
     pub whole: Option<Instant>,
     /// The time of the last edit before that.
     edited: Option<Instant>,
-    /// The number of edits.
     pub edits: u32,
 }
 
@@ -106,7 +102,6 @@ pub struct Streamed {
     pub behind_model: f64,
     /// From the end of the stream, or the time at which another edit was allowed, to the whole text, in microseconds.
     pub finished: f64,
-    /// Edits.
     pub edits: u32,
 }
 

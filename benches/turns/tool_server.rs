@@ -14,7 +14,6 @@ pub const WORD: &str = "--tool-server";
 /// Duration of a call of the tool `holds`.
 pub const HOLD: Duration = Duration::from_millis(50);
 
-/// Starts it.
 pub fn start(on_core: bool) -> Result<Helper, String> {
     Helper::start(on_core, &[WORD])
 }

@@ -95,7 +95,6 @@ pub fn posted(id: u64, channel: &str, trigger: u64, at: &str) -> String {
     )
 }
 
-/// Returns a complete completion.
 pub fn completion() -> String {
     format!(
         r#"{{"id":"chatcmpl-1","object":"chat.completion","created":1760000000,"model":"rig","choices":[{{"index":0,"message":{{"role":"assistant","content":"{REPLY}","refusal":null}},"logprobs":null,"finish_reason":"stop"}}],"usage":{{"prompt_tokens":420,"completion_tokens":21,"total_tokens":441}}}}"#

@@ -42,7 +42,6 @@ fn row(name: &str, url: &str, key: &str) -> String {
     format!("[{{name = '{name}', url = '{url}', key = '{key}', description = 'Knows the tides.'}}]")
 }
 
-/// Starts the process of a world, with these peers.
 async fn running(world: &World, peers: &str) -> Process {
     let process = world.spawn_with("server", &[("STAFFAI_PEERS", peers)]);
     let connected = tokio::time::timeout(SOON, world.service.connected(0)).await;

@@ -118,13 +118,11 @@ impl Setup {
         self
     }
 
-    /// Sets the dice.
     pub fn dice(mut self, dice: Arc<dyn Dice>) -> Self {
         self.dice = dice;
         self
     }
 
-    /// Sets the clock.
     pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
         self.clock = clock;
         self

@@ -219,7 +219,6 @@ impl Writer {
         sql
     }
 
-    /// Returns a name in one of its spellings.
     fn spelled(&mut self, name: &str) -> String {
         let own = if self.engine == Engine::Postgres { '"' } else { '`' };
         match self.dice.random_range(0..20) {

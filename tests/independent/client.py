@@ -1,10 +1,10 @@
-"""An independent client of the local Discord service, on a library that knows nothing of it.
+"""An independent client of the local Discord service, on discord.py.
 
-Logs in, answers a mention, edits the answer, reads the history, has its socket cut from outside,
-resumes, and answers a second mention that was written meanwhile. Prints one JSON object per line;
-exits 0 when all of that happened and 1 otherwise.
+Logs in, answers a mention, edits the answer, reads the history, loses its socket,
+resumes, and answers a second mention that was sent meanwhile. Prints one JSON object per line;
+exits with 0 if all of that happened and with 1 otherwise.
 
-DISCORD_API_URL and DISCORD_TOKEN say where and as whom.
+DISCORD_API_URL and DISCORD_TOKEN are the address and the credentials.
 """
 
 import asyncio
@@ -12,7 +12,7 @@ import json
 import os
 import sys
 
-# The service compresses with zlib; where one of these can be imported, the library asks for zstd.
+# The service compresses with zlib; if one of these can be imported, the library asks for zstd.
 sys.modules["zstandard"] = None
 sys.modules["compression.zstd"] = None
 
@@ -23,7 +23,7 @@ import yarl
 DEADLINE = 60.0
 
 discord.http.Route.BASE = os.environ["DISCORD_API_URL"] + "/api/v10"
-# The library's own idea of the gateway must never be used: nothing here may leave this machine.
+# The library's default gateway must never be used: no connection may leave this machine.
 discord.gateway.DiscordWebSocket.DEFAULT_GATEWAY = yarl.URL("ws://127.0.0.1:9")
 
 

@@ -1,10 +1,10 @@
-"""Starts the most used tool servers from empty caches of npm and uv, all at once, each by the block of its own README, and prints which are
-ready and what the others say.
+"""Starts the most used tool servers concurrently from empty npm and uv caches, each with the block of its README, and prints which are
+ready and the errors of the others.
 
     python3 tests/independent/cold_servers.py target/release/staffai
 
 Needs npx (Node.js 20), Python 3 and the package registries. It installs uv from PyPI into a temporary directory. The directory is the
-home of every process that is started, so nothing of yours is read or written.
+home of every started process, so no file of the user is read or written.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 import time
 import venv
 
-# The blocks of the READMEs, with the placeholders that stand there.
+# The blocks of the READMEs, with their placeholders.
 SERVERS = {
     "filesystem": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "{folder}"]},
     "memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
@@ -60,7 +60,7 @@ SERVERS = {
 
 
 def prepare(home: pathlib.Path) -> dict[str, str]:
-    """Makes an empty home with uv beside it. Certificates that the machine trusts are trusted there as well."""
+    """Creates an empty home with uv next to it, with the certificates that the machine trusts."""
     tools = home / "tools"
     venv.create(tools, with_pip=True)
     subprocess.run([tools / "bin/pip", "install", "-q", "uv"], check=True)
@@ -85,7 +85,7 @@ def package(server: dict) -> str:
 
 
 def version(home: pathlib.Path, server: dict) -> str:
-    """The version that was installed; empty if none was."""
+    """Returns the installed version; empty if there is none."""
     name = package(server).removesuffix("@latest")
     if server["command"] == "npx":
         for installed in home.glob(f".npm/_npx/*/node_modules/{name}/package.json"):
@@ -112,7 +112,7 @@ def main() -> int:
             print(f"\n{run}: {seconds:.0f} s, exit code {ran.returncode}\n\n| package | version | result |\n|---|---|---|")
             ready = 0
             for name, server in SERVERS.items():
-                # Models call the tools of a server by its name and their own.
+                # Models call tools by the name of their server and their own.
                 prefix = "".join(c if c.isalnum() else "_" for c in name).lower()
                 tools = sum("".join(c if c.isalnum() else "_" for c in line).lower().startswith(f"{prefix}__") for line in ran.stdout.splitlines())
                 said = [line for line in ran.stderr.splitlines() if line.startswith(f"{name}: ")]

@@ -1,5 +1,5 @@
 // Clients of OpenAI from npm, unmodified, against a running bot. The address, the key and the folder of the packages come from the environment.
-// Each step prints one line when all of it held; the first that does not hold ends the program with its error.
+// Each step prints one line if it passes; the first failure ends the program with its error.
 
 const assert = require("node:assert/strict");
 const { createRequire } = require("node:module");

@@ -1,6 +1,6 @@
 """The official clients of OpenAI and of Ollama, unmodified, against a running bot.
 
-The address and the keys come from the environment. Each step prints one line when all of it held; the first that does not hold ends
+The address and the keys come from the environment. Each step prints one line if it passes; the first failure ends
 the program with its traceback.
 """
 

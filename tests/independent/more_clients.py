@@ -1,6 +1,6 @@
-"""Programs that use the official client of OpenAI underneath, unmodified, against a running bot: LangChain and the command `llm`.
+"""Programs on the official client of OpenAI, unmodified, against a running bot: LangChain and the command `llm`.
 
-The address and the key come from the environment. Each step prints one line when all of it held.
+The address and the key come from the environment. Each step prints one line if it passes.
 """
 
 import json
@@ -34,7 +34,7 @@ def langchain():
     assert called.tool_calls[0]["args"] == {"at": "sea"}, called
     responses = ChatOpenAI(model="scripted", use_responses_api=True, **asked)
     assert responses.invoke("tide?").text == WORDS
-    # The lengths of texts are asked for as they are, and not as tokens of a model that this client knows.
+    # Texts are sent as strings, not as tokens of a model that this client knows.
     embeddings = OpenAIEmbeddings(model="embedder", check_embedding_ctx_length=False, **asked)
     assert embeddings.embed_documents(["a", "bcd"]) == [[1.0, 0.5], [3.0, 0.5]]
     print("langchain", flush=True)

@@ -1,9 +1,9 @@
 """The cases of the public Open Responses compliance suite that need no WebSocket, against a running bot.
 
-The suite itself is a program for Bun in the repository openresponses/openresponses and in no registry, so its requests are made here by their description. The
-schemas are those of the specification, as the package `openresponses-types` has them: each response, and each event of a stream, has to
-fit its schema. The address and the key come from the environment. Each case prints its id when all of it held; the first that does not
-hold ends the program with its traceback.
+The suite is a Bun program in the repository openresponses/openresponses and in no registry, so its requests are reproduced here. The
+schemas are those of the specification, from the package `openresponses-types`: each response, and each event of a stream, must match
+its schema. The address and the key come from the environment. Each case prints its id if it passes; the first failure
+ends the program with its traceback.
 """
 
 import enum
@@ -30,7 +30,7 @@ REQUIRED = [name for name, field in schemas.ResponseResource.model_fields.items(
 
 
 def event_schemas():
-    """The schema of each event, by the value of its field `type`."""
+    """Returns the schema of each event, by its field `type`."""
     found = {}
     for name, schema in vars(schemas).items():
         if name.endswith("StreamingEvent"):
@@ -44,7 +44,7 @@ EVENTS = event_schemas()
 
 
 def fits(response):
-    """The response, if it fits its schema and has all fields."""
+    """Returns the response, if it matches its schema and has all fields."""
     missing = [name for name in REQUIRED if name not in response]
     assert not missing, missing
     schemas.ResponseResource.model_validate(response)
@@ -66,7 +66,7 @@ def respond(items, **more):
 
 
 def stream(items, **more):
-    """The events of a stream, each of which fits its schema, and the last response."""
+    """Returns the events of a stream, each of which matches its schema, and the last response."""
     answer = post("/responses", {"model": MODEL, "input": items, "stream": True, **more})
     assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/event-stream"), answer.text
     events = [json.loads(line[6:]) for line in answer.text.splitlines() if line.startswith("data: ")]
@@ -132,7 +132,7 @@ def assistant_phase():
 
 
 def response_output_phase_schema():
-    """A fixture of the suite: a response with labelled messages fits the schema. The same with a response of ours."""
+    """A fixture of the suite: a response with labelled messages matches the schema, and so does one of this program."""
     response = respond([said("user", "Say hello.")])
     for item, phase in zip(response["output"], ["commentary", "final_answer"]):
         item["phase"] = phase

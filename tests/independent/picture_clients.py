@@ -1,6 +1,6 @@
-"""The official clients of OpenAI and of Ollama, unmodified, with pictures, vectors and the version behind a model's name.
+"""The official clients of OpenAI and of Ollama, unmodified, with pictures, vectors and the version after a model's name.
 
-The address and the key come from the environment. Each step prints one line when all of it held; the first that does not hold ends the
+The address and the key come from the environment. Each step prints one line if it passes; the first failure ends the
 program with its traceback.
 """
 

@@ -1,13 +1,13 @@
-"""Lets Codex CLI, an agent of LangGraph and Open WebUI work for some minutes with the program in the place of OpenAI, and prints what became of
+"""Runs Codex CLI, an agent of LangGraph and Open WebUI for some minutes with the program in place of OpenAI, and prints the results of
 their tasks.
 
     npm install @openai/codex && pip install langgraph langchain-openai
     python tests/independent/ten_minutes.py target/release/staffai node_modules/.bin/codex [minutes] [open-webui]
 
-Open WebUI takes some 7 GB, so it is left out unless the path of its program is given.
+Open WebUI takes about 7 GB, so it only runs if the path of its program is given.
 
-A scripted model stands behind the program's playground: it writes slowly, calls one tool of its asker, and answers with what that found. Each
-program has the settings that it is installed with, but for the address, the key and the model.
+A scripted model serves the program's playground: it streams slowly, calls one tool of the client, and answers with its result. Each
+program has its default settings except for the address, the key and the model.
 """
 
 import collections
@@ -34,7 +34,7 @@ def free_port() -> int:
 
 
 def arguments(function: dict) -> dict:
-    """Harmless arguments for a tool: a command that prints one line, or any text."""
+    """Returns harmless arguments for a tool: a command that prints one line, or any text."""
     wanted = function.get("parameters") or {}
     given = {}
     for name in wanted.get("required", []):
@@ -54,7 +54,7 @@ def arguments(function: dict) -> dict:
 
 
 def chosen(tools: list) -> dict | None:
-    """The tool that runs a command, or else the first."""
+    """Returns the tool that runs a command, else the first."""
     functions = [tool["function"] for tool in tools if tool.get("type") == "function"]
     shells = [function for function in functions if function["name"] in ("shell", "exec_command", "shell_command", "local_shell")]
     return (shells or functions or [None])[0]
@@ -119,7 +119,7 @@ class Model(http.server.BaseHTTPRequestHandler):
 
 
 def codex(program: str, base: str, home: pathlib.Path, until: float, results: collections.Counter, wrong: list):
-    """Tasks of Codex, one process each, with the settings that it is installed with."""
+    """Tasks of Codex, one process each, with its default settings."""
     (home / "codex").mkdir()
     work = home / "work"
     work.mkdir()
@@ -180,7 +180,7 @@ def post(url: str, body: dict, token: str | None = None) -> dict:
 
 
 def webui(program: str, base: str, home: pathlib.Path, until: float, results: collections.Counter, wrong: list):
-    """Questions over Open WebUI's own interface, as its page asks them, with the titles and tags that it asks for beside each chat."""
+    """Questions over Open WebUI's own interface, as its page asks them, with the titles and tags that it requests for each chat."""
     port = free_port()
     environment = {"PATH": os.environ["PATH"], "HOME": str(home), "DATA_DIR": str(home / "webui"), "WEBUI_SECRET_KEY": "test"}
     environment |= {"OPENAI_API_BASE_URL": base, "OPENAI_API_KEY": "none", "HF_HUB_OFFLINE": "1", "OFFLINE_MODE": "true"}

@@ -114,7 +114,6 @@ async fn a_server_that_floods_us_with_requests_over_sse_is_disconnected() {
     assert!(web.seen.lock().len() < 200);
 }
 
-/// A stream of one event.
 fn one_event(
     answer: impl Future<Output = Option<Value>> + Send + 'static,
 ) -> impl futures_util::Stream<Item = String> + Send {

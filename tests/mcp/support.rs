@@ -170,7 +170,6 @@ impl Mark {
         &self.0
     }
 
-    /// Returns the running ones.
     pub fn running(&self) -> Vec<u32> {
         let all =
             std::fs::read_dir("/proc").unwrap().filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
@@ -201,7 +200,6 @@ impl Served {
         Self::start_on(port, start).await
     }
 
-    /// Starts it on a given port.
     pub async fn start_on(port: u16, start: impl Fn(u16) -> tokio::process::Command) -> Self {
         let quiet = || std::process::Stdio::null();
         let child = start(port).stdin(quiet()).stdout(quiet()).stderr(quiet()).kill_on_drop(true).spawn().unwrap();

@@ -3,7 +3,6 @@
 use crate::browser::Browser;
 use crate::{LAST, playground};
 
-/// The text of the tour.
 const WORDS: &str = "(document.getElementById('tour').hidden ? '' : document.getElementById('tour-words').textContent)";
 
 #[test]

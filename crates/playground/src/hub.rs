@@ -48,7 +48,6 @@ pub struct Event {
     pub guild: Option<GuildId>,
     /// The required intent, as a bit.
     pub intent: u64,
-    /// Its data.
     pub data: Value,
     /// Its data for sessions without the message content intent, if different.
     pub blank: Option<Value>,
@@ -57,9 +56,7 @@ pub struct Event {
 /// The parameters of an IDENTIFY.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
-    /// The shard and the number of shards.
     pub shard: (u32, u32),
-    /// The intents.
     pub intents: u64,
 }
 
@@ -160,7 +157,6 @@ impl Hub {
         self.tell_connected();
     }
 
-    /// Returns the number of open connections.
     #[must_use]
     pub fn open_connections(&self) -> usize {
         self.connections.len()

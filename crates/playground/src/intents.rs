@@ -6,13 +6,9 @@ pub const GUILDS: u64 = 1;
 pub const GUILD_MEMBERS: u64 = 1 << 1;
 /// Presences; privileged.
 pub const GUILD_PRESENCES: u64 = 1 << 8;
-/// Messages in guilds.
 pub const GUILD_MESSAGES: u64 = 1 << 9;
-/// Reactions in guilds.
 pub const GUILD_MESSAGE_REACTIONS: u64 = 1 << 10;
-/// Typing in guilds.
 pub const GUILD_TYPING: u64 = 1 << 11;
-/// Direct messages.
 pub const DIRECT_MESSAGES: u64 = 1 << 12;
 /// Typing in direct messages.
 pub const DIRECT_TYPING: u64 = 1 << 14;

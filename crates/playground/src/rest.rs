@@ -48,7 +48,6 @@ impl Asked {
     }
 }
 
-/// Answers one request.
 pub async fn answer(State(core): State<Arc<Core>>, ConnectInfo(line): ConnectInfo<Line>, request: Request) -> Response {
     let (parts, body) = request.into_parts();
     let lookup = routes::find(&parts.method, parts.uri.path());

@@ -1,6 +1,6 @@
-"""The client of the conformance suite: the program itself, driven as an operator drives it. Its last argument is the address of the suite's server.
+"""The client of the conformance suite: the program itself, used as an operator uses it. The last argument is the address of the suite's server.
 
-It lists the tools, logs in where the server wants a login, and calls each tool once.
+It lists the tools, logs in if the server requires it, and calls each tool once.
 """
 
 import json
@@ -17,7 +17,7 @@ PROGRAM = os.environ["STAFFAI_PROGRAM"]
 URL = sys.argv[-1]
 CONTEXT = json.loads(os.environ.get("MCP_CONFORMANCE_CONTEXT") or "{}")
 SCENARIO = os.environ.get("MCP_CONFORMANCE_SCENARIO", "")
-# Where the suite expects the client to describe itself.
+# The address of the client metadata that the suite expects.
 DESCRIBED_AT = "https://conformance-test.local/client-metadata.json"
 LOGINS_MAX = 3
 
@@ -38,7 +38,7 @@ class Client:
         return done.returncode, done.stdout, done.stderr
 
     def with_login(self, *args):
-        """Runs a command, and once more after each login that it asks for."""
+        """Runs a command, and repeats it after each login that it requires."""
         code, out, err = self.run(*args)
         while "mcp login" in err and self.logins < LOGINS_MAX:
             self.logins += 1
@@ -67,7 +67,7 @@ class Client:
                         urllib.request.urlopen(line.strip(), timeout=20).read()
                     except (urllib.error.URLError, ConnectionError) as error:
                         print("the browser met", error, flush=True)
-            # A login may end with the word that another one is needed, as where the server changed who authorizes.
+            # A login may report that another one is required, for example if the server changed its authorization server.
             return login.wait() == 0 or asked
 
 
@@ -78,12 +78,12 @@ def free_port():
 
 
 def without_nulls(arguments):
-    """As the program leaves them out of what models write."""
+    """Removes them as the program does in model output."""
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def sample(schema):
-    """A value that fits a schema."""
+    """Returns a value that matches a schema."""
     if "default" in schema:
         return schema["default"]
     if schema.get("enum"):
@@ -97,7 +97,7 @@ def sample(schema):
 
 
 def calls(client, names):
-    """The calls that the suite wants, else one of each tool."""
+    """Returns the calls that the suite requires, else one per tool."""
     if "toolCalls" in CONTEXT:
         return [(f"server__{call['name']}", without_nulls(call["arguments"])) for call in CONTEXT["toolCalls"]]
     wanted = []
@@ -106,7 +106,7 @@ def calls(client, names):
         schema = json.loads(shown[shown.index("\n{") :].split("\n\nsome of its")[0])
         wanted.append((name, sample({"type": "object", **schema})))
     if SCENARIO == "json-schema-2020-12-preservation":
-        # The schema as it was received, in place of the one that models are told.
+        # The schema as received, in place of the one for models.
         _, shown, _ = client.run("tools", "show", "--server", URL, "json_schema_2020_12_tool")
         wanted = [("server__json_schema_echo", {"schema": json.loads(shown[shown.index("\n{") :])})]
     return wanted

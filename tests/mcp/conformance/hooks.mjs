@@ -1,4 +1,4 @@
-// Lets the suite run on Node 20, which has no globSync: only its commands for repositories use that.
+// Makes the suite run on Node 20, which lacks globSync: only its commands for repositories use it.
 import { register } from "node:module";
 
 const hooks = `

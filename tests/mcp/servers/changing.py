@@ -1,4 +1,4 @@
-"""A tool server on standard input and output whose one tool says of itself what stands in a file, and that tells when that changes."""
+"""A tool server on standard input and output with one tool, whose description is read from a file; it notifies clients of changes."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A tool server of FastMCP: `stdio`, or `http` or `sse` with a port; `bare` has tools alone, over `stdio`."""
+"""A tool server of FastMCP: `stdio`, or `http` or `sse` with a port; `bare` has only tools, over `stdio`."""
 
 import asyncio, sys
 from fastmcp import Context, FastMCP

@@ -1,4 +1,4 @@
-"""A tool server that speaks MCP on standard input and output, and misbehaves in the way that its first argument names."""
+"""A tool server that speaks MCP on standard input and output, and misbehaves as its first argument says."""
 
 import json
 import os
@@ -39,14 +39,14 @@ VERSIONS = {"first-revision": "2024-11-05", "unknown-revision": "1999-01-01"}
 
 
 def wide():
-    """A schema of 22 kB that is many times as long once its references are written out."""
+    """Returns a schema of 22 kB that is many times as long once its references are expanded."""
     parts = {f"p{n}": {"type": "string", "description": "\U000e0069" + "x" * 500} for n in range(40)}
     properties = {f"a{n}": {"$ref": "#/$defs/part"} for n in range(40)}
     return {"type": "object", "properties": properties, "$defs": {"part": {"type": "object", "properties": parts}}}
 
 
 def bomb(number):
-    """A tool of 5 kB whose references, written out, have 2,400 patterns."""
+    """Returns a tool of 5 kB whose expanded references have 2,400 patterns."""
     leaf = {f"p{n}": {"type": "string", "pattern": "^(\\w{1,20}|%d){1,9}$" % n} for n in range(40)}
     properties = {f"a{n}": {"$ref": "#/$defs/many"} for n in range(60)}
     many = {"type": "object", "properties": leaf}
@@ -152,7 +152,7 @@ def call(ident, params):
     elif name == "forks":
         inside = subprocess.Popen(["sleep", "1000"])
         outside = subprocess.Popen(["sleep", "1000"], start_new_session=True)
-        # Its parent ends at once, so that nothing leads from the server to it any more.
+        # Its parent ends at once, so that the process is detached from the server.
         daemon = subprocess.run(["sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"], stdout=subprocess.PIPE)
         text(ident, json.dumps([os.getpid(), inside.pid, outside.pid, int(daemon.stdout)]))
     elif name == "die":
@@ -186,7 +186,7 @@ def storm():
 
 
 def requests():
-    """Asks for everything there is, as fast as the pipe takes it."""
+    """Sends all kinds of requests as fast as the pipe accepts them."""
     methods = ["ping", "sampling/createMessage", "roots/list", "elicitation/create"]
     ask = lambda n: json.dumps({"jsonrpc": "2.0", "id": f"q{n}", "method": methods[n % 4], "params": {"messages": []}})
     piece = "".join(ask(n) + "\n" for n in range(500))
@@ -206,7 +206,7 @@ FLOODS = {
 
 
 def flood():
-    """Sends what was not asked for, as fast as the pipe takes it."""
+    """Sends unsolicited messages as fast as the pipe accepts them."""
     piece = FLOODS[mode] * max(1, 65536 // len(FLOODS[mode]))
     while True:
         write(piece)
@@ -244,7 +244,7 @@ def main():
             if mode == "stunned":
                 time.sleep(1000)
             if mode == "empty":
-                # As with libraries that break at a request before the handshake.
+                # Some libraries fail at a request before the handshake.
                 broken = True
                 send({"id": ident, "result": {}})
                 continue

@@ -1,4 +1,4 @@
-"""A tool server of FastMCP that wants a login, and its own authorization server: a port, and the life of a token in seconds."""
+"""A tool server of FastMCP that requires a login, with its own authorization server. Arguments: a port, and the lifetime of a token in seconds."""
 
 import sys
 from fastmcp import FastMCP

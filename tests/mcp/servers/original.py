@@ -1,6 +1,6 @@
-"""The built-in tools as the specification of the earlier bot has them: a line of JSON in, a line of JSON out.
+"""The built-in tools after the specification of the earlier bot: one line of JSON in, one line of JSON out.
 
-None means that there is no answer, `skip` one that this program does not give: complex numbers, and integers above its bound.
+None means no answer; `skip` means an answer that this program does not give: complex numbers, and integers above its bound.
 """
 
 import json

@@ -23,7 +23,6 @@ const EMBED_TEXT: usize = 6_000;
 const EMBED_TITLE: usize = 256;
 const EMBED_DESCRIPTION: usize = 4_096;
 const EMBED_VALUE: usize = 1_024;
-/// Maximum number of fields of an embed.
 const EMBED_FIELDS: usize = 25;
 /// Maximum number of top-level components of a message.
 const COMPONENTS: usize = 40;

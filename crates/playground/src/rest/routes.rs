@@ -22,7 +22,6 @@ pub enum Call {
     MyGuilds,
     OpenDirect,
     Application,
-    /// The commands of a guild, or of all.
     Commands(Option<GuildId>),
     SetCommands(Option<GuildId>),
     /// The first answer to an interaction, by id and token.
