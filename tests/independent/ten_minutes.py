@@ -162,7 +162,7 @@ def langgraph(base: str, wire: bool, until: float, results: collections.Counter,
                 text = str(answer["messages"][-1].text)
                 assert kinds == ["human", "ai", "tool", "ai"] and "It found a boat." in text, (kinds, text)
                 results[f"{name}: done"] += 1
-        except Exception as error:  # Whatever it is counts as one failed task.
+        except Exception as error:  # Any error counts as one failed task.
             results[f"{name}: failed"] += 1
             wrong.append(f"{name}: {error!r}"[:1500])
 

@@ -168,7 +168,7 @@ def call(ident, params):
     elif name == "noise":
         write("Listening on port 3000\n\n{]\n[1, 2]\nnull\n\"text\"\n")
         text(ident + 1000, "of another")
-        text("x", "of nobody")
+        text("x", "unrelated")
         send({"result": {"content": []}})
         send({"id": ident + 1, "error": {"code": 1, "message": "of another"}})
         write("\x1b[32mdone\x1b[0m ")

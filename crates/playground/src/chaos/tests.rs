@@ -116,7 +116,7 @@ async fn a_kill_ends_what_only_the_killed_life_knew() {
     let caused = chaos.caused();
     assert_eq!(caused.ordered, 2);
     assert!(caused.lasting.contains(&(Trouble::StoreDown, 0)), "{caused:?}");
-    assert_eq!(chaos.counted(), Counted { crashes: 3, lost: 0, doubled: 1 }, "what was seen, whatever was ordered");
+    assert_eq!(chaos.counted(), Counted { crashes: 3, lost: 0, doubled: 1 }, "failures are counted, not orders");
 }
 
 #[tokio::test]

@@ -276,7 +276,7 @@ impl Heard<'_> {
             return self
                 .pick(&[
                     "Ahoy! I am the demo model: friendly, quick, and not clever at all. Say help to see what I can do.",
-                    "Hello there! Nobody has connected a real model yet, so you get me. Try: list, code, or remember.",
+                    "Hello there! No real model is connected yet, so you get me. Try: list, code, or remember.",
                     "Hi! You reached staffai's demo model. The bot around me is real, only my wit is missing.",
                 ])
                 .to_owned();
@@ -428,7 +428,7 @@ const WITH_BLOCK: &str =
 const COMMANDS: &str = "Commands are for the bot, not for me: write them alone, with / as the first letter of the message \
 and without a mention. A / in the empty box shows which there are; **/tools** is one of them.";
 
-const JOINS_IN: &str = "Nobody asked me, I know. The dice said that I join in here, so I do; but I am only the demo model \
+const JOINS_IN: &str = "You did not ask me, I know. The dice decided that I join in; but I am only the demo model \
 and understood nothing. (`RESPONSE_CHANCE=0` keeps me quiet.)";
 
 const CONNECT: &str = "To connect a real model, stop the playground and start it with two variables:\n\
@@ -443,7 +443,7 @@ Switch the member you speak as, reply, edit or delete, and watch the supervision
 
 const LIST: &str = "A list, as asked (from the demo model's shelf):\n\
 1. Mention me in another channel\n\
-2. Speak as somebody else\n\
+2. Speak as another member\n\
 3. Reply to one of my messages\n\
 4. Watch the tree while I answer";
 

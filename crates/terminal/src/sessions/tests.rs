@@ -468,7 +468,7 @@ async fn a_session_ends_at_the_cost_of_its_lines_and_with_all_that_other_process
     store.broken_scans.store(1, std::sync::atomic::Ordering::SeqCst);
     there.remove(&place).await;
     assert_eq!(store.broken_scans.load(std::sync::atomic::Ordering::SeqCst), 1, "no keys are looked through");
-    assert_eq!(here.texts(&place).await, Vec::<String>::new(), "nobody sees what is left");
+    assert_eq!(here.texts(&place).await, Vec::<String>::new(), "the rest is invisible");
     assert_eq!(here.history(&place, &HistoryRange::Newest, 10).await, Vec::new());
     assert_eq!(lines(), 0, "nothing of it is kept");
 }

@@ -193,7 +193,7 @@ fn failed(name: &str, why: &str) -> String {
         return format!("You said no, so `{name}` did not run. Nothing was changed.");
     }
     if why.contains(SAID_NOTHING) {
-        return format!("Nobody said yes in time, so `{name}` did not run. Ask again to be asked again.");
+        return format!("There was no approval in time, so `{name}` did not run. Ask again to be asked again.");
     }
     let end = why.find(". ").map_or(why.len(), |at| at + 1);
     format!("`{name}` did not do it: {}", quote(&why[..end]))
