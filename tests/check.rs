@@ -380,7 +380,7 @@ async fn each_tool_server_has_a_row_and_each_usual_mistake_its_fix() {
         .has("wrong", "mcp crash", "API_KEY is not set")
         .has("wrong", "mcp unset", "the variable NO_SUCH_VARIABLE is not set; set it in .env")
         .has("wrong", "mcp closed", "start the server, or correct host and port of url")
-        .has("wrong", "mcp other", "mend")
+        .has("wrong", "mcp other", "correct")
         .has("wrong", "mcp plain", "allow_http")
         .has("wrong", "mcp typo", "has neither a command nor a url")
         .has("wrong", "mcp slip", "allowed_tool is not known; did you mean allowed_tools? The server stays off")
