@@ -44,7 +44,7 @@ fn give(world: &World, who: &str, roles: &[RoleId]) {
     world.join(world.service.guilds()[0].id, Member { roles: roles.to_vec(), ..member });
 }
 
-fn role(world: &World, name: &str) -> RoleId {
+pub fn role(world: &World, name: &str) -> RoleId {
     world.service.guilds()[0].roles.iter().find(|role| role.name == name).unwrap().id
 }
 

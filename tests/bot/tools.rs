@@ -6,6 +6,7 @@ use std::time::Duration;
 use ports::Dice;
 use serde_json::{Value, json};
 
+use crate::limits::role;
 use crate::model::{Act, Ask, End, Streamed};
 use crate::support::{Setup, World, story};
 
@@ -330,6 +331,29 @@ fn limits_and_pauses_hold_for_each_member() {
             }
             assert!(!results[3].contains("too often"), "{}", results[3]);
         }
+    });
+}
+
+#[test]
+fn quotas_of_tools_outlive_a_restart_and_holders_of_a_role_have_one_of_their_own() {
+    story(async {
+        let moderator = role(&World::without_bot(Setup::new()).await, "moderator");
+        let rows =
+            format!(r#"[{{scope = "member", per = "24h", calls = 1, tools = ["roll_*"], roles = [{}]}}]"#, moderator.0);
+        let limits = [("STAFFAI_TOOLS__LIMITS", "calculator 1/10m"), ("STAFFAI_RATE_LIMITER__LIMITS", rows.as_str())];
+        let world = world_of(TOGETHER, &limits).await;
+        calls_then_tells(&world, vec![roll("a", "d6"), roll("b", "d8"), calculate("c", "1+1"), calculate("d", "2+2")]);
+        let refusals = async |who: &str| {
+            world.answer_to(world.says(who, "general", "@staffai go")).await;
+            let results = world.model.last().results();
+            results.iter().map(|(_, text)| text.contains("too often")).collect::<Vec<bool>>()
+        };
+        assert_eq!(refusals("Ada").await, [false, false, false, true], "the quota of rolls is for moderators");
+        assert_eq!(refusals("Chloe").await, [false, true, false, true]);
+        assert!(world.drain().await);
+        world.start().await;
+        assert_eq!(refusals("Ada").await, [false, false, true, true]);
+        assert_eq!(refusals("Chloe").await, [true, true, true, true], "a day is not over with a restart");
     });
 }
 

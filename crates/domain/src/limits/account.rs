@@ -14,7 +14,7 @@ use crate::ids::{self, Timestamp, TurnId};
 use crate::keys;
 
 /// Entries from which those that no turn can change any more are joined. An account may see thousands of turns in a day.
-pub const JOINED_FROM: usize = 256;
+pub const JOINED_FROM: usize = 128;
 
 /// Joined entries in one window: entries that began in the same part of it become one, which counts from its latest moment.
 const PARTS: u64 = 64;

@@ -6,14 +6,15 @@
 --       lease of 0 is that of a turn that ended with its estimate), and a hash that sums them up: field `sum`, and for each turn
 --       `t` and its name with its place. Then the list of each account. A step about accounts alone has no keys of a member.
 -- ARGV: step, window in ms, messages allowed, tokens allowed, exempt (1), tokens, turn, lease in ms, most entries, the version
---       of the lists that the process knows (0: none), whether there is a member (1), the number of accounts; for each account its
+--       of the lists that the process knows (0: none), the number of accounts; for each account its
 --       window in ms, limit, amount (empty: the estimate stays), whether it counts turns or calls (1), the number of groups that
 --       follow, and these groups; then, about the member, what another place decided while this server was away, in groups
 --       of four: at, turn, tokens, lease. Tokens are `-` for a turn that was cancelled there, the lease is empty for one that
 --       was settled.
--- Answer: the member's part, the number of the account that refuses (0: none), the time in microseconds, the list of each account.
---       The member's part: word, now in ms, tier, wait in ms (-1 for never), basis, version, messages, tokens, whether the lists follow, both
---       lists. The word `lost` says that the process knows of more than is here: nothing was done.
+-- Answer: the member's part alone, or, where there are accounts, this part, the number of the account that refuses (0: none), the
+--       time in microseconds, and the list of each account. The member's part: word, now in ms, tier, wait in ms (-1 for
+--       never), basis, version, messages, tokens, whether the lists follow, both lists. The word `lost` says that the process
+--       knows of more than is here: nothing was done.
 --
 -- The lists alone are the truth; the sum spares reading them. Programs that write to the lists and know nothing of the sum
 -- change a length, the newest entry or one that is not settled, and each of these is compared before the sum is believed.
@@ -21,7 +22,7 @@
 local step, window = ARGV[1], tonumber(ARGV[2])
 local allowed_messages, allowed_tokens = tonumber(ARGV[3]), tonumber(ARGV[4])
 local exempt, tokens, turn, lease, most = ARGV[5] == '1', ARGV[6], ARGV[7], tonumber(ARGV[8]), tonumber(ARGV[9])
-local known_version, has_member = tonumber(ARGV[10]), ARGV[11] == '1'
+local known_version = tonumber(ARGV[10])
 local TOKENS_MAX = 1000000000000
 
 local clock = redis.call('TIME')

@@ -34,7 +34,7 @@ const LOST: &str = "lost";
 /// list of messages, the list of tokens.
 type MemberReply = (String, u64, String, i64, String, u64, u32, u64, bool, Vec<String>, Vec<String>);
 
-/// The whole answer: the member's part, the number of the account that refuses or zero, the server's time in microseconds, the list
+/// The whole answer where there are accounts: the member's part, the number of the account that refuses or zero, the server's time in microseconds, the list
 /// of each account.
 type RawReply = (MemberReply, usize, u64, Vec<Vec<String>>);
 
@@ -171,7 +171,7 @@ impl LimitScript {
             call.key(keys::limits::account(&share.account, tagged));
         }
         step_arguments(&mut call, target.window, step, known.version);
-        call.arg(u8::from(target.member.is_some())).arg(target.shares.len());
+        call.arg(target.shares.len());
         for (at, share) in target.shares.iter().enumerate() {
             let amount = share.amount.map(|amount| amount.min(TOKENS_MAX).to_string()).unwrap_or_default();
             let changes = known.shares.get(at).and_then(Option::as_ref);
@@ -182,6 +182,9 @@ impl LimitScript {
         }
         if let (Some(_), Some(changes)) = (target.member, &known.changes) {
             changed_turns(&mut call, &changes.turns);
+        }
+        if target.shares.is_empty() {
+            return Ok((call.invoke_async(link).await?, 0, 0, Vec::new()));
         }
         call.invoke_async(link).await
     }

@@ -236,7 +236,7 @@ elseif step == 'reserve' then
     -- An estimate counts as just over half of the limit at most.
     wanted = math.min(wanted, math.floor(allowed_tokens / 2) + 1, allowed_tokens)
     tier, wait, basis = refusal(wanted)
-    if not tier then blocked, wait, basis = blocking_share() end
+    if not tier and blocking_share then blocked, wait, basis = blocking_share() end
   else
     tier = nil
   end
@@ -247,7 +247,7 @@ elseif step == 'reserve' then
     entry = { at = now, tokens = wanted, turn = turn, spent = true, message = true, lease = now + lease }
     add(entry)
     append(entry)
-    reserve_shares()
+    if reserve_shares then reserve_shares() end
     must = false
   end
 elseif step == 'settle' and entry and entry.lease and entry.lease > 0 then

@@ -95,8 +95,10 @@ local function by_sum()
       wanted = math.min(wanted, math.floor(allowed_tokens / 2) + 1, allowed_tokens)
       local tier, wait, basis = refusal(wanted)
       if tier then return answer('refused', tier, wait, basis) end
-      local blocked, how_long, rests_on = blocking_share()
-      if blocked then return answer('refused', '', how_long, rests_on, blocked) end
+      if blocking_share then
+        local blocked, how_long, rests_on = blocking_share()
+        if blocked then return answer('refused', '', how_long, rests_on, blocked) end
+      end
     end
     if messages >= most then return nil end
     if #aged > 0 then
@@ -120,7 +122,7 @@ local function by_sum()
     open[place] = as_tokens
     sum = { version, messages, used, settled, first, oldest, now, as_tokens, open }
     redis.call('HSET', KEYS[3], 't' .. turn, place, 'sum', cmsgpack.pack(sum))
-    reserve_shares()
+    if reserve_shares then reserve_shares() end
     return answer('admitted')
   end
   if not place or not open[place] then return answer('done') end
