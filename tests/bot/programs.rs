@@ -106,7 +106,7 @@ fn how_many_requests_of_a_key_run_at_once_is_a_setting() {
             chat(&world).await
         });
         assert_eq!((one.0, other.0), (200, 429));
-        assert!(other.3["error"]["message"].as_str().unwrap().contains("1 requests under way"), "{}", other.3);
+        assert!(other.3["error"]["message"].as_str().unwrap().contains("1 requests in progress"), "{}", other.3);
     });
 }
 
