@@ -59,7 +59,9 @@ fn an_actor_crashes_and_the_answer_arrives_all_the_same() {
     browser.until(
         "document.querySelector('#board .turn[open] .path li.failed')?.innerText.includes('cut off, and asked again')",
     );
-    assert!(browser.run("return document.querySelectorAll('#board .turn[open] .path li.failed').length") == 1);
+    let failed = browser
+        .run("return [...document.querySelectorAll('#board .turn[open] .path li.failed')].map(step => step.innerText)");
+    assert_eq!(failed.as_array().map(Vec::len), Some(1), "{failed}");
 
     // Clicks an actor.
     browser.until(&row("gateway"));

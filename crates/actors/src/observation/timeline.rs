@@ -195,11 +195,21 @@ impl Timeline {
         }
     }
 
+    /// Changes the line of a turn that has not ended.
     fn with(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {
+        self.with_any(turn, |line, now| {
+            if line.ended.is_none() {
+                change(line, now);
+            }
+        });
+    }
+
+    /// Changes the line of a turn, also after its end.
+    fn with_any(&self, turn: &TurnId, change: impl FnOnce(&mut Line, Instant)) {
         let mut book = self.book.lock();
         let Some(number) = book.numbers.get(turn).copied() else { return };
         let at = usize::try_from(number - book.forgotten).unwrap_or(usize::MAX);
-        if let Some(line) = book.turns.get_mut(at).filter(|line| line.ended.is_none()) {
+        if let Some(line) = book.turns.get_mut(at) {
             change(line, Instant::now());
         }
     }

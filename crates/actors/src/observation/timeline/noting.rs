@@ -90,11 +90,13 @@ impl Timeline {
         self.ended(turn, name, (failed, None));
     }
 
+    /// Ends a step. The report of a model call comes from another actor than the end of the turn, and may be later.
     fn ended(&self, turn: &TurnId, name: &str, (failed, cost): (Option<&str>, Option<StepCost>)) {
-        self.with(turn, |line, now| {
+        self.with_any(turn, |line, now| {
+            let until = line.ended.unwrap_or(now);
             let open = line.steps.iter_mut().rev().find(|step| step.to.is_none() && step.name == name);
             if let Some(step) = open {
-                step.to = Some(now);
+                step.to = Some(until);
                 step.failed = failed.map(str::to_owned);
                 step.cost = cost;
             }

@@ -99,6 +99,20 @@ async fn each_step_of_a_turn_has_its_moment() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_report_after_the_end_of_its_turn_ends_its_step_with_the_turn() {
+    let timeline = showing();
+    let turn = turn(7);
+    timeline.accepted(&turn);
+    timeline.asked(&turn.id, "model", "fast");
+    pass(100).await;
+    timeline.posted(&turn.id, &Outcome::Replied, Instant::now());
+    pass(50).await;
+    timeline.called(&called(&turn.id, Ok(Usage::default()), None));
+    let step = timeline.turns(Timestamp(10_000)).newest.remove(0).steps.remove(0);
+    assert_eq!((step.to_ms, step.failed, step.cost.is_some()), (Some(100), None, true));
+}
+
+#[tokio::test(start_paused = true)]
 async fn only_the_newest_turns_are_remembered_and_each_keeps_its_number() {
     let timeline = Timeline::default();
     for number in 0..TURNS + 50 {

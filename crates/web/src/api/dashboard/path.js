@@ -67,14 +67,15 @@ function limitsTaken({ messages, tokens }) {
 
 /**
  * The end of a step; `to` is null while it runs. A step that never ended, because its conversation crashed or the turn
- * timed out, ends at the next model call or with the turn: it was cut off.
+ * timed out, ends at the next model call or with the turn: it was cut off. The report of a step may follow the answer,
+ * so an open step of an answered turn is not cut off before the turn ends.
  */
 export function endOfStep(turn, n) {
   const step = turn.steps[n];
   if (step.to_ms !== null) return { to: step.to_ms, cut: "" };
   const anew = turn.steps.slice(n + 1).find((later) => later.kind === "model");
   const to = anew?.from_ms ?? turn.answered_ms ?? turn.ended_ms;
-  return { to, cut: to === null ? "" : anew ? "cut off, and asked again" : "cut off" };
+  return { to, cut: anew ? "cut off, and asked again" : turn.ended_ms !== null && to !== null ? "cut off" : "" };
 }
 
 function stepStop(step, before, { to, cut }) {
