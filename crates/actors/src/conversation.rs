@@ -160,8 +160,7 @@ impl Conversation {
         let full = !goes_on && lane.waiting.len() >= self.parts.live.now().settings.turn.lane;
         if full || (busy && !goes_on && turn.policy.lane == LaneRule::Refuse) {
             self.parts.account.tell(&Happening::WorkShed(WorkShed::of(Shed::Lane, turn)));
-            // A member without a queue gets each answer before the next turn; a member with one gets a notice at
-            // intervals.
+            // A requester that may not queue gets an answer each time; a member that may queue gets one at intervals.
             if turn.policy.lane == LaneRule::Queue
                 && !turn.policy.answers_each
                 && !self.parts.busy.may_tell(&turn.person)
@@ -174,7 +173,7 @@ impl Conversation {
                 return;
             }
             let sentence = if full { notice::lane_full(turn.locale()) } else { notice::lane_busy(turn.locale()) };
-            // An interjection costs no member anything.
+            // An interjection is not charged.
             let why = if turn.trigger.is_asked() { Ending::LaneFull } else { Ending::LaneBusy };
             return self.answer(turn.id.clone(), turn.apology(sentence, why));
         }

@@ -43,7 +43,7 @@ const ROLES_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct GoingOn {
     /// The parked state with its decision.
     pub parked: Box<Parked>,
-    /// States if the rules apply to the member's current roles.
+    /// The availability of the member's current roles, for the rules.
     pub roles: Roles,
 }
 
