@@ -249,7 +249,7 @@ impl Gateway {
         }
     }
 
-    /// Turns a fired schedule into a turn at the door of its target. It skips triage, because the operator configured
+    /// Turns a fired trigger into a turn at the door of its target. It skips triage, because the operator configured
     /// it.
     fn fired(&self, fire: Fire, receipt: Receipt) {
         let running = self.live.now();

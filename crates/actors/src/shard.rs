@@ -1,4 +1,4 @@
-//! shard: owns one connection to Discord's gateway.
+//! shard: owns one connection to the platform's gateway.
 //!
 //! Supervised by: discord (permanent).
 //! Receives: the events of its connection, and the outcomes of the events that it passed on.
